@@ -1,0 +1,47 @@
+"""Sorting of a stretch of two arrays by the first, in place, without allocating."""
+
+from __future__ import annotations
+
+from tether._kernels.jit import kernel
+from tether.form import Floats, Ints
+
+_SMALL = 32
+
+
+@kernel
+def sort_by_key(key: Floats, item: Ints, n: int) -> None:
+    """Sort ``key[:n]`` ascending and take ``item[:n]`` along: insertion for few, heap sort for many."""
+    if n <= _SMALL:
+        for i in range(1, n):
+            k, x = key[i], item[i]
+            j = i - 1
+            while j >= 0 and key[j] > k:
+                key[j + 1] = key[j]
+                item[j + 1] = item[j]
+                j -= 1
+            key[j + 1] = k
+            item[j + 1] = x
+        return
+    start = n // 2
+    end = n
+    while end > 1:
+        if start > 0:
+            start -= 1
+        else:
+            end -= 1
+            key[end], key[0] = key[0], key[end]
+            item[end], item[0] = item[0], item[end]
+        root = start
+        k, x = key[root], item[root]
+        child = 2 * root + 1
+        while child < end:
+            if child + 1 < end and key[child + 1] > key[child]:
+                child += 1
+            if key[child] <= k:
+                break
+            key[root] = key[child]
+            item[root] = item[child]
+            root = child
+            child = 2 * root + 1
+        key[root] = k
+        item[root] = x

@@ -1,0 +1,18 @@
+"""The paper's models, ready to use: `toy`, `grid_world`, `epidemic`, `sepsis`.
+
+Each function builds one and returns a `Case`: the model, with readable labels, and the observed
+paths of the paper by name.
+
+>>> import tether
+>>> case = tether.cases.epidemic()
+>>> case.mdp.n_states, case.path.states[0], case.path.actions[0]
+(2541, (9, 1, 20), 'NIL')
+"""
+
+from tether.cases.case import Case
+from tether.cases.epidemic import epidemic
+from tether.cases.grid_world import grid_world
+from tether.cases.sepsis import sepsis
+from tether.cases.toy import toy
+
+__all__ = ["Case", "epidemic", "grid_world", "sepsis", "toy"]

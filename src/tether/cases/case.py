@@ -1,0 +1,47 @@
+"""What a case study consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tether.model import MDP
+from tether.observation import Path
+
+__all__ = ["Case"]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Case:
+    """A model and the paths observed in it.
+
+    Attributes
+    ----------
+    name : str
+    mdp : MDP
+    paths : mapping of str to Path
+        The observed paths by name.
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.cases.sepsis()
+    <Case sepsis: 1,440 states, 8 actions; paths catastrophic, suboptimal>
+    """
+
+    name: str
+    mdp: MDP
+    paths: Mapping[str, Path]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "paths", MappingProxyType(dict(self.paths)))
+
+    @property
+    def path(self) -> Path:
+        """The first of the paths."""
+        return next(iter(self.paths.values()))
+
+    def __repr__(self) -> str:
+        mdp = self.mdp
+        return f"<Case {self.name}: {mdp.n_states:,} states, {mdp.n_actions} actions; paths {', '.join(self.paths)}>"

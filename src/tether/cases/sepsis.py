@@ -1,0 +1,209 @@
+"""Sepsis patients under treatment (Oberst & Sontag, 2019), built from the simulator's rules, exactly.
+
+A patient has four vital signs and up to three treatments. Given the treatments before and after, the
+four signs move independently of each other, each by small rules applied one after the other (the
+treatment's, then a fluctuation of what no treatment touched); a row of the model is the product of
+four small distributions. Three abnormal signs are death; none, with no treatment on, is discharge.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from tether.cases.case import Case
+from tether.form import Floats, Ints
+from tether.model import MDP
+from tether.observation import Path
+
+__all__ = ["SepsisState", "sepsis"]
+
+_LEVELS = ("low", "normal", "high")
+_OXYGEN = ("low", "normal")
+_GLUCOSE = ("very low", "low", "normal", "high", "very high")
+_SHAPE = (2, 3, 3, 2, 5, 2, 2, 2)
+_DEATH, _DISCHARGE = -1000.0, 1000.0
+
+_ACTIONS = tuple(
+    " + ".join(name for name, on in zip(("antibiotics", "ventilation", "vasopressors"), given, strict=True) if on)
+    or "no treatment"
+    for given in product((0, 1), repeat=3)
+)
+
+
+class SepsisState(NamedTuple):
+    """A patient's vital signs and treatments."""
+
+    diabetic: bool
+    heart_rate: str
+    systolic_bp: str
+    oxygen: str
+    glucose: str
+    antibiotics: bool
+    vasopressors: bool
+    ventilation: bool
+
+    @property
+    def abnormal(self) -> int:
+        """How many of the four vital signs are not normal: 3 or more is death."""
+        signs = (self.heart_rate, self.systolic_bp, self.oxygen, self.glucose)
+        return sum(sign != "normal" for sign in signs)
+
+    def __str__(self) -> str:
+        on = [name for name in ("antibiotics", "vasopressors", "ventilation") if getattr(self, name)]
+        return (
+            f"heart rate {self.heart_rate}, bp {self.systolic_bp}, oxygen {self.oxygen}, glucose {self.glucose}"
+            f"{', diabetic' if self.diabetic else ''}; on {', '.join(on) or 'nothing'}"
+        )
+
+
+def sepsis() -> Case:
+    """1,440 states, 8 treatments (4·antibiotics + 2·ventilation + vasopressors), ten-step paths.
+
+    R(s, a) is the reward of the most likely next state (the paper's choice): -1000 death, -50 two abnormal
+    signs, 50 one, 70 none but treated, 1000 discharge.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis().paths["catastrophic"]
+    >>> print(patient.states[0])
+    heart rate low, bp normal, oxygen normal, glucose low, diabetic; on vasopressors
+    >>> patient.actions[0]
+    'ventilation + vasopressors'
+    """
+    s, a, j, probability = _transitions()
+    order = np.lexsort((j, s * 8 + a))
+    s, a, j, probability = s[order], a[order], j[order], probability[order]
+    mdp = MDP.from_table(s, a, j, probability, _most_likely_reward(s, a, j, probability))
+    mdp = mdp.with_labels(states=_states(), actions=_ACTIONS)
+    return Case(
+        "sepsis",
+        mdp,
+        {
+            "catastrophic": _path(mdp, [777, 939, 941, *[949] * 8], [3, 6, 6, *[0] * 7]),
+            "suboptimal": _path(mdp, [777, 939, 869, 869, 861, 861, 869, 861, 861, 853, 853], [3, *[6] * 9]),
+        },
+    )
+
+
+def _path(mdp: MDP, states: list[int], actions: list[int]) -> Path:
+    return Path([mdp.states[s] for s in states], [mdp.actions[a] for a in actions])
+
+
+def _states() -> list[SepsisState]:
+    return [
+        SepsisState(
+            bool(diabetic), _LEVELS[hr], _LEVELS[bp], _OXYGEN[o2], _GLUCOSE[gl], bool(abx), bool(vaso), bool(vent)
+        )
+        for diabetic, hr, bp, o2, gl, abx, vaso, vent in product(*map(range, _SHAPE))
+    ]
+
+
+def _transitions() -> tuple[Ints, Ints, Ints, Floats]:
+    """All transitions as columns (state, action, next state, probability)."""
+    n_signs = 3 * 3 * 2 * 5
+    columns = []
+    ends = np.flatnonzero(_is_death() | _is_discharge())
+    for diabetic, was, action in product((0, 1), product((0, 1), repeat=3), range(8)):
+        abx, vent, vaso = action >> 2 & 1, action >> 1 & 1, action & 1
+        was_abx, was_vaso, was_vent = was
+        joint = np.kron(
+            np.kron(_heart_rate(abx, was_abx), _systolic_bp(abx, was_abx, vaso, was_vaso, diabetic)),
+            np.kron(_oxygen(vent, was_vent), _glucose(vaso, diabetic)),
+        )
+        before, after = np.nonzero(joint)
+        s = (diabetic * n_signs + before) * 8 + 4 * was_abx + 2 * was_vaso + was_vent
+        j = (diabetic * n_signs + after) * 8 + 4 * abx + 2 * vaso + vent
+        live = ~np.isin(s, ends)
+        columns.append((s[live], np.full(live.sum(), action), j[live], joint[before, after][live]))
+    looping = np.repeat(ends, 8)
+    columns.append((looping, np.tile(np.arange(8), ends.size), looping, np.ones(looping.size)))
+    s, a, j, probability = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return s, a, j, probability
+
+
+def _heart_rate(abx: int, was_abx: int) -> Floats:
+    if abx:
+        return _moves(3, {(2, 1): 0.5})
+    if was_abx:
+        return _moves(3, {(1, 2): 0.1})
+    return _fluctuation(3, 0.1)
+
+
+def _systolic_bp(abx: int, was_abx: int, vaso: int, was_vaso: int, diabetic: int) -> Floats:
+    steps = []
+    if abx:
+        steps.append(_moves(3, {(2, 1): 0.5}))
+    elif was_abx:
+        steps.append(_moves(3, {(1, 2): 0.1}))
+    if vaso:
+        rises = {(1, 2): 0.9, (0, 1): 0.5, (0, 2): 0.4} if diabetic else {(0, 1): 0.7, (1, 2): 0.7}
+        steps.append(_moves(3, rises))
+    elif was_vaso:
+        fall = 0.05 if diabetic else 0.1
+        steps.append(_moves(3, {(1, 0): fall, (2, 1): fall}))
+    return reduce(np.matmul, steps) if steps else _fluctuation(3, 0.1)
+
+
+def _oxygen(vent: int, was_vent: int) -> Floats:
+    if vent:
+        return _moves(2, {(0, 1): 0.7})
+    if was_vent:
+        return _moves(2, {(1, 0): 0.1})
+    return _fluctuation(2, 0.1)
+
+
+def _glucose(vaso: int, diabetic: int) -> Floats:
+    if vaso:
+        return _moves(5, {(level, level + 1): 0.5 for level in range(4)} if diabetic else {})
+    return _fluctuation(5, 0.3 if diabetic else 0.1)
+
+
+def _moves(n: int, chances: dict[tuple[int, int], float]) -> Floats:
+    """A transition matrix that stays put but for the given moves."""
+    matrix = np.zeros((n, n))
+    for (before, after), chance in chances.items():
+        matrix[before, after] = chance
+    matrix[np.diag_indices(n)] = 1.0 - matrix.sum(axis=1)
+    return matrix
+
+
+def _fluctuation(n: int, chance: float) -> Floats:
+    """One up or one down with ``chance`` each, clipped at the ends."""
+    ups = {(level, level + 1): chance for level in range(n - 1)}
+    return _moves(n, ups | {(level, level - 1): chance for level in range(1, n)})
+
+
+def _abnormal() -> Ints:
+    """Number of abnormal vital signs of each state."""
+    _, hr, bp, o2, gl, *_ = np.unravel_index(np.arange(1440), _SHAPE)
+    signs: Ints = np.array([hr != 1, bp != 1, o2 != 1, gl != 2])
+    return np.count_nonzero(signs, axis=0)
+
+
+def _is_death() -> Ints:
+    return np.asarray(_abnormal() >= 3)
+
+
+def _is_discharge() -> Ints:
+    treatments = np.arange(1440) % 8
+    return np.asarray((_abnormal() == 0) & (treatments == 0))
+
+
+def _state_reward() -> Floats:
+    by_abnormal = np.array([70.0, 50.0, -50.0, _DEATH, _DEATH])
+    return np.where(_is_discharge(), _DISCHARGE, by_abnormal[_abnormal()])
+
+
+def _most_likely_reward(s: Ints, a: Ints, j: Ints, probability: Floats) -> Floats:
+    """Reward of each row's most likely next state, of equally likely ones (but for rounding) the first."""
+    first = np.flatnonzero(np.diff(s * 8 + a, prepend=-1))
+    lengths = np.diff(first, append=s.size)
+    top = np.repeat(np.maximum.reduceat(probability, first), lengths)
+    likeliest = np.where(probability >= top * (1 - 1e-9), np.arange(s.size), s.size)
+    winner = np.minimum.reduceat(likeliest, first)
+    return np.repeat(_state_reward()[j[winner]], lengths)

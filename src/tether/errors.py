@@ -1,0 +1,142 @@
+"""What can go wrong, as one small tree.
+
+::
+
+    TetherError                  everything this package raises on purpose
+    ├── ModelError               these numbers are not a Markov decision process
+    ├── PathError                this episode cannot have happened in this model
+    └── QueryError               a question about a state, action, time or option that does not exist
+
+All three are also ``ValueError``. A ``ModelError`` collects every problem found, up to a limit, so
+that a file is mended once and not twenty times; each problem is a record that says where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ModelError", "PathError", "Problem", "QueryError", "TetherError"]
+
+SHOWN = 8
+"""How many problems an error message spells out; the rest are counted, and kept in ``problems``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, and where.
+
+    Attributes
+    ----------
+    message : str
+        What is wrong and, where there is one, the fix.
+    state, action, next_state : optional
+        The labels concerned, ``None`` where the problem is not about one.
+    time : int, optional
+        The step concerned.
+    value : optional
+        The offending value.
+    row : int, optional
+        The row of the input table, counted from 0.
+
+    Examples
+    --------
+    >>> import tether
+    >>> try:
+    ...     tether.MDP.from_table(["rain"], ["wait"], ["rain"], [0.5])
+    ... except tether.ModelError as error:
+    ...     error.problems[0].state, error.problems[0].value
+    ('rain', 0.5)
+    """
+
+    message: str
+    state: Any = None
+    action: Any = None
+    next_state: Any = None
+    time: int | None = None
+    value: Any = None
+    row: int | None = None
+
+
+class TetherError(Exception):
+    """Everything this package raises on purpose.
+
+    Examples
+    --------
+    >>> import tether
+    >>> try:
+    ...     tether.Path(["a"], [])
+    ... except tether.TetherError as error:
+    ...     print(error)
+    a path needs at least one action; got 1 state and no actions
+    """
+
+
+class _LocatedError(TetherError, ValueError):
+    """An error made of problems; its message spells out the first few."""
+
+    problems: tuple[Problem, ...]
+
+    def __init__(self, problems: str | Problem | Sequence[Problem], total: int | None = None) -> None:
+        if isinstance(problems, str):
+            problems = Problem(problems)
+        if isinstance(problems, Problem):
+            problems = (problems,)
+        self.problems = tuple(problems)
+        self.total = len(self.problems) if total is None else total
+        super().__init__(_spell(self.problems, self.total))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.problems, self.total)
+
+
+class ModelError(_LocatedError):
+    """Numbers that are not a Markov decision process.
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.MDP.from_table(["rain"], ["wait"], ["rain"], [0.5])
+    Traceback (most recent call last):
+    ...
+    tether.errors.ModelError: state 'rain', action 'wait': probabilities sum to 0.5, not 1 (tolerance 1e-06)
+    """
+
+
+class PathError(_LocatedError):
+    """An episode that cannot have happened in the model.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.MDP.from_table(["rain"], ["wait"], ["rain"], [1.0])
+    >>> tether.counterfactual(mdp, tether.Path(["sun", "rain"], ["wait"]))
+    Traceback (most recent call last):
+    ...
+    tether.errors.PathError: t = 0: the model has no state 'sun'; it has 1 state: 'rain'
+    """
+
+
+class QueryError(_LocatedError):
+    """A question about a state, action, time or option that does not exist.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.MDP.from_table(["rain"], ["wait"], ["rain"], [1.0])
+    >>> mdp.row("rain", "dance")
+    Traceback (most recent call last):
+    ...
+    tether.errors.QueryError: the model has no action 'dance'; it has 1 action: 'wait'
+    """
+
+
+def _spell(problems: tuple[Problem, ...], total: int) -> str:
+    if total == 1:
+        return problems[0].message
+    lines = [f"{total:,} problems:"]
+    lines += [f"  - {problem.message}" for problem in problems[:SHOWN]]
+    if total > SHOWN:
+        lines.append(f"  … and {total - min(SHOWN, len(problems)):,} more")
+    return "\n".join(lines)

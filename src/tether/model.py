@@ -1,0 +1,500 @@
+"""The model: a finite Markov decision process in one sparse tabular form, checked once.
+
+An MDP is (S, A, P, R): in state s the action a leads to s' with probability P(s'|s,a) and earns
+R(s,a), or R(s,a,s'), which may depend on time. Not every action need be available in every state.
+States and actions are known by label; `tether.form` describes the arrays behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from tether.arrays import form_from_arrays
+from tether.errors import Problem, QueryError
+from tether.explore import form_from_function
+from tether.form import TOLERANCE, Floats, Form, Ints, Rewards, pair_states
+from tether.labels import Labels, label_list, make_labels
+from tether.table import form_from_table
+
+__all__ = ["MDP", "Description"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Description:
+    """What a model holds, in numbers; prints as a few lines of text.
+
+    Attributes
+    ----------
+    states, actions, pairs, transitions : int
+        How many of each.
+    largest_row : int
+        The most outcomes a pair has.
+    deterministic : int
+        Pairs with a single outcome.
+    absorbing : int
+        States that no action leaves.
+    terminal : int
+        States declared terminal when the model was built.
+    unavailable : int
+        State–action combinations that are not available.
+    rewards : str
+        ``"R(s, a)"`` or ``"R(s, a, s')"``, with the number of steps where they depend on time.
+    reward_range : tuple of float
+        Smallest and largest reward.
+    normalised_rows : int
+        Rows whose given probabilities missed 1 by more than rounding (1e-12) and were normalised.
+    largest_deviation : float
+        The most any row missed 1 by.
+    tolerance : float
+        The most it was allowed to.
+    horizon : int or None
+        Longest episode the model is good for; None for any.
+    nbytes : int
+        Memory of the arrays.
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.cases.toy().mdp.describe().pairs
+    10
+    """
+
+    states: int
+    actions: int
+    pairs: int
+    transitions: int
+    largest_row: int
+    deterministic: int
+    absorbing: int
+    terminal: int
+    unavailable: int
+    rewards: str
+    reward_range: tuple[float, float]
+    normalised_rows: int
+    largest_deviation: float
+    tolerance: float
+    horizon: int | None
+    nbytes: int
+
+    def _lines(self) -> list[tuple[str, str]]:
+        ended = f", {self.terminal:,} of them declared terminal" if self.terminal else ""
+        if self.normalised_rows:
+            normalised = (
+                f"{self.normalised_rows:,} rows did not sum to 1 and were normalised "
+                f"(off by at most {self.largest_deviation:.3g}; tolerance {self.tolerance:g})"
+            )
+        else:
+            normalised = f"every row sums to 1 (within {self.largest_deviation:.3g})"
+        lines = [
+            ("states", f"{self.states:,} ({self.absorbing:,} absorbing{ended})"),
+            ("actions", f"{self.actions:,}"),
+            ("pairs", f"{self.pairs:,} state–action pairs ({self.unavailable:,} not available)"),
+            ("transitions", f"{self.transitions:,} ({self.transitions / self.pairs:.3g} a pair, at most "
+             f"{self.largest_row:,}; {self.deterministic:,} pairs are deterministic)"),
+            ("rewards", f"{self.rewards}, from {self.reward_range[0]:g} to {self.reward_range[1]:g}"),
+            ("probabilities", normalised),
+        ]  # fmt: skip
+        if self.horizon is not None:
+            lines.append(("horizon", f"good for episodes of up to {self.horizon:,} steps"))
+        lines.append(("memory", _size(self.nbytes)))
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<14}{text}" for name, text in self._lines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._lines())
+        return f"<table>{rows}</table>"
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class MDP:
+    """A finite Markov decision process. Build it with one of the ``from_…`` methods.
+
+    Attributes
+    ----------
+    states, actions : Labels
+        The labels, in the model's order: immutable sequences.
+    form : Form
+        The arrays (read-only); see `tether.form`.
+    horizon : int or None
+        Longest episode the model is good for: it is limited where the model was explored to a
+        horizon, or where rewards are given for so many steps.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.MDP.from_table(
+    ...     state=["sick", "sick", "sick", "well"],
+    ...     action=["treat", "treat", "wait", "wait"],
+    ...     next_state=["well", "sick", "sick", "well"],
+    ...     probability=[0.8, 0.2, 1.0, 1.0],
+    ...     reward=[-1, -1, 0, 10],
+    ... )
+    >>> mdp
+    <MDP: 2 states, 2 actions, 3 pairs, 4 transitions>
+    >>> mdp.actions_in("sick")
+    ('treat', 'wait')
+    >>> mdp.row("sick", "treat")
+    (('sick', 'well'), array([0.2, 0.8]))
+    """
+
+    states: Labels
+    actions: Labels
+    form: Form
+    horizon: int | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        P: Any,
+        R: Any = None,
+        *,
+        states: Iterable[Any] | None = None,
+        actions: Iterable[Any] | None = None,
+        terminal: Iterable[Any] = (),
+        tolerance: float = TOLERANCE,
+        reward_axes: str | None = None,
+    ) -> MDP:
+        """Build a model from arrays.
+
+        Parameters
+        ----------
+        P : array (S, A, S), or sequence of A sparse (S, S) matrices
+            ``P[s, a, s']``, or ``P[a][s, s']``. An all-zero row: the action is not available there.
+        R : array, optional
+            ``(S, A)`` or ``(S, A, S)``, with an optional leading time axis ``(T, …)``; or a sequence of
+            A sparse (S, S) matrices. Looked at only where P is not zero. None: no rewards (all 0).
+        states, actions : iterable of hashable, optional
+            Labels; 0 … n-1 by default.
+        terminal : iterable of labels, optional
+            States without rows where episodes end: absorbing under every action, reward 0.
+        tolerance : float
+            How far from 1 a row may sum; within it, rows are normalised and `describe` says by how much.
+        reward_axes : {"sa", "sas", "tsa", "tsas"}, optional
+            The axes of R, for the one case its shape leaves open: with S = A = T, a cube is read as "sas".
+
+        Examples
+        --------
+        >>> import numpy as np, tether
+        >>> P = np.zeros((2, 1, 2))
+        >>> P[0, 0] = [0.5, 0.5]
+        >>> P[1, 0] = [0.0, 1.0]
+        >>> tether.MDP.from_arrays(P, [[0.0], [1.0]], states=["start", "goal"]).row("start", 0)
+        (('start', 'goal'), array([0.5, 0.5]))
+        """
+        labels = form_from_arrays(
+            P,
+            R,
+            states=states,
+            actions=actions,
+            terminal=terminal,
+            tolerance=tolerance,
+            reward_axes=reward_axes,
+        )
+        return cls._of(*labels)
+
+    @classmethod
+    def from_table(
+        cls,
+        state: Any,
+        action: Any,
+        next_state: Any,
+        probability: Any,
+        reward: Any = None,
+        *,
+        states: Iterable[Any] | None = None,
+        actions: Iterable[Any] | None = None,
+        terminal: Iterable[Any] = (),
+        tolerance: float = TOLERANCE,
+    ) -> MDP:
+        """Build a model from columns of equal length, one row a transition.
+
+        Parameters
+        ----------
+        state, action, next_state : sequence of hashable
+            Lists, arrays or dataframe columns.
+        probability : sequence of float
+            Rows of probability 0 are left out.
+        reward : sequence of float, optional
+            The reward of each transition.
+        states, actions : iterable of hashable, optional
+            The labels in the order wanted. By default whole numbers come in ascending order, other
+            labels in the order in which they first appear, the column ``state`` before ``next_state``.
+        terminal, tolerance
+            As in `from_arrays`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.MDP.from_table(["on"], ["press"], ["off"], [1.0], terminal=["off"])
+        <MDP: 2 states, 1 action, 2 pairs, 2 transitions>
+        """
+        labels = form_from_table(
+            state,
+            action,
+            next_state,
+            probability,
+            reward,
+            states=states,
+            actions=actions,
+            terminal=terminal,
+            tolerance=tolerance,
+        )
+        return cls._of(*labels)
+
+    @classmethod
+    def from_function(
+        cls,
+        initial: Any,
+        actions: Callable[[Any], Iterable[Any]],
+        step: Callable[[Any, Any], Mapping[Any, float]],
+        reward: Callable[..., float] | None = None,
+        horizon: int | None = None,
+        *,
+        tolerance: float = TOLERANCE,
+        max_states: int | None = None,
+    ) -> MDP:
+        """Build a model from functions, exploring only what can be reached.
+
+        Parameters
+        ----------
+        initial : hashable, or list of hashable
+            The state, or states, episodes start in.
+        actions : callable
+            ``actions(s)`` gives the labels of the actions available in ``s``.
+        step : callable
+            ``step(s, a)`` gives ``{next state: probability}``.
+        reward : callable, optional
+            ``reward(s, a)`` or ``reward(s, a, next_state)``.
+        horizon : int, optional
+            Explore so many steps and no further: the model then serves episodes of up to that
+            length that begin in ``initial``.
+        tolerance : float
+            As in `from_arrays`.
+        max_states : int, optional
+            Give up beyond this many states, instead of filling the memory.
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.MDP.from_function(
+        ...     0, lambda s: ["stay", "up"], lambda s, a: {s + (a == "up"): 1.0}, lambda s, a: s, horizon=3
+        ... )
+        >>> mdp.n_states, mdp.horizon
+        (4, 3)
+        """
+        states, acts, form = form_from_function(
+            initial, actions, step, reward, horizon, tolerance=tolerance, max_states=max_states
+        )
+        explored_all = bool(np.all(np.diff(form.pair_start) > 0))
+        return cls._of(states, acts, form, None if explored_all else horizon)
+
+    def with_labels(self, *, states: Iterable[Any] | None = None, actions: Iterable[Any] | None = None) -> MDP:
+        """The same model under other labels, given in the model's order.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.with_labels(actions=["N", "E", "S", "W"]).actions_in(0)
+        ('N', 'E', 'S', 'W')
+        """
+        return replace(
+            self,
+            states=self.states if states is None else make_labels(states, self.n_states, "state"),
+            actions=self.actions if actions is None else make_labels(actions, self.n_actions, "action"),
+        )
+
+    @classmethod
+    def _of(cls, states: Labels, actions: Labels, form: Form, horizon: int | None = None) -> MDP:
+        limits = [limit for limit in (horizon, form.rewards.horizon) if limit is not None]
+        return cls(states, actions, form, min(limits) if limits else None)
+
+    @property
+    def n_states(self) -> int:
+        """How many states the model has."""
+        return len(self.states)
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions the model has, available everywhere or not."""
+        return len(self.actions)
+
+    @property
+    def n_pairs(self) -> int:
+        """How many state–action pairs are available."""
+        return int(self.form.pair_action.size)
+
+    @property
+    def n_transitions(self) -> int:
+        """How many transitions have a positive probability."""
+        return int(self.form.next_state.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the model's arrays."""
+        form = self.form
+        arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
+        return sum(array.nbytes for array in arrays) + form.rewards.values.nbytes
+
+    @property
+    def rewards(self) -> Rewards:
+        """The rewards, as arrays."""
+        return self.form.rewards
+
+    def actions_in(self, state: Any) -> tuple[Any, ...]:
+        """Labels of the actions available in ``state``, in the model's order."""
+        s = self.state_index(state)
+        pairs = slice(self.form.pair_start[s], self.form.pair_start[s + 1])
+        return tuple(self.actions[int(a)] for a in self.form.pair_action[pairs])
+
+    def row(self, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
+        """P(·|state, action): next states in the model's order, and their probabilities."""
+        pair = self.pair_index(state, action)
+        entries = self.entries(pair)
+        return self.labels_of(self.form.next_state[entries]), self.form.probability[entries].copy()
+
+    def reward(self, state: Any, action: Any, next_state: Any = None, t: int = 0) -> float:
+        """The reward of a pair at step ``t``, or of one of its transitions.
+
+        For R(s, a, s') without ``next_state``: the mean under the model's own probabilities.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.reward(11, "down")
+        100.0
+        """
+        pair = self.pair_index(state, action)
+        limit = self.rewards.horizon
+        if limit is not None and not 0 <= t < limit:
+            raise QueryError(Problem(f"t = {t}: rewards are given for t = 0 … {limit - 1}", time=t))
+        values, entries = self.rewards.at(t), self.entries(pair)
+        if next_state is not None:
+            j = self.state_index(next_state)
+            hits = np.flatnonzero(self.form.next_state[entries] == j)
+            if hits.size == 0:
+                message = f"state {state!r}, action {action!r} never leads to {next_state!r}"
+                raise QueryError(Problem(message, state, action, next_state))
+            if self.rewards.by_entry:
+                return float(values[entries][hits[0]])
+        if self.rewards.by_entry:
+            return float(values[entries] @ self.form.probability[entries])
+        return float(values[pair])
+
+    def describe(self) -> Description:
+        """Sizes, rewards, and by how much rows had to be normalised.
+
+        Examples
+        --------
+        >>> import tether
+        >>> print(tether.cases.grid_world().mdp.describe())
+        states        16 (2 absorbing)
+        actions       4
+        pairs         64 state–action pairs (0 not available)
+        transitions   208 (3.25 a pair, at most 4; 8 pairs are deterministic)
+        rewards       R(s, a), from -100 to 100
+        probabilities every row sums to 1 (within 2.22e-16)
+        memory        4.3 kB
+        """
+        form = self.form
+        lengths = np.diff(form.row_start)
+        steps = "" if self.rewards.horizon is None else f" for {self.rewards.horizon:,} steps"
+        return Description(
+            states=self.n_states,
+            actions=self.n_actions,
+            pairs=self.n_pairs,
+            transitions=self.n_transitions,
+            largest_row=int(lengths.max()),
+            deterministic=int(np.count_nonzero(lengths == 1)),
+            absorbing=self._count_absorbing(),
+            terminal=int(form.terminal.size),
+            unavailable=self.n_states * self.n_actions - self.n_pairs,
+            rewards=("R(s, a, s')" if self.rewards.by_entry else "R(s, a)") + steps,
+            reward_range=(float(self.rewards.values.min()), float(self.rewards.values.max())),
+            normalised_rows=form.rounding.rows,
+            largest_deviation=form.rounding.largest,
+            tolerance=form.rounding.tolerance,
+            horizon=self.horizon,
+            nbytes=self.nbytes,
+        )
+
+    def _count_absorbing(self) -> int:
+        """States whose every row is a point mass on the state itself."""
+        form = self.form
+        single = np.flatnonzero(np.diff(form.row_start) == 1)
+        own = form.next_state[form.row_start[single]] == pair_states(form.pair_start, single)
+        looping = np.zeros(self.n_pairs + 1, dtype=np.int64)
+        looping[single[own] + 1] = 1
+        np.cumsum(looping, out=looping)
+        n_pairs = np.diff(form.pair_start)
+        n_looping = looping[form.pair_start[1:]] - looping[form.pair_start[:-1]]
+        return int(np.count_nonzero((n_looping == n_pairs) & (n_pairs > 0)))
+
+    def state_index(self, state: Any) -> int:
+        """Index of a state, by label."""
+        s = self.states.find(state)
+        if s < 0:
+            raise QueryError(Problem(self.states.missing(state, "state"), state=state))
+        return s
+
+    def action_index(self, action: Any) -> int:
+        """Index of an action, by label."""
+        a = self.actions.find(action)
+        if a < 0:
+            raise QueryError(Problem(self.actions.missing(action, "action"), action=action))
+        return a
+
+    def pair_index(self, state: Any, action: Any) -> int:
+        """Index of a state–action pair, by labels."""
+        pair = self.find_pair(self.state_index(state), self.action_index(action))
+        if pair < 0:
+            there = self.actions_in(state)
+            what = f"available are {label_list(there)}" if there else "no action is"
+            message = f"state {state!r}: action {action!r} is not available; {what}"
+            raise QueryError(Problem(message, state, action))
+        return pair
+
+    def find_pair(self, s: int, a: int) -> int:
+        """Index of a pair given by indices, or -1 where the action is not available."""
+        low, high = self.form.pair_start[s], self.form.pair_start[s + 1]
+        pair = int(low + np.searchsorted(self.form.pair_action[low:high], a))
+        return pair if pair < high and self.form.pair_action[pair] == a else -1
+
+    def entries(self, pair: int) -> slice:
+        """The entries of a pair's row."""
+        return slice(int(self.form.row_start[pair]), int(self.form.row_start[pair + 1]))
+
+    def labels_of(self, indices: Ints) -> tuple[Any, ...]:
+        """Labels of states given by index."""
+        return tuple(self.states[int(s)] for s in indices)
+
+    def __repr__(self) -> str:
+        counts = {
+            "state": self.n_states,
+            "action": self.n_actions,
+            "pair": self.n_pairs,
+            "transition": self.n_transitions,
+        }
+        told = ", ".join(f"{n:,} {noun}{'' if n == 1 else 's'}" for noun, n in counts.items())
+        limit = "" if self.horizon is None else f", up to {self.horizon:,} steps"
+        return f"<MDP: {told}{limit}>"
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
+
+
+def _size(nbytes: int) -> str:
+    size = float(nbytes)
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
