@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,8 @@ def form_from_arrays(
     reward_axes: str | None,
 ) -> tuple[Labels, Labels, Form]:
     """Bring P and R to the tabular form; see `tether.MDP.from_arrays` for what they may be."""
-    rows = _sparse_rows(P) if _is_sparse_list(P) else _dense_rows(P)
+    matrices = _sparse_list(P, "P")
+    rows = _dense_rows(P) if matrices is None else _sparse_rows(matrices)
     state_labels = make_labels(states, rows.n_states, "state")
     action_labels = make_labels(actions, rows.n_actions, "action")
     lengths = rows.lengths.reshape(-1)
@@ -78,17 +79,31 @@ class _Pairs(NamedTuple):
         return np.repeat(self.state, lengths), np.repeat(self.action, lengths), self.next_state
 
 
-def _is_sparse_list(P: Any) -> bool:
-    if hasattr(P, "tocsr"):
-        raise ModelError("P is one sparse matrix; give a list with one (S, S) sparse matrix an action: [P0, P1, …]")
-    return isinstance(P, Sequence) and len(P) > 0 and all(hasattr(matrix, "tocsr") for matrix in P)
+def _sparse_list(values: Any, name: str) -> list[Any] | None:
+    """The sparse matrices of a list, one an action; None where ``values`` holds none."""
+    if hasattr(values, "tocsr"):
+        advice = f"give a list with one sparse (S, S) matrix an action: [{name}0, {name}1, …]"
+        raise ModelError(f"{name} is one sparse matrix; {advice}")
+    if isinstance(values, Mapping):
+        raise ModelError(f"{name} is a dict; give a list with one sparse (S, S) matrix an action, and actions=")
+    listed = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.dtype == object)
+    if not listed or not any(hasattr(matrix, "tocsr") for matrix in values):
+        return None
+    for a, matrix in enumerate(values):
+        if not hasattr(matrix, "tocsr"):
+            raise ModelError(f"{name}[{a}] is a {type(matrix).__name__}, not a sparse matrix as the others are")
+    return list(values)
 
 
 def _numbers(values: Any, name: str) -> Floats:
     try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} is not an array of numbers: {error}") from None
+        array = np.asarray(values)
+        if array.dtype.kind in "fiubO":
+            return array.astype(np.float64, copy=False)
+        problem = f"its data type is {array.dtype}"
+    except (TypeError, ValueError, OverflowError) as error:
+        problem = str(error)
+    raise ModelError(f"{name} is not an array of numbers: {problem}")
 
 
 def _dense_rows(P: Any) -> _Rows:
@@ -112,7 +127,8 @@ def _sparse_rows(matrices: Sequence[Any]) -> _Rows:
     rows = []
     for a, matrix in enumerate(matrices):
         if matrix.shape != (n_states, n_states):
-            raise ModelError(f"P[{a}] has shape {matrix.shape}; expected ({n_states}, {n_states}), as P[0] has rows")
+            wanted = f"({n_states}, {n_states}), a row and a column for each of the {n_states} rows of P[0]"
+            raise ModelError(f"P[{a}] has shape {matrix.shape}; expected {wanted}")
         rows.append(_clean_csr(matrix))
     lengths = np.empty((n_states, n_actions), dtype=np.int64)
     for a, row in enumerate(rows):
@@ -147,8 +163,9 @@ def _rewards(R: Any, pairs: _Pairs, n_states: int, n_actions: int, axes: str | N
     """Pick from R the rewards of the pairs, or entries, that exist; the rest is never looked at."""
     if R is None:
         return Rewards(np.zeros(pairs.action.size), by_entry=False)
-    if isinstance(R, Sequence) and len(R) and all(hasattr(matrix, "tocsr") for matrix in R):
-        return Rewards(_sparse_rewards(R, pairs, n_states, n_actions), by_entry=True)
+    matrices = _sparse_list(R, "R")
+    if matrices is not None:
+        return Rewards(_sparse_rewards(matrices, pairs, n_states, n_actions), by_entry=True)
     array = _numbers(R, "R")
     axes = _reward_axes(array, n_states, n_actions, axes)
     if axes.endswith("sas"):
@@ -175,9 +192,9 @@ def _reward_axes(array: Floats, n_states: int, n_actions: int, axes: str | None)
         if array.shape == (n_states,):
             hint = "; for a reward that depends on the state alone, repeat it for each action: "
             hint += f"np.repeat(R[:, None], {n_actions}, axis=1)"
-        raise ModelError(
-            f"R has shape {array.shape}; expected {wanted} with S = {n_states} states and A = {n_actions} actions{hint}"
-        )
+        elif array.shape == (n_actions, n_states):
+            hint = "; this looks like (A, S): pass R.T"
+        raise ModelError(f"R has shape {array.shape}; expected {wanted} with S = {n_states}, A = {n_actions}{hint}")
     return fits[0] if axes is None else axes
 
 

@@ -12,38 +12,29 @@ pairs that s_0 can reach at that step are edited at all. A row outside is comput
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether.errors import PathError, Problem, QueryError
 from tether.form import Floats, Ints
+from tether.graph import Graph, Layer, meeting, replay, successors
 from tether.mechanism import GumbelMax, Mechanism, ObservedStep, Posterior, Rows, make_mechanism
 from tether.model import MDP
 from tether.observation import Observation, Path, observe
 
-__all__ = ["CounterfactualMDP", "Step", "counterfactual"]
+if TYPE_CHECKING:
+    from tether.classify import Classes
+    from tether.evaluation import Evaluation
+    from tether.influence import Influence
+    from tether.planning import Plan, Sweep
+    from tether.rules import Rule
+    from tether.tradeoff import Front
+    from tether.why import Why
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Step:
-    """One step of the counterfactual MDP.
-
-    Attributes
-    ----------
-    states : array
-        States s_0 can be in at this time, ascending.
-    edits : Rows
-        Rows of the pairs of these states whose support meets the observed row's.
-    posterior : Posterior or None
-        What the observation says about the noise of the step; None where its outcome was not recorded.
-    """
-
-    states: Ints
-    edits: Rows
-    posterior: Posterior | None
-    observed: ObservedStep | None = field(repr=False)
+__all__ = ["CounterfactualMDP", "counterfactual"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -54,12 +45,10 @@ class CounterfactualMDP:
     ----------
     mdp, path, mechanism
         What it was made of.
-    observation : Observation
-        The path in the model's indices.
-    steps : tuple of Step
-        One a time step.
-    last_states : array
-        States s_0 can be in at time T.
+    graph : Graph
+        For each time, the states that s_0 can reach and their edited rows.
+    posteriors : tuple of Posterior or None
+        What each step says about the noise of its time; None where its outcome was not recorded.
 
     Examples
     --------
@@ -67,38 +56,43 @@ class CounterfactualMDP:
     >>> grid = tether.cases.grid_world()
     >>> cf = tether.counterfactual(grid.mdp, grid.path)
     >>> cf
-    <CounterfactualMDP: 11 steps, 106 states reachable over time, 130 rows edited, gumbel-max>
+    <CounterfactualMDP: 11 steps, 144 states reachable over time, 184 rows edited, gumbel-max>
     >>> cf.row(2, 2, "left")  # at t = 2 the robot stood in 2, went down, and fell into the pit, 6
-    ((1, 6), array([0.86206897, 0.13793103]))
+    ((1, 2, 3, 6), array([0.92857143, 0.01719577, 0.01719577, 0.03703704]))
     >>> cf.nominal_row(2, 2, "left")
     ((1, 2, 3, 6), array([0.9       , 0.03333333, 0.03333333, 0.03333333]))
     >>> round(cf.strength(2, 2, "left"), 3)
-    0.105
+    0.032
     """
 
     mdp: MDP
     path: Path
     mechanism: Mechanism
-    observation: Observation
-    steps: tuple[Step, ...]
-    last_states: Ints
+    graph: Graph
+    posteriors: tuple[Posterior | None, ...]
 
     @property
     def T(self) -> int:
         """Number of steps of the observed path."""
-        return len(self.steps)
+        return self.graph.T
+
+    @property
+    def observation(self) -> Observation:
+        """The path in the model's indices."""
+        return self.graph.observation
 
     @property
     def n_edited(self) -> int:
         """How many rows were edited, over all steps."""
-        return sum(int(step.edits.pairs.size) for step in self.steps)
+        return sum(int(layer.edits.pairs.size) for layer in self.graph.layers)
 
     @property
     def nbytes(self) -> int:
         """Memory of what is stored beyond the model's own arrays."""
-        arrays = [self.last_states]
-        for step in self.steps:
-            arrays += [step.states, step.edits.pairs, step.edits.start, step.edits.probability, step.edits.strength]
+        arrays = [self.graph.last_states]
+        for layer in self.graph.layers:
+            edits = layer.edits
+            arrays += [layer.states, edits.pairs, edits.start, edits.probability, edits.strength]
         return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
 
     def reachable(self, t: int) -> tuple[Any, ...]:
@@ -111,13 +105,11 @@ class CounterfactualMDP:
         >>> tether.counterfactual(toy.mdp, toy.path).reachable(1)
         ('s1', 's2')
         """
-        if t == self.T:
-            return self.mdp.labels_of(self.last_states)
-        return self.mdp.labels_of(self.steps[self._time(t, last=self.T)].states)
+        return self.mdp.labels_of(self.graph.states(self.time(t, last=self.T)))
 
     def row(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
         """P_{t,τ}(·|state, action): next states in the model's order, zeros left out, and probabilities."""
-        t, pair = self._time(t), self.mdp.pair_index(state, action)
+        t, pair = self.time(t), self.mdp.pair_index(state, action)
         probability = self._probability(t, pair)
         possible = np.flatnonzero(probability)
         next_state = self.mdp.form.next_state[self.mdp.entries(pair)][possible]
@@ -125,7 +117,7 @@ class CounterfactualMDP:
 
     def nominal_row(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
         """P(·|state, action), what the model says without the observation."""
-        self._time(t)
+        self.time(t)
         return self.mdp.row(state, action)
 
     def strength(self, t: int, state: Any, action: Any) -> float:
@@ -134,16 +126,191 @@ class CounterfactualMDP:
         0: the row is interventional, the observation says nothing about it. Exact for an exact
         mechanism.
         """
-        t, pair = self._time(t), self.mdp.pair_index(state, action)
+        t, pair = self.time(t), self.mdp.pair_index(state, action)
         rows, i = self._edited(t, pair)
         return 0.0 if rows is None else float(rows.strength[i])
 
     def standard_error(self, t: int, state: Any, action: Any) -> Floats:
         """Standard error of each probability of `row`: 0 for the exact mechanism."""
-        t, pair = self._time(t), self.mdp.pair_index(state, action)
+        t, pair = self.time(t), self.mdp.pair_index(state, action)
         rows, _ = self._edited(t, pair)
         _, probability = self.row(t, state, action)
-        return np.zeros_like(probability) if rows is None else self.mechanism.standard_error(probability)
+        if rows is None or self.posteriors[t] is None:
+            return np.zeros_like(probability)
+        return self.mechanism.standard_error(probability)
+
+    def plan(self, k: int, m: int, rule: Rule = "definition", influence: str | Influence = "support") -> Plan:
+        """The best policy that stays within k steps of the observation's influence and changes at most m actions.
+
+        Parameters
+        ----------
+        k : int
+            The length of the tether, from 1; T + 1 and beyond: no influence constraint.
+        m : int
+            How many actions may differ from the observed ones, from 0; T and beyond: all.
+        rule : {"definition", "published", "printed", "assured"}
+            What k means; see `tether.rules`.
+        influence : "support", `tether.tv` (eps) or `tether.effective` (eps)
+            When a pair counts as influenced; the last two go with "definition" and "assured".
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).plan(k=8, m=1).value
+        -1.0
+        """
+        from tether.planning import plan
+
+        return plan(self, k, m, rule, influence)
+
+    def sweep(
+        self,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        ks: Iterable[int] | None = None,
+        ms: Iterable[int] | None = None,
+    ) -> Sweep:
+        r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> print(tether.counterfactual(case.mdp, case.path).sweep(ks=[2, 3, 7, 8], ms=[1, 2]))
+         k \ m        1        2
+             2   -38.00   -38.00
+             3   -37.11   -37.11
+             7   -27.83   -19.58
+             8    -1.00    -1.00
+        """
+        from tether.planning import sweep
+
+        return sweep(self, rule, influence, ks, ms)
+
+    def choose_k(
+        self, m: int, at_least: float, rule: Rule = "definition", influence: str | Influence = "support"
+    ) -> int | None:
+        """The smallest k whose best value with m changes is at least a threshold; None if none is.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).choose_k(m=2, at_least=-30.0)
+        6
+        """
+        from tether.planning import choose_k
+
+        return choose_k(self, m, at_least, rule, influence)
+
+    def evaluate(self, policy: Any, influence: str | Influence = "support") -> Evaluation:
+        """Exactly what to expect under any policy, and how tailored to the observation it is.
+
+        Parameters
+        ----------
+        policy : callable, mapping, array or "random"
+            See `tether.policy`.
+        influence
+            When a pair counts as influenced, as in `plan`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> cf.evaluate(lambda state: "V_I" if "V_I" in case.mdp.actions_in(state) else "NIL").tailoring
+        <Tailoring: 0.00 of 7 steps influenced, longest uninfluenced run 7 (probability 1)>
+        """
+        from tether.evaluation import evaluate_policy
+
+        return evaluate_policy(self, policy, influence)
+
+    def classify(
+        self,
+        k: int,
+        t: int,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        rollout: str = "counterfactual",
+    ) -> Classes:
+        """Class of each state at time t = 0 … T: observed, influenced and reachable, and so on.
+
+        Parameters
+        ----------
+        rollout : {"counterfactual", "nominal"}
+            What "reachable" means: through the counterfactual MDP, exactly; or through the nominal rows, as
+            the paper draws it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> tether.counterfactual(toy.mdp, toy.path).classify(k=2, t=2, rollout="nominal")["s6"]
+        'influenced and reachable'
+        """
+        from tether.classify import classify
+
+        return classify(self, k, t, rule, influence, rollout)
+
+    def why(
+        self,
+        t: int,
+        state: Any,
+        action: Any,
+        k: int,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        uninfluenced: int = 0,
+    ) -> Why:
+        """Why a pair is allowed for k, or is not: in a sentence and as a record.
+
+        ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` looks at it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> answer = tether.counterfactual(case.mdp, case.path).why(0, (9, 1, 20), "V_I", k=3)
+        >>> answer.sentence.split(": ")[1]
+        'no path from here is ever influenced again. It takes k ≥ 8.'
+        """
+        from tether.why import why
+
+        return why(self, t, state, action, k, rule, influence, uninfluenced)
+
+    def pareto(
+        self,
+        m: int,
+        k: int | None = None,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        penalty: str = "strength",
+        limit: int = 1000,
+    ) -> Front:
+        """Value against expected influence: every supported point of the front, exactly.
+
+        Parameters
+        ----------
+        m : int
+            How many actions may change.
+        k : int, optional
+            A hard limit on influence as well; none by default.
+        penalty : {"strength", "distance"}
+            What is charged for: 1 - strength of the row taken, or its distance to the observed row.
+        limit : int
+            Stop after so many points.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).pareto(m=1).values
+        array([ -1., -38.])
+        """
+        from tether.tradeoff import pareto
+
+        return pareto(self, m, k, rule, influence, penalty, limit)
 
     def _probability(self, t: int, pair: int) -> Floats:
         """The counterfactual row of a pair, entry for entry of the nominal row."""
@@ -154,25 +321,26 @@ class CounterfactualMDP:
 
     def _edited(self, t: int, pair: int) -> tuple[Rows | None, int]:
         """The row of a pair as it was stored, or as it is now computed; None where it is nominal."""
-        step = self.steps[t]
-        i = step.edits.find(pair)
+        layer, posterior = self.graph.layers[t], self.posteriors[t]
+        i = layer.edits.find(pair)
         if i >= 0:
-            return step.edits, i
-        if step.posterior is None or step.observed is None:
+            return layer.edits, i
+        if posterior is None:
             return None, -1
         next_state = self.mdp.form.next_state[self.mdp.entries(pair)]
-        if not np.isin(next_state, step.observed.next_state, assume_unique=True).any():
+        if not np.isin(next_state, layer.observed.next_state, assume_unique=True).any():
             return None, -1
-        return step.posterior.replay(self.mdp.form, np.array([pair], dtype=np.int64)), 0
+        return posterior.replay(self.mdp.form, np.array([pair], dtype=np.int64)), 0
 
-    def _time(self, t: Any, last: int | None = None) -> int:
+    def time(self, t: Any, last: int | None = None) -> int:
+        """``t`` as an int from 0 to ``last`` (T - 1 by default), or an error that says so."""
         last = self.T - 1 if last is None else last
         if isinstance(t, bool) or not isinstance(t, int | np.integer) or not 0 <= t <= last:
             raise QueryError(Problem(f"t must be a whole number from 0 to {last}, not {t!r}", value=t))
         return int(t)
 
     def __repr__(self) -> str:
-        nodes = sum(int(step.states.size) for step in self.steps) + int(self.last_states.size)
+        nodes = sum(int(self.graph.states(t).size) for t in range(self.T + 1))
         return (
             f"<CounterfactualMDP: {self.T} step{'' if self.T == 1 else 's'}, {nodes:,} states reachable over time, "
             f"{self.n_edited:,} rows edited, {self.mechanism.name}>"
@@ -208,78 +376,37 @@ def counterfactual(
     """
     chosen = make_mechanism(mechanism, options)
     observation = observe(mdp, path)
-    walk = _Walk(mdp)
+    seen = np.zeros(mdp.n_states, dtype=np.uint8)
     states = observation.states[:1].astype(np.int32)
     states.flags.writeable = False
-    steps = []
+    layers: list[Layer] = []
+    posteriors: list[Posterior | None] = []
     for t in range(observation.T):
-        walk.check_not_stuck(t, states)
+        _check_not_stuck(mdp, t, states)
         observed = _observed_step(mdp, observation, t)
-        posterior = None if observed is None else chosen.infer(observed)
-        met = np.empty(0, np.int64) if observed is None else walk.meeting(states, observed.next_state)
-        edits = Rows.empty(mdp.form, met).freeze() if posterior is None else posterior.replay(mdp.form, met)
-        steps.append(Step(states, edits, posterior, observed))
-        states = walk.onward(states, edits)
-    return CounterfactualMDP(mdp, path, chosen, observation, tuple(steps), states)
+        posterior = chosen.infer(observed) if observed.recorded else None
+        edits = replay(mdp, posterior, meeting(mdp, states, observed.next_state))
+        layers.append(Layer(states, edits, observed))
+        posteriors.append(posterior)
+        states = successors(mdp, states, edits, seen)
+    graph = Graph(mdp, observation, tuple(layers), states)
+    return CounterfactualMDP(mdp, path, chosen, graph, tuple(posteriors))
 
 
-def _observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep | None:
-    outcome = int(observation.states[t + 1])
-    if outcome < 0:
-        return None
+def _observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:
     entries = mdp.entries(int(observation.pairs[t]))
+    outcome = int(observation.states[t + 1])
     return ObservedStep(t, mdp.form.next_state[entries], mdp.form.probability[entries], outcome)
 
 
-class _Walk:
-    """Goes through the counterfactual MDP layer by layer; its scratch is one byte a state, touched where it walks."""
-
-    def __init__(self, mdp: MDP) -> None:
-        self.mdp = mdp
-        self.seen = np.zeros(mdp.n_states, dtype=np.uint8)
-
-    def check_not_stuck(self, t: int, states: Ints) -> None:
-        """In every state that can be reached before the end, some action must be available."""
-        pair_start = self.mdp.form.pair_start
-        stuck = states[pair_start[states + 1] == pair_start[states]]
-        if stuck.size:
-            state = self.mdp.states[int(stuck[0])]
-            message = (
-                f"t = {t}: state {state!r} can be reached, but the model has no action there; the model was explored "
-                "from other initial states or to a smaller horizon: explore it from this path's first state"
-            )
-            raise PathError(Problem(message, state=state, time=t))
-
-    def meeting(self, states: Ints, support: Ints) -> Ints:
-        """Pairs of ``states`` whose support meets ``support``, ascending."""
-        from tether._kernels.gumbel import which_meet
-
-        form = self.mdp.form
-        most = int(np.sum(form.pair_start[states + 1] - form.pair_start[states]))
-        met = np.empty(most, dtype=np.int64)
-        n = which_meet(states, form.pair_start, form.row_start, form.next_state, support, met)
-        return met[:n].copy()
-
-    def onward(self, states: Ints, edits: Rows) -> Ints:
-        """States that can follow, ascending; the same array again where nothing changes."""
-        from tether._kernels.reach import successors
-
-        form = self.mdp.form
-        lengths = form.row_start[form.pair_start[states + 1]] - form.row_start[form.pair_start[states]]
-        out = np.empty(min(self.mdp.n_states, int(lengths.sum())), dtype=np.int32)
-        n = successors(
-            states,
-            form.pair_start,
-            form.row_start,
-            form.next_state,
-            edits.pairs,
-            edits.start,
-            edits.probability,
-            self.seen,
-            out,
+def _check_not_stuck(mdp: MDP, t: int, states: Ints) -> None:
+    """In every state that can be reached before the end, some action must be available."""
+    pair_start = mdp.form.pair_start
+    stuck = states[pair_start[states + 1] == pair_start[states]]
+    if stuck.size:
+        state = mdp.states[int(stuck[0])]
+        message = (
+            f"t = {t}: state {state!r} can be reached, but the model has no action there; the model was explored "
+            "from other initial states or to a smaller horizon: explore it from this path's first state"
         )
-        after = np.sort(out[:n])
-        if np.array_equal(after, states):
-            return states
-        after.flags.writeable = False
-        return after
+        raise PathError(Problem(message, state=state, time=t))

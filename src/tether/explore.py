@@ -11,7 +11,7 @@ import numpy as np
 
 from tether.errors import ModelError, Problem
 from tether.form import Form
-from tether.labels import Labels, make_labels
+from tether.labels import Labels, is_missing, make_labels
 from tether.table import form_from_codes
 
 __all__ = ["form_from_function"]
@@ -32,8 +32,12 @@ def form_from_function(
     States at depth ``horizon`` are known as outcomes but not expanded: no episode of that length
     acts in them.
     """
-    if horizon is not None and (isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1):
-        raise ModelError(f"horizon must be a whole number ≥ 1, or None for no limit; got {horizon!r}")
+    for name, limit in (("horizon", horizon), ("max_states", max_states)):
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1):
+            raise ModelError(f"{name} must be a whole number ≥ 1, or None for no limit; got {limit!r}")
+    for name, function in (("actions", actions), ("step", step), ("reward", reward)):
+        if not callable(function) and not (name == "reward" and function is None):
+            raise ModelError(f"{name} must be a function, not {function!r}")
     walk = _Walk(actions, step, _reward_of_three(reward), max_states)
     layer = [walk.state(label) for label in _initial_states(initial)]
     depth = 0
@@ -79,12 +83,18 @@ class _Walk:
         self.probability: list[float] = []
         self.reward: list[float] = []
 
-    def state(self, label: Any) -> int:
+    def state(self, label: Any, before: tuple[Any, Any] | None = None) -> int:
+        """Index of a state, known or new; ``before`` are the state and action that led to it."""
         try:
             i = self.states.setdefault(label, len(self.labels))
         except TypeError:
             raise ModelError(Problem(f"the state {label!r} is not hashable; use a tuple", value=label)) from None
         if i == len(self.labels):
+            if is_missing(label):
+                state, action = before or (None, None)
+                led = f"state {state!r}, action {action!r}: step() gave the next state" if before else "initial is"
+                message = f"{led} {label!r}, which stands for a missing value and cannot be a state"
+                raise ModelError(Problem(message, state, action, value=label))
             if self.max_states is not None and i >= self.max_states:
                 raise ModelError(
                     f"more than {self.max_states:,} states can be reached; "
@@ -95,43 +105,69 @@ class _Walk:
 
     def expand(self, s: int) -> None:
         label = self.labels[s]
-        available = self._call(self.actions_of, label)
-        if isinstance(available, str):
-            raise ModelError(Problem(f"state {label!r}: actions() gave the string {available!r}, not a list", label))
+        for action in self._available(label):
+            a = self.actions.setdefault(action, len(self.actions))
+            for after, chance in self._outcomes(label, action).items():
+                self.s.append(s)
+                self.a.append(a)
+                self.j.append(self.state(after, (label, action)))
+                self.probability.append(chance)
+                if self.reward_of is not None:
+                    gain = _call(self.reward_of, label, action, after)
+                    self.reward.append(_number(gain, "reward", label, action, after))
+
+    def _available(self, label: Any) -> list[Any]:
+        """The actions of a state, checked."""
+        given = _call(self.actions_of, label)
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ModelError(Problem(f"state {label!r}: actions() must give a list, not {given!r}", label))
+        try:
+            available = list(given)
+        except Exception as error:  # from a generator, which runs only now
+            _note(error, self.actions_of, label)
+            raise
         seen = set()
         for action in available:
+            if not _hashable(action):
+                message = f"state {label!r}: the action {action!r} is not hashable; use a tuple"
+                raise ModelError(Problem(message, label, value=action))
             if action in seen:
                 raise ModelError(Problem(f"state {label!r}: actions() gave {action!r} twice", label, action))
             seen.add(action)
-            a = self.actions.setdefault(action, len(self.actions))
-            outcomes = self._call(self.step, label, action)
-            if not isinstance(outcomes, Mapping):
-                message = f"state {label!r}, action {action!r}: step() must give {{next state: probability}}"
-                raise ModelError(Problem(f"{message}, not {outcomes!r}", label, action, value=outcomes))
-            if not any(_number(outcomes[after], "probability", label, action, after) for after in outcomes):
-                message = f"state {label!r}, action {action!r}: step() gave no outcome of positive probability"
-                raise ModelError(Problem(message, label, action, value=outcomes))
-            for after, chance in outcomes.items():
-                if chance == 0:
-                    continue
-                self.s.append(s)
-                self.a.append(a)
-                self.j.append(self.state(after))
-                self.probability.append(float(chance))
-                if self.reward_of is not None:
-                    gain = self._call(self.reward_of, label, action, after)
-                    self.reward.append(_number(gain, "reward", label, action, after))
         if not seen:
-            message = f"state {label!r}: actions() gave none; an end is a state that leads back to itself"
+            message = f"state {label!r}: actions() gave none; where episodes end, give one that leads back to the state"
             raise ModelError(Problem(message, label))
+        return available
 
-    @staticmethod
-    def _call(function: Callable[..., Any], *labels: Any) -> Any:
-        try:
-            return function(*labels)
-        except Exception as error:
-            error.add_note(f"while exploring the model: {_name(function)}({', '.join(map(repr, labels))})")
-            raise
+    def _outcomes(self, label: Any, action: Any) -> dict[Any, float]:
+        """The outcomes of a pair that are not impossible, with their probabilities."""
+        given = _call(self.step, label, action)
+        if not isinstance(given, Mapping):
+            message = f"state {label!r}, action {action!r}: step() must give {{next state: probability}}"
+            raise ModelError(Problem(f"{message}, not {given!r}", label, action, value=given))
+        possible = {}
+        for after, value in given.items():
+            chance = _number(value, "probability", label, action, after)
+            if chance != 0:
+                possible[after] = chance
+        if not possible:
+            message = f"state {label!r}, action {action!r}: step() gave no outcome of positive probability"
+            raise ModelError(Problem(message, label, action, value=given))
+        return possible
+
+
+def _call(function: Callable[..., Any], *labels: Any) -> Any:
+    try:
+        return function(*labels)
+    except Exception as error:
+        _note(error, function, *labels)
+        raise
+
+
+def _note(error: Exception, function: Callable[..., Any], *labels: Any) -> None:
+    """Add to an error in the user's function what it was called with."""
+    name = getattr(function, "__name__", repr(function))
+    error.add_note(f"while exploring the model: {name}({', '.join(map(repr, labels))})")
 
 
 def _initial_states(initial: Any) -> list[Any]:
@@ -152,10 +188,12 @@ def _hashable(label: Any) -> bool:
 
 def _number(value: Any, what: str, state: Any, action: Any, after: Any) -> float:
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        message = f"state {state!r}, action {action!r}, next state {after!r}: the {what} {value!r} is not a number"
-        raise ModelError(Problem(message, state, action, after, value=value)) from None
+        if not isinstance(value, str | bytes):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    message = f"state {state!r}, action {action!r}, next state {after!r}: the {what} {value!r} is not a number"
+    raise ModelError(Problem(message, state, action, after, value=value))
 
 
 def _reward_of_three(reward: Callable[..., float] | None) -> Callable[[Any, Any, Any], float] | None:
@@ -172,8 +210,4 @@ def _reward_of_three(reward: Callable[..., float] | None) -> Callable[[Any, Any,
         return reward
     if len(required) == 2:
         return functools.wraps(reward)(lambda s, a, _after: reward(s, a))
-    raise ModelError(f"reward must take (state, action) or (state, action, next_state), not {len(required)} arguments")
-
-
-def _name(function: Any) -> str:
-    return getattr(function, "__name__", repr(function))
+    raise ModelError(f"reward must take (state, action) or (state, action, next_state), but it takes {len(required)}")

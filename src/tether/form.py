@@ -16,7 +16,7 @@ of each row is kept by pair.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class Rounding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """The arrays of a model; see the head of this file."""
+    """The arrays of a model, read-only; see the head of this file."""
 
     pair_start: Ints
     pair_action: Ints
@@ -86,6 +86,16 @@ class Form:
     rewards: Rewards
     rounding: Rounding
     terminal: Ints
+
+    def __post_init__(self) -> None:
+        for array in (self.pair_start, self.pair_action, self.row_start, self.next_state, self.probability):
+            array.flags.writeable = False
+        self.rewards.values.flags.writeable = False
+        self.terminal.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor, not field by field: a pickle forgets that an array is read-only.
+        return Form, tuple(getattr(self, field.name) for field in fields(self))
 
 
 def finish(
@@ -109,7 +119,7 @@ def finish(
     next state. ``frontier`` marks states that were left unexplored on purpose; ``input_row``
     finds the row of the user's table behind an entry.
     """
-    if not (np.isfinite(tolerance) and tolerance >= 0):
+    if not (isinstance(tolerance, int | float | np.integer | np.floating) and 0 <= tolerance < np.inf):
         raise ModelError(f"tolerance must be a number ≥ 0, not {tolerance!r}")
     if len(states) == 0 or pair_action.size == 0:
         raise ModelError("the model is empty: it has no transitions")
@@ -121,7 +131,8 @@ def finish(
         _not_finite(where, rewards),
         _terminal_with_rows(where, ends),
     )
-    sums = np.add.reduceat(probability, row_start[:-1])
+    with np.errstate(over="ignore"):  # a sum of inf is reported like any other
+        sums = np.add.reduceat(probability, row_start[:-1])
     _raise_first(_bad_sums(where, sums, tolerance), _undefined(where, ends, frontier))
     deviation = np.abs(sums - 1.0)
     rounding = Rounding(int(np.count_nonzero(deviation > 1e-12)), float(deviation.max()), float(tolerance))
@@ -131,8 +142,6 @@ def finish(
         pair_start, pair_action, row_start, next_state, probability, rewards = _with_terminal(
             ends, len(actions), pair_start, pair_action, row_start, next_state, probability, rewards
         )
-    for array in (pair_start, pair_action, row_start, next_state, probability, rewards.values, ends):
-        array.flags.writeable = False
     return Form(pair_start, pair_action, row_start, next_state, probability, rewards, rounding, ends)
 
 
@@ -223,7 +232,8 @@ def _bad_sums(where: _Where, sums: Floats, tolerance: float) -> _Found:
     problems = []
     for pair in bad[:_COLLECTED]:
         place, value = where.pair(int(pair)), float(sums[pair])
-        message = f"{where.text(place)}: probabilities sum to {value:.12g}, not 1 (tolerance {tolerance:g})"
+        told = f"{value:.12g}" if f"{value:.12g}" != "1" else repr(value)
+        message = f"{where.text(place)}: probabilities sum to {told}, not 1 (tolerance {tolerance:g})"
         problems.append(Problem(message, **place, value=value))
     return problems, int(bad.size)
 
@@ -262,8 +272,9 @@ def _same_text(label: Any, others: list[Any]) -> str:
 
 
 def _terminal_states(states: Labels, terminal: Iterable[Any]) -> Ints:
-    if isinstance(terminal, str):
-        raise ModelError(f"terminal= takes a list of states, not the string {terminal!r}: terminal=[{terminal!r}]")
+    if isinstance(terminal, str) or not isinstance(terminal, Iterable):
+        fix = "" if terminal is None else f": terminal=[{terminal!r}]"
+        raise ModelError(f"terminal= takes a list of states, not {terminal!r}{fix}")
     found = []
     for label in terminal:
         i = states.find(label)

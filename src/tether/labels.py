@@ -6,8 +6,6 @@ Labels 0 … n-1 cost no memory, whatever n is.
 
 from __future__ import annotations
 
-import math
-import operator
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -18,7 +16,7 @@ import numpy.typing as npt
 
 from tether.errors import ModelError, Problem
 
-__all__ = ["Labels", "encode", "label_list", "make_labels", "plain"]
+__all__ = ["Labels", "encode", "is_missing", "label_list", "make_labels", "plain"]
 
 _LISTED = 12
 """How many labels an error message lists before it turns to a summary."""
@@ -46,7 +44,7 @@ class Labels(Sequence[Any]):
 
     def index(self, label: Any, start: int = 0, stop: int | None = None) -> int:
         i = self.find(label)
-        if i < start or (stop is not None and i >= stop):
+        if i < max(start, 0) or (stop is not None and i >= stop):
             raise ValueError(f"{label!r} is not among the labels")
         return i
 
@@ -71,6 +69,8 @@ class Labels(Sequence[Any]):
 
     def near(self, label: Any) -> str:
         """A hint at what might have been meant by an unknown label, or nothing."""
+        if isinstance(label, list):
+            return f" (a list cannot be a label; did you mean the tuple {tuple(label)!r}?)"
         twin = {str(one): one for one in self[:10_000]}
         if str(label) in twin:
             found = twin[str(label)]
@@ -108,12 +108,10 @@ class _Counted(Labels):
 
     def find(self, label: Any) -> int:
         try:
-            i = operator.index(label)
+            i = hash(label)  # a small whole number is its own hash, also as a float or a NumPy scalar
         except TypeError:
-            if not (isinstance(label, float) and label.is_integer()):
-                return -1
-            i = int(label)
-        return i if 0 <= i < len(self._range) else -1
+            return -1
+        return i if 0 <= i < len(self._range) and i == label else -1
 
     def __repr__(self) -> str:
         return f"Labels(0 … {len(self) - 1:,})" if len(self) else "Labels()"
@@ -142,6 +140,8 @@ class _Listed(Labels):
         return iter(self._items)
 
     def find(self, label: Any) -> int:
+        if isinstance(label, np.generic):
+            label = label.item()  # as `plain` did: a datetime64 does not equal the date it stands for
         try:
             return self._index.get(label, -1)
         except TypeError:
@@ -171,8 +171,6 @@ def plain(values: Any) -> list[Any]:
     >>> plain(np.array([3, 1]))
     [3, 1]
     """
-    if isinstance(values, np.ndarray):
-        return list(values.tolist())
     for name in ("to_pylist", "to_list", "tolist"):
         method = getattr(values, name, None)
         if callable(method):
@@ -195,15 +193,18 @@ def make_labels(given: Any, count: int | None, noun: str) -> Labels:
     if given is None:
         assert count is not None
         return _Counted(count)
+    if not isinstance(given, Iterable):
+        raise ModelError(f"{noun}s= takes a list of labels, not {given!r}")
     items = tuple(given) if isinstance(given, Labels) else tuple(plain(given))
     if count is not None and len(items) != count:
-        raise ModelError(f"{noun}s= gives {len(items):,} labels, but the arrays have {count:,} {noun}s")
+        given_count = f"{len(items):,} label{'' if len(items) == 1 else 's'}"
+        raise ModelError(f"{noun}s= gives {given_count}, but the model has {count:,} {noun}{'' if count == 1 else 's'}")
     index: dict[Any, int] = {}
     for i, item in enumerate(items):
         if not isinstance(item, Hashable):
             raise ModelError(Problem(f"{noun} {i}: the label {item!r} cannot be hashed; use a tuple", value=item))
-        if _is_missing(item):
-            raise ModelError(Problem(f"{noun} {i}: the label is missing ({item!r})", value=item))
+        if is_missing(item):
+            raise ModelError(Problem(f"{noun} {i}: the label is missing ({item!r}); give it a name", value=item))
         try:
             first = index.setdefault(item, i)
         except TypeError as error:
@@ -272,13 +273,13 @@ def _array(column: Any) -> npt.NDArray[Any] | None:
 
 def _collect(items: list[Any], name: str, seen: dict[Any, int]) -> None:
     for row, item in enumerate(items):
-        if _is_missing(item):
-            raise ModelError(Problem(f"row {row}: the {name} is missing ({item!r})", value=item, row=row))
         try:
             seen.setdefault(item, len(seen))
         except TypeError:
             message = f"row {row}: the {name} {item!r} cannot be a label, it is not hashable; use a tuple"
             raise ModelError(Problem(message, value=item, row=row)) from None
+        if is_missing(item):
+            raise ModelError(Problem(f"row {row}: the {name} is missing ({item!r})", value=item, row=row))
 
 
 def _encode_numbers(arrays: Sequence[Any]) -> tuple[Labels, list[Any]]:
@@ -289,8 +290,10 @@ def _encode_numbers(arrays: Sequence[Any]) -> tuple[Labels, list[Any]]:
     low = min(int(array.min()) for array in filled)
     high = max(int(array.max()) for array in filled)
     span = high - low + 1
-    if span <= 4 * sum(array.size for array in filled) + 1024 and high < 2**63:
-        arrays = [array.astype(np.int64, copy=False) for array in arrays]  # a narrow type would overflow
+    # One type for all: a narrow one would overflow, and int64 beside uint64 would turn into floats.
+    wide = np.int64 if high < 2**63 else np.uint64 if low >= 0 else object
+    arrays = [array.astype(wide, copy=False) for array in arrays]
+    if span <= 4 * sum(array.size for array in filled) + 1024 and wide is np.int64:
         present = np.zeros(span, dtype=bool)
         for array in arrays:
             present[array - low] = True
@@ -298,7 +301,7 @@ def _encode_numbers(arrays: Sequence[Any]) -> tuple[Labels, list[Any]]:
         found = np.flatnonzero(present) + low
         codes = [codes_of[array - low] for array in arrays]
     else:
-        found = np.unique(np.concatenate([np.unique(array) for array in filled]))
+        found = np.unique(np.concatenate([np.unique(array) for array in arrays]))
         codes = [np.searchsorted(found, array).astype(np.int32) for array in arrays]
     if low == 0 and found.size == high + 1:
         return _Counted(found.size), codes
@@ -306,8 +309,14 @@ def _encode_numbers(arrays: Sequence[Any]) -> tuple[Labels, list[Any]]:
     return _Listed(items, {item: i for i, item in enumerate(items)}), codes
 
 
-def _is_missing(item: Any) -> bool:
-    return item is None or (isinstance(item, float) and math.isnan(item))
+def is_missing(item: Any) -> bool:
+    """Whether a label is no label: None, or what does not equal itself, as NaN, NaT and pandas' NA."""
+    if item is None:
+        return True
+    try:
+        return bool(item != item)  # noqa: PLR0124
+    except TypeError:  # NA will not say
+        return True
 
 
 def _is_count(items: tuple[Any, ...]) -> bool:

@@ -34,12 +34,20 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObservedStep:
-    """One observed transition: the row P(·|s_t, a_t) as next states and probabilities, and s_{t+1}."""
+    """One observed transition: the row P(·|s_t, a_t) as next states and probabilities, and s_{t+1}.
+
+    ``outcome`` is -1 where it was not recorded; nothing is inferred from such a step.
+    """
 
     t: int
     next_state: Ints
     probability: Floats
     outcome: int
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the outcome is known."""
+        return self.outcome >= 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +74,17 @@ class Rows:
         lengths = form.row_start[pairs + 1] - form.row_start[pairs]
         start = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
         return cls(pairs, start, np.empty(int(start[-1])), np.empty(pairs.size))
+
+    @classmethod
+    def nominal(cls, form: Form, pairs: Ints) -> Rows:
+        """The nominal rows of ``pairs``: what a step says whose outcome was not recorded."""
+        rows = cls.empty(form, pairs)
+        entries = np.arange(rows.probability.size) + np.repeat(
+            form.row_start[pairs] - rows.start[:-1], np.diff(rows.start)
+        )
+        rows.probability[:] = form.probability[entries]
+        rows.strength[:] = 0.0
+        return rows.freeze()
 
     def freeze(self) -> Rows:
         """The same rows, read-only."""

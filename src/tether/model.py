@@ -10,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether.arrays import form_from_arrays
-from tether.errors import Problem, QueryError
+from tether.errors import ModelError, Problem, QueryError
 from tether.explore import form_from_function
 from tether.form import TOLERANCE, Floats, Form, Ints, Rewards, pair_states
 from tether.labels import Labels, label_list, make_labels
 from tether.table import form_from_table
+
+if TYPE_CHECKING:
+    from tether.evaluation import Evaluation
+    from tether.nominal import Solution
+    from tether.observation import Path
 
 __all__ = ["MDP", "Description"]
 
@@ -84,8 +89,9 @@ class Description:
     def _lines(self) -> list[tuple[str, str]]:
         ended = f", {self.terminal:,} of them declared terminal" if self.terminal else ""
         if self.normalised_rows:
+            were = "was" if self.normalised_rows == 1 else "were"
             normalised = (
-                f"{self.normalised_rows:,} rows did not sum to 1 and were normalised "
+                f"{_count(self.normalised_rows, 'row')} did not sum to 1 and {were} normalised "
                 f"(off by at most {self.largest_deviation:.3g}; tolerance {self.tolerance:g})"
             )
         else:
@@ -93,14 +99,14 @@ class Description:
         lines = [
             ("states", f"{self.states:,} ({self.absorbing:,} absorbing{ended})"),
             ("actions", f"{self.actions:,}"),
-            ("pairs", f"{self.pairs:,} state–action pairs ({self.unavailable:,} not available)"),
+            ("pairs", f"{_count(self.pairs, 'state–action pair')} ({self.unavailable:,} not available)"),
             ("transitions", f"{self.transitions:,} ({self.transitions / self.pairs:.3g} a pair, at most "
-             f"{self.largest_row:,}; {self.deterministic:,} pairs are deterministic)"),
+             f"{self.largest_row:,}; {_count(self.deterministic, 'pair')} deterministic)"),
             ("rewards", f"{self.rewards}, from {self.reward_range[0]:g} to {self.reward_range[1]:g}"),
             ("probabilities", normalised),
         ]  # fmt: skip
         if self.horizon is not None:
-            lines.append(("horizon", f"good for episodes of up to {self.horizon:,} steps"))
+            lines.append(("horizon", f"good for episodes of up to {_count(self.horizon, 'step')}"))
         lines.append(("memory", _size(self.nbytes)))
         return lines
 
@@ -127,6 +133,10 @@ class MDP:
     horizon : int or None
         Longest episode the model is good for: it is limited where the model was explored to a
         horizon, or where rewards are given for so many steps.
+    discount : float
+        What a reward is worth for each step it comes later; 1 by default. Set by `with_objective`.
+    final_reward : array (states,) or None
+        Reward of the state in which an episode ends. Set by `with_objective`.
 
     Examples
     --------
@@ -150,6 +160,8 @@ class MDP:
     actions: Labels
     form: Form
     horizon: int | None = None
+    discount: float = 1.0
+    final_reward: Floats | None = None
 
     @classmethod
     def from_arrays(
@@ -312,6 +324,86 @@ class MDP:
             actions=self.actions if actions is None else make_labels(actions, self.n_actions, "action"),
         )
 
+    def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> MDP:
+        """The same model with another objective: a discount, a reward for the state an episode ends in.
+
+        An episode s_0, a_0, …, s_T is worth Σ_t discount^t·R_t + discount^T·final_reward(s_T).
+
+        Parameters
+        ----------
+        discount : float, optional
+            Between 0 and 1.
+        final_reward : callable, mapping or array, optional
+            Of each state: a function of its label, a mapping from labels (0 where one is missing), or
+            an array in the model's order.
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.cases.epidemic().mdp.with_objective(discount=0.9, final_reward=lambda s: -10 * s.I)
+        >>> mdp.discount, float(mdp.final_reward[mdp.states.index((0, 2, 0))])
+        (0.9, -20.0)
+        """
+        changed = self
+        if discount is not None:
+            if isinstance(discount, bool | str) or not 0 <= discount <= 1:
+                raise ModelError(f"discount must be a number from 0 to 1, not {discount!r}")
+            changed = replace(changed, discount=float(discount))
+        if final_reward is not None:
+            changed = replace(changed, final_reward=final_rewards(self.states, final_reward))
+        return changed
+
+    def solve(self, horizon: int) -> Solution:
+        """The optimal plan of the plain model over ``horizon`` steps: what to do and expect in every state.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.solve(11).action(0, 0)
+        'down'
+        """
+        from tether.nominal import solve
+
+        return solve(self, horizon)
+
+    def simulate(self, policy: Any, steps: int, *, start: Any = None, rng: Any = None, noise: float = 0.0) -> Path:
+        """Draw one episode of the plain model: an observed path to try things on.
+
+        Parameters
+        ----------
+        policy : "optimal", "random", callable, mapping or array
+            See `tether.policy`.
+        steps : int
+            How many.
+        start : hashable, optional
+            The first state; by default the first of the model.
+        rng : int or numpy Generator, optional
+        noise : float
+            Probability of taking, at each step, any available action instead.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.simulate("optimal", 6, rng=0, noise=0.1)
+        <Path: 6 steps, 0 –'down'→ 4 –'right'→ 0 … –'right'→ 8>
+        """
+        from tether.nominal import simulate
+
+        return simulate(self, policy, steps, start=start, rng=rng, noise=noise)
+
+    def evaluate(self, policy: Any, horizon: int, start: Any = None) -> Evaluation:
+        """Exactly what to expect of a policy in the plain model, without an observation.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.evaluate("optimal", 11, start=0)
+        <Evaluation: 11 steps, return 540.8 ± 131>
+        """
+        from tether.nominal import evaluate_nominal
+
+        return evaluate_nominal(self, policy, horizon, start)
+
     @classmethod
     def _of(cls, states: Labels, actions: Labels, form: Form, horizon: int | None = None) -> MDP:
         limits = [limit for limit in (horizon, form.rewards.horizon) if limit is not None]
@@ -374,8 +466,11 @@ class MDP:
         """
         pair = self.pair_index(state, action)
         limit = self.rewards.horizon
-        if limit is not None and not 0 <= t < limit:
-            raise QueryError(Problem(f"t = {t}: rewards are given for t = 0 … {limit - 1}", time=t))
+        if isinstance(t, bool) or not isinstance(t, int | np.integer) or t < 0:
+            raise QueryError(Problem(f"t must be a whole number ≥ 0, not {t!r}", state, action, value=t))
+        if limit is not None and t >= limit:
+            message = f"t = {t}: rewards are given for t = 0 … {limit - 1}"
+            raise QueryError(Problem(message, state, action, time=int(t), value=t))
         values, entries = self.rewards.at(t), self.entries(pair)
         if next_state is not None:
             j = self.state_index(next_state)
@@ -399,14 +494,14 @@ class MDP:
         states        16 (2 absorbing)
         actions       4
         pairs         64 state–action pairs (0 not available)
-        transitions   208 (3.25 a pair, at most 4; 8 pairs are deterministic)
+        transitions   220 (3.44 a pair, at most 4; 8 pairs deterministic)
         rewards       R(s, a), from -100 to 100
-        probabilities every row sums to 1 (within 2.22e-16)
-        memory        4.3 kB
+        probabilities every row sums to 1 (within 0)
+        memory        4.06 kB
         """
         form = self.form
         lengths = np.diff(form.row_start)
-        steps = "" if self.rewards.horizon is None else f" for {self.rewards.horizon:,} steps"
+        steps = "" if self.rewards.horizon is None else f" for {_count(self.rewards.horizon, 'step')}"
         return Description(
             states=self.n_states,
             actions=self.n_actions,
@@ -483,12 +578,45 @@ class MDP:
             "pair": self.n_pairs,
             "transition": self.n_transitions,
         }
-        told = ", ".join(f"{n:,} {noun}{'' if n == 1 else 's'}" for noun, n in counts.items())
-        limit = "" if self.horizon is None else f", up to {self.horizon:,} steps"
+        told = ", ".join(_count(n, noun) for noun, n in counts.items())
+        limit = "" if self.horizon is None else f", up to {_count(self.horizon, 'step')}"
         return f"<MDP: {told}{limit}>"
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def final_rewards(states: Labels, given: Any) -> Floats:
+    """The reward of ending in each state, from a function, a mapping or an array."""
+    if isinstance(given, Mapping):
+        for label in given:
+            if label not in states:
+                raise ModelError(Problem(f"final_reward: {states.missing(label, 'state')}", state=label))
+        values = [given.get(label, 0.0) for label in states]
+    elif callable(given):
+        values = [given(label) for label in states]
+    else:
+        values = given
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"final_reward is not made of numbers: {error}") from None
+    if array.shape != (len(states),):
+        raise ModelError(
+            f"final_reward has shape {array.shape}; expected one number for each of {len(states):,} states"
+        )
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        label, value = states[int(bad[0])], float(array[bad[0]])
+        raise ModelError(
+            Problem(f"state {label!r}: the final reward {value!r} is not finite", state=label, value=value)
+        )
+    array.flags.writeable = False
+    return array
 
 
 def _size(nbytes: int) -> str:

@@ -6,13 +6,14 @@ whose result nobody wrote down. The last step then says nothing, and stays nomin
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from tether.errors import PathError, Problem
+from tether.errors import PathError, Problem, QueryError
 from tether.form import Ints
 from tether.labels import label_list, plain
 from tether.model import MDP
@@ -48,14 +49,18 @@ class Path:
         for name, given in (("states", states), ("actions", actions)):
             if isinstance(given, str) or not hasattr(given, "__iter__"):
                 raise PathError(Problem(f"{name} must be a list of labels, not {given!r}", value=given))
-        object.__setattr__(self, "states", tuple(plain(states)))
-        object.__setattr__(self, "actions", tuple(plain(actions)))
+            object.__setattr__(self, name, tuple(plain(given)))
+            for t, label in enumerate(getattr(self, name)):
+                if not isinstance(label, Hashable):
+                    message = f"t = {t}: the {name[:-1]} {label!r} cannot be a label, it is not hashable; use a tuple"
+                    raise PathError(Problem(message, time=t, value=label))
         n, T = len(self.states), len(self.actions)
         if T == 0:
             raise PathError(f"a path needs at least one action; got {n} state{'' if n == 1 else 's'} and no actions")
         if n not in (T, T + 1):
             raise PathError(
-                f"a path of {T} actions has {T + 1} states, or {T} if the last outcome was not recorded; got {n}"
+                f"a path of {T} action{'' if T == 1 else 's'} has {T + 1} states, or {T} if the last outcome was not "
+                f"recorded; got {n}"
             )
 
     @property
@@ -112,6 +117,8 @@ class Observation:
 
 def observe(mdp: MDP, path: Path) -> Observation:
     """Find a path in a model; raise a `PathError` for each step that cannot have happened."""
+    if not isinstance(mdp, MDP):
+        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
     if not isinstance(path, Path):
         raise PathError(f"expected a tether.Path, not {type(path).__name__}: tether.Path(states, actions)")
     if mdp.horizon is not None and mdp.horizon < path.T:

@@ -105,23 +105,24 @@ def _column(name: str, values: Any) -> Any:
 def _number_column(name: str, values: Any) -> Floats:
     if not isinstance(values, np.ndarray) and hasattr(values, "to_numpy"):
         values = values.to_numpy()
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = None
-    if array is not None and array.ndim == 1 and not _holds_text(values):
-        return array
+    if not _holds_others(values):
+        try:
+            array = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            array = np.empty((0, 0))
+        if array.ndim == 1:
+            return array
     for row, value in enumerate(plain(values)):
-        if isinstance(value, bool | str) or not _is_number(value):
+        if isinstance(value, str | bytes) or not _is_number(value):
             message = f"row {row}: the {name} {value!r} is not a number"
             raise ModelError(Problem(message, value=value, row=row))
     raise ModelError(f"the column {name} is not a flat list of numbers")
 
 
-def _holds_text(values: Any) -> bool:
-    """NumPy would read the text '0.5' as a number; a table should say so instead of guessing."""
+def _holds_others(values: Any) -> bool:
+    """NumPy would read the text '0.5', or a date, as a number; a table should say so instead of guessing."""
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":
-        return values.dtype.kind in "USb"
+        return values.dtype.kind not in "fiub"
     return any(isinstance(value, str | bytes) for value in values)
 
 

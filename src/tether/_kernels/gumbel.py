@@ -28,7 +28,12 @@ from tether._kernels.sorting import sort_by_key
 from tether.form import Floats, Ints
 
 _SAME_RATIO = 1e-14
-"""Ratios p_j / q_j this close, relatively, are equal: they come from rows normalised in floating point."""
+"""Ratios p_j / q_j this close, relatively, are equal: they come from rows normalised in floating point.
+
+A tie with r_o that rounding broke would make an impossible outcome possible, with probability 1e-17."""
+
+_HUGE = 1e308
+"""Beyond this r_o counts as infinite: D(r_o) might overflow."""
 
 _SMALLEST = 5e-324
 """An outcome that can happen never gets probability 0 by underflow: what is possible is structure."""
@@ -105,10 +110,12 @@ def _rivals(
         r = p[at] / q[e]
         lowest, highest = min(lowest, r), max(highest, r)
         out[e] = 0.0
-        if e != o and r < ratio_o:
+        if e != o and r < ratio_o * (1.0 - _SAME_RATIO):
             ratio[n] = r
             item[n] = e
             n += 1
+        elif o < 0:  # q_j is so small that p_j / q_j overflows
+            out[e] = _SMALLEST
     same = overlap == 0 or (overlap == q.size and highest - lowest <= _SAME_RATIO * highest)
     return n, base + base_low, same
 
@@ -190,7 +197,7 @@ def _row(
     """
     o = _find(q_next, outcome)
     p_o = p[_find(p_next, outcome)]
-    if q.size == 1 or p_o == 1.0:
+    if q.size == 1 or p.size == 1:  # not p_o == 1.0: beside an outcome of 1e-300 it may only round to 1
         out[:] = q
         return 0.0
     ratio_o = np.inf if o < 0 else p_o / q[o]
@@ -200,12 +207,12 @@ def _row(
         return 0.0
     sort_by_key(ratio, item, n)
     level, slope = _heights(q_next, q, p_next, p, base, ratio, item, n, height)
-    if ratio_o < np.inf:
+    if ratio_o < _HUGE:
         height_o = level + slope * ratio_o
         out[o] = max(1.0 / height_o, _SMALLEST)
         weight = _shares(q, 0.0, ratio_o, height_o, ratio, item, n, height, out)
     else:
-        if o >= 0:  # q_o is so small that p_o / q_o overflows
+        if o >= 0:  # q_o is so small that D(r_o) overflows
             out[o] = q[o]
         last = ratio[n - 1] if n > 0 else 0.0
         height_last = height[n - 1] if n > 0 else 1.0

@@ -34,8 +34,10 @@ class EpidemicState(NamedTuple):
 def epidemic() -> Case:
     """Population 10, 20 doses, 2,541 states (S, I, V) with V fastest.
 
-    States with S + I > 10 are in the table, as in the released one, because the published sizes
-    count them; no episode reaches them. Their rows are cut off at I ≤ 10 and normalised.
+    Two conventions of the released table are kept because the published sizes count on them; neither
+    touches what an episode of seven steps can reach. States with S + I > 10 are in the table, their rows
+    cut off at I ≤ 10 and normalised. And an empty population has no rows, nor has the step that would
+    empty it: the hypergeometric law of nobody is undefined.
 
     The observed outbreak was left alone for seven steps.
 
@@ -65,11 +67,12 @@ def epidemic() -> Case:
 
 
 def actions(state: EpidemicState) -> list[str]:
-    """Actions available: one cannot vaccinate whom, or with what, there is not."""
-    available = ["NIL"]
-    if state.I > 0 and state.V > 0:
+    """Actions available: one cannot vaccinate whom, or with what, there is not, nor the last person."""
+    people = state.S + state.I
+    available = ["NIL"] if people > 0 else []
+    if state.I > 0 and state.V > 0 and people > 1:
         available.append("V_I")
-    if state.S > 0 and state.V > 0:
+    if state.S > 0 and state.V > 0 and people > 1:
         available.append("V_S")
     return available
 

@@ -71,7 +71,7 @@ def sepsis() -> Case:
     >>> import tether
     >>> patient = tether.cases.sepsis().paths["catastrophic"]
     >>> print(patient.states[0])
-    heart rate low, bp normal, oxygen normal, glucose low, diabetic; on vasopressors
+    heart rate low, bp low, oxygen normal, glucose normal, diabetic; on ventilation
     >>> patient.actions[0]
     'ventilation + vasopressors'
     """
@@ -182,7 +182,8 @@ def _abnormal() -> Ints:
     """Number of abnormal vital signs of each state."""
     _, hr, bp, o2, gl, *_ = np.unravel_index(np.arange(1440), _SHAPE)
     signs: Ints = np.array([hr != 1, bp != 1, o2 != 1, gl != 2])
-    return np.count_nonzero(signs, axis=0)
+    counted: Ints = np.count_nonzero(signs, axis=0)
+    return counted
 
 
 def _is_death() -> Ints:

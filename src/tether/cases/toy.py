@@ -30,7 +30,7 @@ def toy() -> Case:
     --------
     >>> import tether
     >>> tether.cases.toy().path
-    <Path: 4 steps, 's0' –'a0'→ 's2' –'a0'→ 's5' … –'a0'→ 's7'>
+    <Path: 4 steps, 's0' –'a0'→ 's2' –'a0'→ 's5' –'a0'→ 's7' –'a0'→ 's7'>
     """
     mdp = MDP.from_table(*zip(*_TRANSITIONS, strict=True))
     return Case("toy", mdp, {"observed": Path(["s0", "s2", "s5", "s7", "s7"], ["a0"] * 4)})

@@ -1,0 +1,58 @@
+"""One layer of the graph as kernels take it: its nodes, and the rows of its pairs.
+
+Nodes are states, or, where the rule remembers it, (state, run) with the number of uninfluenced steps
+just passed; they come in ascending order. A row is nominal but for the edited pairs (ascending), where
+an entry may have lost all its probability.
+
+Kernels unpack these records first: reading a field in an inner loop would count references there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tether._kernels.jit import kernel
+from tether.form import Floats, Ints
+
+
+class LayerNodes(NamedTuple):
+    """Nodes of a layer; ``runs`` is empty where the rule remembers none."""
+
+    states: Ints
+    runs: Ints
+    with_runs: bool
+    n_states: int
+
+
+class LayerRows(NamedTuple):
+    """Rows of a layer: those of the model, the edited ones, and which pairs are influenced (ascending)."""
+
+    pair_start: Ints
+    pair_action: Ints
+    row_start: Ints
+    next_state: Ints
+    probability: Floats
+    edited: Ints
+    edit_start: Ints
+    edit_probability: Floats
+    influenced: Ints
+
+
+@kernel
+def lower_bound(values: Ints, value: int) -> int:
+    """Position of the first of the ascending ``values`` that is at least ``value``."""
+    low, high = 0, values.size
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def is_in(values: Ints, value: int) -> bool:
+    """Whether ``value`` is among the ascending ``values``."""
+    i = lower_bound(values, value)
+    return i < values.size and values[i] == value

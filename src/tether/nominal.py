@@ -1,0 +1,126 @@
+"""The plain MDP: solve it, simulate it, evaluate policies on it; no observation anywhere.
+
+So that the interventional answer (what the model expects of anyone) can be put beside the
+counterfactual one (what it expects of this episode), with the same planner and the same arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether.chain import build_chain
+from tether.errors import Problem, QueryError
+from tether.evaluation import Evaluation, evaluate_chain, visit
+from tether.form import Floats, Ints
+from tether.model import MDP
+from tether.observation import Path
+from tether.planning import backward_step, whole_number
+from tether.policy import Policy, decider, make_policy, noisy
+
+__all__ = ["Solution", "evaluate_nominal", "simulate", "solve"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """The optimal plan of the plain model: what to do and what to expect, in every state at every time.
+
+    A solution is itself a policy: ``solution(t, state)`` is the action.
+
+    Examples
+    --------
+    >>> import tether
+    >>> solution = tether.cases.grid_world().mdp.solve(11)
+    >>> solution.action(0, 0), round(solution.value(0), 2)
+    ('down', 540.78)
+    """
+
+    mdp: MDP
+    horizon: int
+    values: Floats
+    choices: Ints
+
+    def action(self, t: int, state: Any) -> Any:
+        """The best action at step t; None in a state without actions. Ties go to the lowest index."""
+        t, s, form = self._time(t, self.horizon - 1), self.mdp.state_index(state), self.mdp.form
+        local = int(self.choices[t, s])
+        return None if local < 0 else self.mdp.actions[int(form.pair_action[form.pair_start[s] + local])]
+
+    __call__ = action
+
+    def value(self, state: Any, t: int = 0) -> float:
+        """Expected return from ``state`` at time t = 0 … horizon on; -∞ where no way avoids states without actions."""
+        return float(self.values[self._time(t, self.horizon), self.mdp.state_index(state)])
+
+    def _time(self, t: Any, last: int) -> int:
+        if isinstance(t, bool) or not isinstance(t, int | np.integer) or not 0 <= t <= last:
+            raise QueryError(Problem(f"t must be a whole number from 0 to {last}, not {t!r}", value=t))
+        return int(t)
+
+    def __repr__(self) -> str:
+        return f"<Solution: {self.horizon} steps, {self.mdp.n_states:,} states>"
+
+
+def solve(mdp: MDP, horizon: int) -> Solution:
+    """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
+    from tether._kernels.layer import LayerNodes, LayerRows
+    from tether._kernels.plan import Limits, Objective, Values
+
+    T = whole_number("horizon", horizon, 1)
+    if mdp.rewards.horizon is not None and mdp.rewards.horizon < T:
+        raise QueryError(f"horizon {T}: rewards are given for {mdp.rewards.horizon} steps only")
+    form, none = mdp.form, np.empty(0, np.int64)
+    nodes = LayerNodes(np.arange(mdp.n_states, dtype=np.int32), np.empty(0, np.int32), False, mdp.n_states)
+    arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
+    rows = LayerRows(*arrays, none, none, np.empty(0), none)
+    no_limits = Limits(np.empty(0, np.int16), none, np.empty(0, np.int16), np.empty(0, np.int16), 1)
+    values = np.empty((T + 1, mdp.n_states))
+    choices = np.empty((T, mdp.n_states, 1), dtype=np.int16)
+    values[T] = 0.0 if mdp.final_reward is None else mdp.final_reward
+    for t in range(T - 1, -1, -1):
+        goal = Objective(mdp.rewards.at(t), mdp.rewards.by_entry, np.empty(0), mdp.discount, -1)
+        backward_step(nodes, rows, no_limits, goal, Values(values[t + 1], 1, values[t], 1, choices[t]))
+    values.flags.writeable = choices.flags.writeable = False
+    return Solution(mdp, T, values, choices[:, :, 0])
+
+
+def evaluate_nominal(mdp: MDP, policy: Any, horizon: int, start: Any = None) -> Evaluation:
+    """Evaluate a policy on the plain model; see `MDP.evaluate`."""
+    horizon = _horizon(mdp, horizon)
+    chosen = _named_policy(mdp, policy, horizon)
+    chain = build_chain(mdp, lambda _t: None, visit(_start(mdp, start)), decider(mdp, chosen), horizon)
+    return evaluate_chain(mdp, chain, None, ())
+
+
+def simulate(mdp: MDP, policy: Any, steps: int, *, start: Any = None, rng: Any = None, noise: float = 0.0) -> Path:
+    """Draw one episode from the plain model; see `MDP.simulate`."""
+    steps = _horizon(mdp, steps)
+    generator = np.random.default_rng(rng)
+    decide = noisy(mdp, _named_policy(mdp, policy, steps), noise)
+    states, actions = [_start(mdp, start)], []
+    for t in range(steps):
+        answers = decide(t, states[-1])
+        pair = answers[generator.choice(len(answers), p=[chance for _, chance in answers])][0]
+        entries = mdp.entries(pair)
+        chance = mdp.form.probability[entries]
+        states.append(int(generator.choice(mdp.form.next_state[entries], p=chance / chance.sum())))
+        actions.append(int(mdp.form.pair_action[pair]))
+    return Path([mdp.states[s] for s in states], [mdp.actions[a] for a in actions])
+
+
+def _start(mdp: MDP, start: Any) -> int:
+    return 0 if start is None else mdp.state_index(start)
+
+
+def _horizon(mdp: MDP, steps: Any) -> int:
+    T = whole_number("the number of steps", steps, 1)
+    if mdp.horizon is not None and mdp.horizon < T:
+        raise QueryError(f"{T} steps are more than the model is good for ({mdp.horizon:,})")
+    return T
+
+
+def _named_policy(mdp: MDP, policy: Any, horizon: int) -> Policy:
+    """A policy for the plain model, where 'optimal' is one too."""
+    return make_policy(mdp, solve(mdp, horizon) if isinstance(policy, str) and policy == "optimal" else policy)

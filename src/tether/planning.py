@@ -1,0 +1,423 @@
+"""Planning: the best (k, m)-CF policy, for one k and m or for all of them.
+
+A (k, m)-CF policy (the paper's Definition 5) maximises the expected return of the counterfactual MDP
+among policies that take allowed pairs only (`tether.rules`) and change at most m actions:
+
+    V_t(s, c) = max over allowed a of R + γ·Σ_s' P_cf,t(s'|s,a)·V_{t+1}(s', c - [a ≠ a_t])        c ≥ 0
+
+with V_T the final reward and -∞ where nothing is allowed. One backward pass gives every c; ties go to
+the observed action, then to the lowest index, so that nothing is changed without reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether.chain import Chain, Decisions, Visits, build_chain
+from tether.counterfactual import CounterfactualMDP
+from tether.errors import Problem, QueryError
+from tether.form import Floats, Ints
+from tether.graph import everywhere
+from tether.influence import Influence, make_influence
+from tether.rules import Nodes, Rule, Thresholds, layer_rows, make_rule, run_count, thresholds
+
+if TYPE_CHECKING:
+    from tether._kernels.layer import LayerNodes, LayerRows
+    from tether._kernels.plan import Limits, Objective, Values
+    from tether.evaluation import Evaluation, Trajectories
+    from tether.explain import Explanation
+
+__all__ = [
+    "Plan",
+    "Sweep",
+    "backward_step",
+    "choose_k",
+    "observed_value",
+    "plan",
+    "solve_backward",
+    "sweep",
+    "whole_number",
+]
+
+_LARGE = 256
+"""A layer of at least so many nodes is worth starting threads for."""
+
+_CHUNKS = 64
+"""Pieces a large layer is cut into: more than cores, so that uneven pieces even out."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """The best policy for one k and m.
+
+    Attributes
+    ----------
+    value : float
+        Expected return from s_0, exactly.
+    observed_value : float
+        Return of the observed path.
+    k, m : int
+        The limits it keeps to (m at most T, k at most T + 1).
+    rule, influence
+        What "allowed" means.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4)
+    >>> plan
+    <Plan: k = 7, m = 4, definition, support: value -11.28, observed -38>
+    >>> plan.action(1, (8, 2, 20), 4)
+    'V_I'
+    """
+
+    cf: CounterfactualMDP
+    k: int
+    m: int
+    rule: Rule
+    influence: Influence
+    value: float
+    observed_value: float
+    nodes: tuple[Nodes, ...]
+    choices: tuple[Ints, ...]
+    influenced: tuple[Ints, ...]
+
+    @property
+    def gain(self) -> float:
+        """What is gained over the observed path."""
+        return self.value - self.observed_value
+
+    @property
+    def T(self) -> int:
+        """Number of steps."""
+        return self.cf.T
+
+    def action(self, t: int, state: Any, changes_left: int, uninfluenced: int = 0) -> Any:
+        """What to do at step ``t`` in ``state`` with so many changes left.
+
+        ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` looks at it.
+        None where no allowed action keeps the promise, or the plan never gets there.
+        """
+        t, s = self.cf.time(t), self.cf.mdp.state_index(state)
+        changes_left = whole_number("changes_left", changes_left, 0)
+        run = whole_number("uninfluenced", uninfluenced, 0) if self.rule == "assured" else 0
+        node = self.chain.visits[t].find(s, changes_left, run)
+        if node < 0:
+            return None
+        pair = int(self.chain.decisions[t].pairs[node])
+        return self.cf.mdp.actions[int(self.cf.mdp.form.pair_action[pair])]
+
+    @cached_property
+    def chain(self) -> Chain:
+        """All that the plan can visit, from s_0 with m changes left."""
+        graph = self.cf.graph
+        start = Visits(*(np.array([value]) for value in (int(graph.observation.states[0]), self.m, 0)))
+        return build_chain(self.cf.mdp, lambda t: graph.layers[t].edits, start, self._decide, self.T)
+
+    def _decide(self, t: int, visits: Visits) -> Decisions:
+        form, nodes, choice = self.cf.mdp.form, self.nodes[t], self.choices[t]
+        runs = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs.astype(np.int64)
+        width = self.T + 2
+        node = np.searchsorted(nodes.states.astype(np.int64) * width + runs, visits.states * width + visits.runs)
+        local = choice[node, np.minimum(visits.changes, choice.shape[1] - 1)]
+        pairs = form.pair_start[visits.states] + local
+        changed = form.pair_action[pairs] != self.cf.observation.actions[t]
+        onward = np.zeros(visits.size, np.int64)
+        if nodes.runs is not None:
+            onward = np.where(np.isin(pairs, self.influenced[t]), 0, visits.runs + 1)
+        return Decisions(np.arange(visits.size), pairs, np.ones(visits.size), visits.changes - changed, onward)
+
+    def evaluate(self) -> Evaluation:
+        """Exactly what to expect under the plan: states, returns and influence, at each time."""
+        from tether.evaluation import evaluate_plan
+
+        return evaluate_plan(self)
+
+    def explain(self, group: Callable[[Any], Any] | None = None) -> Explanation:
+        """The plan beside what happened, step by step and in sentences.
+
+        ``group`` names the states as they are to be shown, and takes those of one name together: a function
+        of the label, the label itself by default.
+        """
+        from tether.explain import explain
+
+        return explain(self, group)
+
+    def sample(self, n: int = 1, rng: Any = None) -> Trajectories:
+        """Draw ``n`` counterfactual trajectories under the plan."""
+        from tether.evaluation import sample_plan
+
+        return sample_plan(self, n, rng)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan: k = {self.k}, m = {self.m}, {self.rule}, {self.influence}: "
+            f"value {self.value:.4g}, observed {self.observed_value:.4g}>"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep:
+    """The value of the best policy for every k and m.
+
+    Attributes
+    ----------
+    ks, ms : array
+        The k and m asked for; 1 … T + 1 and 0 … T by default.
+    values : array (ks, ms)
+        ``values[k - 1, m]`` by default.
+    sizes : array (ks,)
+        Nodes (t, s), t = 0 … T, that s_0 reaches through allowed pairs.
+    distinct : array
+        The values of k at which anything changes.
+    observed_value : float
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> table = tether.counterfactual(case.mdp, case.path).sweep()
+    >>> table.values[3 - 1, 1].round(3), table.sizes
+    (np.float64(-37.111), array([  8,  10,  14,  26,  58, 121, 171, 215]))
+    """
+
+    cf: CounterfactualMDP
+    rule: Rule
+    influence: Influence
+    ks: Ints
+    ms: Ints
+    values: Floats
+    sizes: Ints
+    distinct: Ints
+    observed_value: float
+
+    def value(self, k: int, m: int) -> float:
+        """The value for one k and m of those asked for; k beyond T + 1 means T + 1, m beyond T means T."""
+        T = self.cf.T
+        row = np.flatnonzero(self.ks == min(whole_number("k", k, 1), T + 1))
+        column = np.flatnonzero(self.ms == min(whole_number("m", m, 0), T))
+        if not (row.size and column.size):
+            raise QueryError(f"k = {k}, m = {m} was not asked for in this sweep")
+        return float(self.values[row[0], column[0]])
+
+    @cached_property
+    def layered_sizes(self) -> Ints:
+        """The paper's count: nodes of the pruned graph grown from every state that keeps an allowed pair at t = 0.
+
+        It looks at the whole model, at every time, so it is computed when asked for.
+        """
+        graph = everywhere(self.cf.graph, self.cf.posteriors)
+        found = thresholds(graph, self.rule, self.influence, up_to=int(self.ks.max(initial=1)))
+        return found.sizes(self.ks)
+
+    def lost(self, m: int) -> Floats:
+        """What each k costs at ``m``: the value without influence constraints less the value at k."""
+        T = self.cf.T
+        column = np.flatnonzero(self.ms == min(whole_number("m", m, 0), T))
+        if not (column.size and np.any(self.ks == T + 1)):
+            raise QueryError(f"the loss needs m = {m} and k = {T + 1} among those asked for in the sweep")
+        values = self.values[:, column[0]]
+        loss: Floats = values[self.ks == T + 1][0] - values
+        return loss
+
+    def __repr__(self) -> str:
+        return (
+            f"<Sweep: k = {self.ks[0]} … {self.ks[-1]}, m = {self.ms[0]} … {self.ms[-1]}, {self.rule}, "
+            f"{self.influence}: values {self.values.min():.4g} … {self.values.max():.4g}, "
+            f"observed {self.observed_value:.4g}>"
+        )
+
+    def __str__(self) -> str:
+        width = max(8, *(len(f"{value:.2f}") for value in self.values.reshape(-1))) + 1
+        head = "k \\ m".rjust(6) + "".join(f"{m:>{width}}" for m in self.ms)
+        rows = [
+            f"{k:>6}" + "".join(f"{value:>{width}.2f}" for value in row)
+            for k, row in zip(self.ks, self.values, strict=True)
+        ]
+        return "\n".join([head, *rows])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>m = {m}</th>" for m in self.ms)
+        body = "".join(
+            f"<tr><th>k = {k}</th>" + "".join(f"<td>{value:.2f}</td>" for value in row) + "</tr>"
+            for k, row in zip(self.ks, self.values, strict=True)
+        )
+        return f"<table><tr><th></th>{head}</tr>{body}</table>"
+
+
+def plan(cf: CounterfactualMDP, k: int, m: int, rule: Any = "definition", influence: Any = "support") -> Plan:
+    """The best policy within k and m; see `CounterfactualMDP.plan`."""
+    test = make_influence(influence)
+    chosen = make_rule(rule, test)
+    k = min(whole_number("k", k, 1), cf.T + 1)
+    m = min(whole_number("m", m, 0), cf.T)
+    found = thresholds(cf.graph, chosen, test, up_to=k)
+    solved = solve_backward(found, np.array([k]), m, keep=True)
+    return Plan(
+        cf,
+        k,
+        m,
+        chosen,
+        test,
+        float(solved.values[0, m]),
+        observed_value(cf),
+        solved.nodes,
+        solved.choices,
+        found.influenced,
+    )
+
+
+def sweep(
+    cf: CounterfactualMDP,
+    rule: Any = "definition",
+    influence: Any = "support",
+    ks: Iterable[int] | None = None,
+    ms: Iterable[int] | None = None,
+) -> Sweep:
+    """The value for every k and m; see `CounterfactualMDP.sweep`."""
+    test = make_influence(influence)
+    chosen = make_rule(rule, test)
+    T = cf.T
+    rows = _asked("ks", ks, range(1, T + 2), 1, T + 1)
+    columns = _asked("ms", ms, range(T + 1), 0, T)
+    found = thresholds(cf.graph, chosen, test, up_to=int(rows.max()))
+    distinct = found.distinct()
+    asked = np.unique(np.searchsorted(distinct, rows, side="right") - 1)
+    solved = solve_backward(found, distinct[asked], int(columns.max()))
+    which = np.searchsorted(distinct[asked], rows, side="right") - 1
+    values = solved.values[which][:, columns]
+    for array in (values, rows, columns):
+        array.flags.writeable = False
+    return Sweep(cf, chosen, test, rows, columns, values, found.sizes(rows), distinct, observed_value(cf))
+
+
+def choose_k(
+    cf: CounterfactualMDP, m: int, at_least: float, rule: Any = "definition", influence: Any = "support"
+) -> int | None:
+    """The smallest k whose best value with m changes reaches a threshold; None if none does."""
+    number = isinstance(at_least, int | float | np.integer | np.floating) and not isinstance(at_least, bool)
+    if not number or not np.isfinite(at_least):
+        raise QueryError(f"at_least must be a finite number, not {at_least!r}")
+    table = sweep(cf, rule, influence, ms=[m])
+    reached = np.flatnonzero(table.values[:, 0] >= at_least)
+    return int(table.ks[reached[0]]) if reached.size else None
+
+
+def observed_value(cf: CounterfactualMDP) -> float:
+    """Return of the observed path; expected, for a last step whose outcome was not recorded."""
+    mdp, seen = cf.mdp, cf.observation
+    total = 0.0
+    for t in range(cf.T):
+        entries = mdp.entries(int(seen.pairs[t]))
+        next_state, outcome = mdp.form.next_state[entries], int(seen.states[t + 1])
+        chance = mdp.form.probability[entries] if outcome < 0 else (next_state == outcome).astype(float)
+        values = mdp.rewards.at(t)
+        reward = values[entries] @ chance if mdp.rewards.by_entry else values[seen.pairs[t]]
+        total += mdp.discount**t * float(reward)
+        if t == cf.T - 1 and mdp.final_reward is not None:
+            total += mdp.discount**cf.T * float(mdp.final_reward[next_state] @ chance)
+    return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """What backward induction found.
+
+    ``values[i, c]`` is V_0(s_0, c) for the i-th k. Where choices were kept, ``choices[t][node, c]`` is the number of
+    the chosen pair among those of the node's state.
+    """
+
+    values: Floats
+    nodes: tuple[Nodes, ...]
+    choices: tuple[Ints, ...]
+
+
+def solve_backward(
+    found: Thresholds,
+    ks: Ints,
+    m: int,
+    *,
+    keep: bool = False,
+    bonus: tuple[Floats, ...] | None = None,
+    rewarded: bool = True,
+) -> Solved:
+    """Backward induction over the nodes that s_0 can reach, for each of ``ks`` (ascending) and c = 0 … m changes.
+
+    ``keep`` keeps the choices, of a single k. ``bonus`` is added to the rewards of each step's edited rows,
+    for trade-offs; without ``rewarded`` it is all there is.
+    """
+    from tether._kernels.plan import Limits, Objective, Values
+
+    graph, mdp, T = found.graph, found.graph.mdp, found.graph.T
+    index_of_k = np.searchsorted(ks, np.arange(T + 3)).astype(np.int16)
+    kept = [np.flatnonzero(reach <= ks[-1]) for reach in found.reach]
+    nodes = tuple(layer.only(which) for layer, which in zip(found.nodes, kept, strict=True))
+    n_runs = run_count(found.nodes)
+    final = None if mdp.final_reward is None or not rewarded else mdp.final_reward
+    after = _final_values(final, nodes[T], n_runs, mdp.n_states, ks.size)
+    choices: list[Ints] = []
+    for t in range(T - 1, -1, -1):
+        columns, columns_next = min(m, T - t) + 1, min(m, T - t - 1) + 1
+        choice = np.empty((nodes[t].size, columns if keep else 0), dtype=np.int16)
+        before = np.empty(n_runs * mdp.n_states * ks.size * columns)
+        reward = mdp.rewards.at(t) if rewarded else np.zeros_like(mdp.rewards.at(t))
+        extra = np.empty(0) if bonus is None else bonus[t]
+        backward_step(
+            nodes[t].arguments(mdp.n_states),
+            layer_rows(graph, t, found.influenced[t]),
+            Limits(
+                found.kappa[t],
+                found.nodes[t].pair_offsets(mdp.form.pair_start)[kept[t]],
+                index_of_k,
+                index_of_k[np.minimum(found.reach[t][kept[t]], T + 2)],
+                ks.size,
+            ),
+            Objective(reward, mdp.rewards.by_entry, extra, mdp.discount, int(graph.observation.actions[t])),
+            Values(after, columns_next, before, columns, choice),
+        )
+        after = before
+        choice.flags.writeable = False
+        choices.append(choice)
+    start = int(graph.observation.states[0])
+    first = after.reshape(n_runs, mdp.n_states, ks.size, -1)[0, start]
+    values = first[:, np.minimum(np.arange(m + 1), first.shape[1] - 1)]
+    return Solved(values, nodes, tuple(reversed(choices)))
+
+
+def backward_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values) -> None:
+    """One layer of backward induction, on all cores where the layer is large; see `tether._kernels.plan`."""
+    from tether._kernels.plan import plan_layer, plan_layer_parallel
+
+    chunks = 1 if nodes.states.size < _LARGE else _CHUNKS
+    step = plan_layer if chunks == 1 else plan_layer_parallel
+    step(nodes, rows, limits, goal, values, np.empty(chunks * limits.n_ks * values.columns_after), chunks)
+
+
+def _final_values(final_reward: Floats | None, nodes: Nodes, n_runs: int, n_states: int, n_ks: int) -> Floats:
+    """V_T(s, 0) for each k."""
+    values = np.empty((n_runs, n_states, n_ks))
+    final = np.zeros(nodes.size) if final_reward is None else final_reward[nodes.states]
+    values[0 if nodes.runs is None else nodes.runs, nodes.states] = final[:, None]
+    return values.reshape(-1)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """``value`` as an int, or an error that says what is allowed."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise QueryError(Problem(f"{name} must be a whole number ≥ {least}, not {value!r}", value=value))
+    return int(value)
+
+
+def _asked(name: str, given: Iterable[int] | None, default: range, least: int, most: int) -> Ints:
+    if given is not None and not isinstance(given, Iterable):
+        raise QueryError(f"{name} must be a list of whole numbers ≥ {least}, not {given!r}")
+    items = list(default if given is None else given)
+    if not items:
+        raise QueryError(f"{name} is empty; leave it out for all of {least} … {most}")
+    return np.array([min(whole_number(name, item, least), most) for item in items], dtype=np.int64)

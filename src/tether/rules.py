@@ -1,0 +1,359 @@
+"""k-step influence: which pairs are allowed for k, for every k at once.
+
+dist_t(s,a) is the smallest j ≥ 1 such that some path of the counterfactual MDP that starts with
+(s,a) at t has an influenced pair at t+j-1 (∞ if none). A pair is allowed for k if t + k > T, or if
+
+- ``definition`` (the paper's Definitions 3 and 4): dist_t(s,a) ≤ k;
+- ``published`` (the released code, the paper's tables): s at t and every possible successor at t+1
+  lie within k steps, in the time-layered graph of the nominal MDP, of a node (u+1, s') with s' in
+  the support of the observed row of u;
+- ``printed`` (Algorithm 1 as printed): every nominal successor lies within k steps of the union
+  of the observed supports, time ignored;
+
+and every counterfactually possible successor keeps an allowed pair. The fourth rule is about all
+paths, not some:
+
+- ``assured`` (ours): no k consecutive steps of any path the policy can take are all uninfluenced;
+  the state is augmented with the run of uninfluenced steps.
+
+Every rule is monotone in k, so one backward pass finds for each pair the smallest k at which it is
+allowed:
+
+    own_t(s,a) = min(T - t + 1, the rule's own threshold)
+    κ_t(s,a)   = max(own_t(s,a), max over counterfactual successors s' of κ_{t+1}(s'))      κ_T = 1
+    κ_t(s)     = min over a of κ_t(s,a)
+
+and a pair is allowed for k iff κ_t(s,a) ≤ k. A forward pass then finds the smallest k at which
+each node is reached from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from tether.errors import QueryError
+from tether.form import Ints
+from tether.graph import Graph
+from tether.influence import Influence, Support, influenced_pairs
+from tether.mechanism import Rows
+
+if TYPE_CHECKING:
+    from tether._kernels.layer import LayerNodes, LayerRows
+
+__all__ = [
+    "MAX_STEPS",
+    "Nodes",
+    "Rule",
+    "Thresholds",
+    "layer_rows",
+    "make_rule",
+    "own_thresholds",
+    "run_count",
+    "thresholds",
+]
+
+Rule = Literal["definition", "published", "printed", "assured"]
+
+MAX_STEPS = 16_000
+"""Longest path thresholds are stored for (they are 16-bit integers)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """Nodes of a layer: states, ascending; with the run of uninfluenced steps where the rule remembers it."""
+
+    states: Ints
+    runs: Ints | None = None
+
+    @property
+    def size(self) -> int:
+        """How many nodes."""
+        return int(self.states.size)
+
+    def only(self, which: Ints) -> Nodes:
+        """Some of the nodes, by position."""
+        return Nodes(self.states[which], None if self.runs is None else self.runs[which])
+
+    def pair_offsets(self, pair_start: Ints) -> Ints:
+        """Where the pairs of each node begin in an array over all pairs of the layer."""
+        counts = pair_start[self.states + 1] - pair_start[self.states]
+        return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+
+    def arguments(self, n_states: int) -> LayerNodes:
+        """The nodes as kernels take them."""
+        from tether._kernels.layer import LayerNodes
+
+        if self.runs is None:
+            return LayerNodes(self.states, np.empty(0, np.int32), False, n_states)
+        return LayerNodes(self.states, self.runs, True, n_states)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Thresholds:
+    """For every pair and node, the smallest k that allows it.
+
+    Attributes
+    ----------
+    nodes : tuple of Nodes, t = 0 … T
+    influenced : tuple of array, t = 0 … T-1
+        Influenced pairs, ascending.
+    kappa : tuple of array, t = 0 … T-1
+        κ_t(s,a), in the order of the layer's nodes and their pairs.
+    reach : tuple of array, t = 0 … T
+        The smallest k at which each node is reached through allowed pairs; large where it never is.
+    """
+
+    graph: Graph
+    rule: Rule
+    influence: Influence
+    nodes: tuple[Nodes, ...]
+    influenced: tuple[Ints, ...]
+    kappa: tuple[Ints, ...]
+    reach: tuple[Ints, ...]
+
+    def sizes(self, ks: Ints) -> Ints:
+        """Nodes (t, s) that are reached, for each k."""
+        T = self.graph.T
+        counts = np.zeros(T + 2, dtype=np.int64)
+        for nodes, reach in zip(self.nodes, self.reach, strict=True):
+            if nodes.runs is not None and nodes.size:  # one node a state, at the smallest k of its runs
+                first = np.flatnonzero(np.diff(nodes.states, prepend=-1))
+                by_state = np.minimum.reduceat(reach, first)
+            else:
+                by_state = reach
+            counts += np.bincount(np.minimum(by_state, T + 2), minlength=T + 3)[: T + 2]
+        sizes: Ints = np.cumsum(counts)[ks]
+        return sizes
+
+    def distinct(self) -> Ints:
+        """The values of k at which something changes: the only ones worth planning for."""
+        beyond = self.graph.T + 2
+        met = np.zeros(beyond + 1, dtype=bool)
+        for nodes, kappa, reach in zip(self.nodes, self.kappa, self.reach, strict=False):
+            counts = np.diff(nodes.pair_offsets(self.graph.mdp.form.pair_start))
+            met[np.minimum(np.maximum(kappa, np.repeat(reach, counts)), beyond)] = True
+        return np.flatnonzero(met[:beyond])
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def make_rule(rule: Any, influence: Influence) -> Rule:
+    """The rule by name; refuses an influence test that does not go with it."""
+    if rule not in get_args(Rule):
+        raise QueryError(f"rule must be one of {', '.join(map(repr, get_args(Rule)))}, not {rule!r}")
+    if rule in ("published", "printed") and not isinstance(influence, Support):
+        raise QueryError(
+            f"the rule {rule!r} is made of supports and takes only influence='support'; "
+            f"{influence} is a test on pairs and goes with 'definition' and 'assured'"
+        )
+    checked: Rule = rule
+    return checked
+
+
+def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | None = None) -> Thresholds:
+    """κ for every pair, and the k at which each node is reached.
+
+    ``up_to`` is the largest k of interest; it limits how long a run `assured` has to remember.
+    """
+    from tether._kernels.thresholds import FAR, close_thresholds, spread_reach
+
+    T = graph.T
+    if T > MAX_STEPS:
+        raise QueryError(f"the path has {T:,} steps; influence is computed for up to {MAX_STEPS:,}")
+    influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
+    nodes = _nodes(graph, rule, influenced, T + 1 if up_to is None else min(up_to, T + 1))
+    shape = (run_count(nodes), graph.mdp.n_states)
+    own = own_thresholds(graph, rule, nodes, influenced)
+    kappa: list[Ints] = [np.empty(0, np.int16)] * T
+    after, before = _filled(shape, nodes[T], 1, FAR), _filled(shape, None, 0, FAR)
+    first = np.empty(0, np.int16)
+    for t in range(T - 1, -1, -1):
+        kappa[t] = own(t)
+        cap, highest = (FAR, FAR) if rule == "assured" else (T - t + 1, T - t)
+        layer = nodes[t].arguments(graph.mdp.n_states)
+        close_thresholds(layer, layer_rows(graph, t, influenced[t]), cap, highest, after, before, kappa[t])
+        kappa[t].flags.writeable = False
+        if t == 0:
+            first = _at(before, nodes[0])
+        after, before = before, after
+    reach = [np.ascontiguousarray(first)]
+    for t in range(T):
+        onward = _filled(shape, nodes[t + 1], FAR, FAR)
+        layer = nodes[t].arguments(graph.mdp.n_states)
+        spread_reach(layer, layer_rows(graph, t, influenced[t]), kappa[t], reach[t], onward)
+        reach.append(_at(onward, nodes[t + 1]))
+    return Thresholds(graph, rule, influence, nodes, influenced, tuple(kappa), tuple(reach))
+
+
+def run_count(nodes: tuple[Nodes, ...]) -> int:
+    """How many runs an array over [run, state] must hold: one more than occur, to close it off; or one."""
+    longest = [int(layer.runs.max(initial=0)) for layer in nodes if layer.runs is not None]
+    return max(longest) + 2 if longest else 1
+
+
+def own_thresholds(
+    graph: Graph, rule: Rule, nodes: tuple[Nodes, ...], influenced: tuple[Ints, ...]
+) -> Callable[[int], Ints]:
+    """The rule's own threshold of each pair of a layer; to be asked for t = T-1, T-2, …, 0 in turn."""
+    if rule == "definition":
+        return _definition(graph, nodes, influenced)
+    if rule == "published":
+        return _published(graph, nodes)
+    if rule == "printed":
+        return _printed(graph, nodes)
+    return _assured(graph, nodes, influenced)
+
+
+def _definition(graph: Graph, nodes: tuple[Nodes, ...], influenced: tuple[Ints, ...]) -> Callable[[int], Ints]:
+    """dist_t(s,a): the nearest influence on any path that starts with the pair."""
+    from tether._kernels.thresholds import FAR, nearest_influence
+
+    near = [np.empty(graph.mdp.n_states, dtype=np.int16) for _ in range(2)]
+    near[graph.T % 2][graph.last_states] = FAR
+
+    def own(t: int) -> Ints:
+        out = _pair_array(graph, nodes[t])
+        layer, rows = nodes[t].arguments(graph.mdp.n_states), layer_rows(graph, t, influenced[t])
+        nearest_influence(layer, rows, near[(t + 1) % 2], near[t % 2], out)
+        return out
+
+    return own
+
+
+def _published(graph: Graph, nodes: tuple[Nodes, ...]) -> Callable[[int], Ints]:
+    """max(1, distance of s at t, distances of the possible successors at t+1) to a node of an observed support."""
+    from tether._kernels.thresholds import furthest_node, node_distance
+
+    rollout = _nominal_layers(graph)
+    node = [np.empty(graph.mdp.n_states, dtype=np.int16) for _ in range(2)]
+
+    def measure(t: int) -> None:
+        targets = graph.layers[t - 1].observed.next_state if t else np.empty(0, np.int32)
+        if t == graph.T:
+            from tether._kernels.thresholds import FAR
+
+            node[t % 2][rollout[t]] = FAR
+            node[t % 2][targets] = 0
+            return
+        node_distance(rollout[t], layer_rows(graph, t, _NONE), targets, node[(t + 1) % 2], node[t % 2])
+
+    measure(graph.T)
+
+    def own(t: int) -> Ints:
+        measure(t)
+        out = _pair_array(graph, nodes[t])
+        layer = nodes[t].arguments(graph.mdp.n_states)
+        furthest_node(layer, layer_rows(graph, t, _NONE), node[t % 2], node[(t + 1) % 2], out)
+        return out
+
+    return own
+
+
+def _printed(graph: Graph, nodes: tuple[Nodes, ...]) -> Callable[[int], Ints]:
+    """max(1, largest reverse breadth-first depth among the nominal successors), time ignored."""
+    from tether._kernels.thresholds import FAR, deepest_successor, spread_depth
+
+    rows = layer_rows(graph, 0, _NONE)
+    rollout = _nominal_layers(graph, extra=1)
+    around = np.unique(np.concatenate(rollout))
+    depth = np.full(graph.mdp.n_states, FAR, dtype=np.int16)
+    for layer in graph.layers:
+        depth[layer.observed.next_state] = 0
+    for number in range(1, graph.T + 2):
+        if spread_depth(around, rows, depth, number) == 0:
+            break
+
+    def own(t: int) -> Ints:
+        out = _pair_array(graph, nodes[t])
+        deepest_successor(nodes[t].arguments(graph.mdp.n_states), rows, depth, out)
+        return out
+
+    return own
+
+
+def _assured(graph: Graph, nodes: tuple[Nodes, ...], influenced: tuple[Ints, ...]) -> Callable[[int], Ints]:
+    """One more than the run of uninfluenced steps that taking the pair makes; 1 if it is influenced."""
+    from tether._kernels.thresholds import run_length
+
+    def own(t: int) -> Ints:
+        out = _pair_array(graph, nodes[t])
+        run_length(nodes[t].arguments(graph.mdp.n_states), layer_rows(graph, t, influenced[t]), out)
+        return out
+
+    return own
+
+
+def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -> tuple[Nodes, ...]:
+    """The nodes of each layer: its states; for `assured`, each with the runs it can be reached with."""
+    if rule != "assured":
+        return tuple(Nodes(graph.states(t)) for t in range(graph.T + 1))
+    from tether._kernels.thresholds import next_runs
+
+    start = graph.layers[0].states
+    layers = [Nodes(start, np.zeros(start.size, np.int32))]
+    for t in range(graph.T):
+        longest = min(t + 1, up_to - 1)
+        seen = np.zeros((longest + 1, graph.mdp.n_states), dtype=np.uint8)
+        next_runs(layers[t].arguments(graph.mdp.n_states), layer_rows(graph, t, influenced[t]), longest, seen)
+        kept, run = np.nonzero(seen[:, graph.states(t + 1)].T)
+        layers.append(Nodes(graph.states(t + 1)[kept], run.astype(np.int32)))
+    return tuple(layers)
+
+
+def _nominal_layers(graph: Graph, extra: int = 0) -> list[Ints]:
+    """For each time, states of the graph and all that its states lead to without the observation."""
+    from tether.graph import successors
+
+    mdp = graph.mdp
+    none = Rows.empty(mdp.form, np.empty(0, np.int64))
+    seen = np.zeros(mdp.n_states, dtype=np.uint8)
+    layers = [graph.layers[0].states]
+    for t in range(1, graph.T + 1 + extra):
+        onward = successors(mdp, layers[-1], none, seen)
+        if t <= graph.T and not np.array_equal(onward, graph.states(t)):
+            onward = np.union1d(onward, graph.states(t))
+        layers.append(onward)
+    return layers
+
+
+def layer_rows(graph: Graph, t: int, influenced: Ints) -> LayerRows:
+    """The rows of a layer, nominal and edited, as kernels take them."""
+    from tether._kernels.layer import LayerRows
+
+    form, edits = graph.mdp.form, graph.layers[t].edits
+    return LayerRows(
+        form.pair_start,
+        form.pair_action,
+        form.row_start,
+        form.next_state,
+        form.probability,
+        edits.pairs,
+        edits.start,
+        edits.probability,
+        influenced,
+    )
+
+
+def _pair_array(graph: Graph, nodes: Nodes) -> Ints:
+    pair_start = graph.mdp.form.pair_start
+    return np.empty(int(np.sum(pair_start[nodes.states + 1] - pair_start[nodes.states])), dtype=np.int16)
+
+
+def _filled(shape: tuple[int, int], nodes: Nodes | None, value: int, beyond: int) -> Ints:
+    """An array over [run, state] with ``value`` at the nodes; one run more, ``beyond``, closes it off."""
+    array = np.empty(shape, dtype=np.int16)
+    if shape[0] > 1:
+        array[-1] = beyond
+    if nodes is not None:
+        array[0 if nodes.runs is None else nodes.runs, nodes.states] = value
+    return array
+
+
+def _at(array: Ints, nodes: Nodes) -> Ints:
+    values: Ints = array[0 if nodes.runs is None else nodes.runs, nodes.states]
+    return values

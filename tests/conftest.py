@@ -1,0 +1,16 @@
+"""Hypothesis profiles: every run draws the same examples; fewer with the JIT off, where a kernel is slow."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("interpreted", settings.get_profile("default"), max_examples=15)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -1,0 +1,330 @@
+"""From functions to a model: what is reached, in which order, how far, and what is said of functions that misbehave."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import tether
+from tether import MDP
+
+
+def one(_state):
+    return ["go"]
+
+
+def stay(state, _action):
+    return {state: 1.0}
+
+
+def climb(state, action):
+    """Up by one, or by two, for ever."""
+    return {state + 1: 0.5, state + 2: 0.5} if action == "go" else {state: 1.0}
+
+
+def refuse(initial=0, actions=one, step=stay, reward=None, horizon=None, **options):
+    with pytest.raises(tether.ModelError) as caught:
+        MDP.from_function(initial, actions, step, reward, horizon, **options)
+    return caught.value
+
+
+def message(*args, **options):
+    return str(refuse(*args, **options))
+
+
+def test_only_what_can_be_reached():
+    """The states of a random walk on 0 … 9 in steps of 2: from 4, the even ones."""
+    mdp = MDP.from_function(4, one, lambda s, a: {max(s - 2, 0): 0.25, min(s + 2, 8): 0.75})
+    assert sorted(mdp.states) == [0, 2, 4, 6, 8]
+    assert mdp.horizon is None
+    states, probabilities = mdp.row(4, "go")
+    assert dict(zip(states, probabilities, strict=True)) == {2: 0.25, 6: 0.75}
+
+
+def test_states_come_in_the_order_they_are_met():
+    mdp = MDP.from_function("b", lambda s: ["z", "y"], lambda s, a: {s: 0.5, s + a: 0.5}, horizon=2)
+    # Breadth first: the start; its outcomes, action by action; theirs.
+    assert list(mdp.states) == ["b", "bz", "by", "bzz", "bzy", "byz", "byy"]
+    assert list(mdp.actions) == ["z", "y"]
+
+
+def test_exploring_twice_gives_the_same_model():
+    first, second = (MDP.from_function(0, one, climb, lambda s, a, j: s * j, horizon=6) for _ in range(2))
+    assert list(first.states) == list(second.states)
+    assert np.array_equal(first.form.next_state, second.form.next_state)
+    assert np.array_equal(first.rewards.values, second.rewards.values)
+
+
+def test_any_hashable_is_a_state():
+    mdp = MDP.from_function((0, frozenset()), one, lambda s, a: {(s[0], s[1] | {"x"}): 1.0})
+    assert list(mdp.states) == [(0, frozenset()), (0, frozenset({"x"}))]
+
+
+def test_numpy_states_are_plain_labels():
+    mdp = MDP.from_function(np.int64(0), one, lambda s, a: {np.int64((s + 1) % 3): 1.0})
+    assert repr(mdp.states) == "Labels(0 … 2)"
+    assert mdp.row(np.int64(2), "go")[0] == (0,)
+
+
+def test_outcomes_of_probability_0_are_not_reached():
+    mdp = MDP.from_function(0, one, lambda s, a: {0: 1.0, 1: 0.0})
+    assert list(mdp.states) == [0]
+
+
+def test_actions_may_differ_and_may_be_any_iterable():
+    def actions(state):
+        yield "up"
+        if state > 0:
+            yield "down"
+
+    mdp = MDP.from_function(0, actions, lambda s, a: {min(s + 1, 2) if a == "up" else s - 1: 1.0})
+    assert mdp.actions_in(0) == ("up",)
+    assert mdp.actions_in(1) == ("up", "down")
+
+
+def test_a_list_is_several_initial_states():
+    mdp = MDP.from_function([3, 1, 3], one, stay)
+    assert list(mdp.states) == [3, 1]
+    assert list(MDP.from_function((3, 1), one, stay).states) == [(3, 1)]
+
+
+# Rewards.
+
+
+class Callable:
+    def __call__(self, s, a, j):
+        return 100 * s + j
+
+
+@pytest.mark.parametrize(
+    ("reward", "expected"),
+    [
+        (lambda s, a: 10 * s, lambda s, j: 10 * s),
+        (lambda s, a, j: 10 * s + j, lambda s, j: 10 * s + j),
+        (lambda s, a, k=7: 10 * s + k, lambda s, j: 10 * s + 7),
+        (lambda *args: sum(args[::2]), lambda s, j: s + j),
+        (functools.partial(lambda k, s, a: k * s, 3), lambda s, j: 3 * s),
+        (Callable(), lambda s, j: 100 * s + j),
+        (lambda s, a: np.float32(s), lambda s, j: s),
+    ],
+    ids=["two", "three", "default", "star", "partial", "object", "numpy"],
+)
+def test_a_reward_takes_two_arguments_or_three(reward, expected):
+    mdp = MDP.from_function(0, one, climb, reward, horizon=3)
+    for s in (0, 1, 2):
+        for j in (s + 1, s + 2):
+            assert mdp.reward(s, "go", j) == expected(s, j)
+
+
+def test_a_builtin_that_does_not_say_what_it_takes_gets_three():
+    mdp = MDP.from_function(0, lambda s: [1], lambda s, a: {s + 3: 1.0}, max, horizon=1)
+    assert mdp.reward(0, 1, 3) == 3
+
+
+def test_without_reward_it_is_0():
+    assert MDP.from_function(0, one, stay).reward(0, "go") == 0.0
+
+
+# Horizon.
+
+
+def test_exploring_stops_at_the_horizon():
+    mdp = MDP.from_function(0, one, climb, horizon=3)
+    assert list(mdp.states) == [0, 1, 2, 3, 4, 5, 6]  # twice 3 steps is the farthest
+    assert mdp.horizon == 3
+    assert [mdp.actions_in(s) for s in range(7)] == [("go",)] * 5 + [()] * 2  # 5 and 6 are met at depth 3 only
+    assert "up to 3 steps" in repr(mdp)
+
+
+def test_a_model_explored_to_the_end_has_no_horizon():
+    assert MDP.from_function(0, one, stay, horizon=5).horizon is None
+    assert MDP.from_function(0, one, lambda s, a: {min(s + 1, 3): 1.0}, horizon=3).horizon == 3
+    assert MDP.from_function(0, one, lambda s, a: {min(s + 1, 3): 1.0}, horizon=4).horizon is None
+
+
+def test_whole_numbers_of_numpy_are_horizons():
+    assert MDP.from_function(0, one, climb, horizon=np.int64(2)).horizon == 2
+
+
+def test_a_path_as_long_as_the_horizon():
+    mdp = MDP.from_function(0, one, climb, horizon=3)
+    cf = tether.counterfactual(mdp, tether.Path([0, 1, 2, 4], ["go"] * 3))
+    assert cf.row(2, 2, "go")[0] == (4,)
+
+
+def test_a_path_longer_than_the_horizon():
+    mdp = MDP.from_function(0, one, climb, horizon=3)
+    with pytest.raises(tether.PathError) as caught:
+        tether.counterfactual(mdp, tether.Path([0, 1, 2, 3, 4], ["go"] * 4))
+    assert str(caught.value) == (
+        "the path has 4 steps, but the model is good for up to 3 only; "
+        "explore it further (horizon=), give rewards for more steps, or cut the path"
+    )
+
+
+def test_a_path_that_starts_elsewhere_and_leads_beyond_what_was_explored():
+    """From 2, two steps may lead to 5 or 6, which were met but not explored; the observed path itself stays inside."""
+    mdp = MDP.from_function(0, lambda s: ["go", "stay"], climb, horizon=3)
+    path = tether.Path([2, 2, 2, 2], ["stay"] * 3)
+    with pytest.raises(tether.PathError) as caught:
+        tether.counterfactual(mdp, path)
+    assert str(caught.value) == (
+        "t = 2: state 5 can be reached, but the model has no action there; the model was explored from other "
+        "initial states or to a smaller horizon: explore it from this path's first state"
+    )
+    assert (caught.value.problems[0].state, caught.value.problems[0].time) == (5, 2)
+    further = MDP.from_function(2, lambda s: ["go", "stay"], climb, horizon=3)
+    assert tether.counterfactual(further, path).T == 3
+
+
+@pytest.mark.parametrize("name", ["horizon", "max_states"])
+@pytest.mark.parametrize("value", [0, -1, 1.0, "3", True])
+def test_limits_are_whole_numbers(name, value):
+    assert message(**{name: value}) == f"{name} must be a whole number ≥ 1, or None for no limit; got {value!r}"
+
+
+def test_too_many_states():
+    assert message(step=climb, max_states=1000) == (
+        "more than 1,000 states can be reached; raise max_states=, or give horizon= to stop after so many steps"
+    )
+    assert MDP.from_function(0, one, lambda s, a: {(s + 1) % 10: 1.0}, max_states=10).n_states == 10
+
+
+# Functions that misbehave.
+
+
+def test_an_error_in_a_function_keeps_its_type_and_says_where():
+    def step(state, action):
+        if state == 2:
+            raise ZeroDivisionError("no")
+        return {state + 1: 1.0}
+
+    with pytest.raises(ZeroDivisionError, match="no") as caught:
+        MDP.from_function(0, one, step)
+    assert caught.value.__notes__ == ["while exploring the model: step(2, 'go')"]
+
+
+def test_errors_in_actions_and_reward_say_where():
+    def actions(state):
+        raise KeyError(state)
+
+    def later(state):
+        yield "go"
+        raise KeyError(state)
+
+    def reward(state, action, after):
+        raise OSError("file")
+
+    for function in (actions, later):
+        with pytest.raises(KeyError) as caught:
+            MDP.from_function("s", function, stay)
+        assert caught.value.__notes__ == [f"while exploring the model: {function.__name__}('s')"]
+    with pytest.raises(OSError, match="file") as caught:
+        MDP.from_function("s", one, stay, reward)
+    assert caught.value.__notes__ == ["while exploring the model: reward('s', 'go', 's')"]
+
+
+def test_a_callable_without_a_name_is_noted_too():
+    with pytest.raises(TypeError) as caught:
+        MDP.from_function("s", functools.partial(one, "too many"), stay)
+    assert caught.value.__notes__[0].startswith("while exploring the model: functools.partial(<function one")
+
+
+def test_actions_must_be_a_list():
+    error = refuse("s", lambda s: "go")
+    assert str(error) == "state 's': actions() must give a list, not 'go'"
+    assert error.problems[0].state == "s"
+    assert message("s", lambda s: None) == "state 's': actions() must give a list, not None"
+
+
+def test_actions_must_not_be_none():
+    error = refuse("s", lambda s: [])
+    assert str(error) == "state 's': actions() gave none; where episodes end, give one that leads back to the state"
+    assert error.problems[0].state == "s"
+
+
+def test_an_action_given_twice():
+    error = refuse("s", lambda s: ["go", "go"])
+    assert str(error) == "state 's': actions() gave 'go' twice"
+    assert (error.problems[0].state, error.problems[0].action) == ("s", "go")
+
+
+def test_an_action_that_cannot_be_a_label():
+    error = refuse("s", lambda s: [["go"]])
+    assert str(error) == "state 's': the action ['go'] is not hashable; use a tuple"
+    assert error.problems[0].value == ["go"]
+    assert message("s", lambda s: [None]) == "action 0: the label is missing (None); give it a name"
+
+
+def test_step_must_give_a_mapping():
+    error = refuse("s", one, lambda s, a: [(1.0, "s")])
+    assert str(error) == "state 's', action 'go': step() must give {next state: probability}, not [(1.0, 's')]"
+    assert (error.problems[0].state, error.problems[0].action) == ("s", "go")
+
+
+@pytest.mark.parametrize("outcomes", [{}, {"s": 0.0}])
+def test_something_must_happen(outcomes):
+    error = refuse("s", one, lambda s, a: outcomes)
+    assert str(error) == "state 's', action 'go': step() gave no outcome of positive probability"
+    assert error.problems[0].value == outcomes
+
+
+@pytest.mark.parametrize("value", ["0.5", None, [0.5], b"1", 10**400])
+def test_probabilities_and_rewards_are_numbers(value):
+    error = refuse("s", one, lambda s, a: {"s": 0.5, "t": value})  # also where the first is one
+    assert str(error) == f"state 's', action 'go', next state 't': the probability {value!r} is not a number"
+    problem = error.problems[0]
+    assert (problem.state, problem.action, problem.next_state, problem.value) == ("s", "go", "t", value)
+    error = refuse("s", one, stay, lambda s, a: value)
+    assert str(error) == f"state 's', action 'go', next state 's': the reward {value!r} is not a number"
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (-1, "-1.0 is negative"),
+        (float("nan"), "nan is not a finite number"),
+        (float("inf"), "inf is not a finite number"),
+    ],
+)
+def test_probabilities_that_are_none(value, what):
+    error = refuse("s", one, lambda s, a: {s: value})
+    assert str(error) == f"state 's', action 'go', next state 's': the probability {what}"
+    assert error.problems[0].row is None
+
+
+def test_rewards_that_are_not_finite():
+    error = refuse("s", one, stay, lambda s, a: float("nan"))
+    assert str(error) == "state 's', action 'go', next state 's': the reward nan is not a finite number"
+
+
+def test_rows_that_do_not_sum_to_1():
+    error = refuse("s", one, lambda s, a: {s: 0.5})
+    assert str(error) == "state 's', action 'go': probabilities sum to 0.5, not 1 (tolerance 1e-06)"
+    assert MDP.from_function("s", one, lambda s, a: {s: 0.5}, tolerance=0.5).row("s", "go")[1].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_value_is_no_state(missing):
+    error = refuse("s", one, lambda s, a: {missing: 1.0})
+    assert str(error) == (
+        f"state 's', action 'go': step() gave the next state {missing!r}, "
+        "which stands for a missing value and cannot be a state"
+    )
+    assert (error.problems[0].state, error.problems[0].action) == ("s", "go")
+    assert message(missing) == f"initial is {missing!r}, which stands for a missing value and cannot be a state"
+
+
+def test_initial_states_are_checked():
+    assert message([]) == "initial= is an empty list; give a state, or a list of states"
+    assert message([0, [1]]) == "the state [1] is not hashable; use a tuple"
+    assert message(np.array([1, 2])) == "the state array([1, 2]) is not hashable; use a tuple"
+
+
+def test_functions_are_functions():
+    assert message(actions=["go"]) == "actions must be a function, not ['go']"
+    assert message(step={0: 1.0}) == "step must be a function, not {0: 1.0}"
+    assert message(reward=0) == "reward must be a function, not 0"
+    assert message(reward=lambda s: s) == (
+        "reward must take (state, action) or (state, action, next_state), but it takes 1"
+    )

@@ -1,0 +1,83 @@
+"""The public names: one list, each documented with an example that `make test` runs."""
+
+import inspect
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+
+import tether
+
+PUBLIC = [
+    "MDP",
+    "CounterfactualMDP",
+    "GumbelMax",
+    "ModelError",
+    "Path",
+    "PathError",
+    "Plan",
+    "Problem",
+    "QueryError",
+    "SampledGumbelMax",
+    "Sweep",
+    "TetherError",
+    "__version__",
+    "cases",
+    "counterfactual",
+    "effective",
+    "tv",
+]
+
+CASES = ["Case", "epidemic", "grid_world", "sepsis", "toy"]
+
+
+def test_the_public_names():
+    """Adding one is a decision: it is made here, in `tether.__all__`, and in the changelog."""
+    assert sorted(tether.__all__) == sorted(PUBLIC)
+    assert sorted(tether.cases.__all__) == sorted(CASES)
+
+
+def test_nothing_else_is_in_reach():
+    exposed = {
+        name
+        for name, value in vars(tether).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert exposed == set(PUBLIC) - {"__version__", "cases"}
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name != "__version__"])
+def test_every_public_name_is_documented_with_an_example(name):
+    assert ">>> " in (inspect.getdoc(vars(tether)[name]) or "")
+    assert vars(tether)[name].__doc__
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_is_documented_with_an_example(name):
+    assert ">>> " in (vars(tether.cases)[name].__doc__ or "")
+
+
+@pytest.mark.parametrize("kind", [tether.MDP, tether.Path, tether.CounterfactualMDP, tether.GumbelMax])
+def test_every_public_method_is_documented(kind):
+    methods = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+    slots = {name for name, value in methods.items() if isinstance(value, types.MemberDescriptorType)}
+    plain = {name for name, value in methods.items() if isinstance(value, str)}
+    for name in methods.keys() - slots - plain:
+        assert getattr(kind, name).__doc__, f"{kind.__name__}.{name}"
+
+
+def test_the_version_is_one():
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|(a|b|rc)\d+)?", tether.__version__)
+
+
+def test_importing_is_light():
+    """Neither numba (a second) nor matplotlib nor SciPy is imported until it is needed; building a model needs none."""
+    code = """
+import sys, tether
+tether.MDP.from_table(["a"], ["x"], ["a"], [1.0]).describe()
+print([name for name in ("numba", "llvmlite", "matplotlib", "scipy", "pandas") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
