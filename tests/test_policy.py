@@ -166,7 +166,7 @@ def test_without_a_signature_it_is_asked_for_time_and_state(grid):
 def test_tables_of_states_that_are_tuples(epidemic):
     mdp = epidemic.mdp
     visited = [s for s in mdp.states if mdp.actions_in(s)]
-    by_state = {s: "NIL" for s in visited}
+    by_state = dict.fromkeys(visited, "NIL")
     by_time = {(t, s): "NIL" for t in range(7) for s in visited}
     assert epidemic.evaluate(by_state).mean == epidemic.evaluate(by_time).mean == -38.0
     first = {**by_state, (0, (9, 1, 20)): "V_I"}  # a time and a state go before a state
@@ -184,7 +184,7 @@ def pairs_model():
 
 def test_a_key_that_is_a_state_is_that_state():
     cf = pairs_model()
-    table = {s: "stay" for s in cf.mdp.states}
+    table = dict.fromkeys(cf.mdp.states, "stay")
     assert cf.evaluate(table).mean == 10.0
     table[0, 1] = "go"  # the state (0, 1), not the state 1 at t = 0
     assert cf.evaluate(table).mean == 10.0
@@ -209,7 +209,7 @@ def test_tables_of_pairs_by_time():
 
 # --- Refused ---------------------------------------------------------------------------------------
 
-UP = {s: "up" for s in range(16)}
+UP = dict.fromkeys(range(16), "up")
 LINE = np.zeros(16, dtype=int)
 SHARES = np.full((16, 4), 0.25)
 
@@ -240,7 +240,7 @@ REFUSED = {
     "words": (lambda s: {"up": "half", "down": 0.5}, "in state 0 are not numbers: 'half', 0.5"),
     "none": (lambda s: {"up": None}, "in state 0 are not numbers: None"),
     "a state left out": (
-        {s: "up" for s in range(1, 16)},
+        dict.fromkeys(range(1, 16), "up"),
         "the policy says nothing for state 0 at t = 0, which it leads to",
     ),
     "a time left out": (
@@ -306,7 +306,7 @@ def test_sums_that_miss_1_by_rounding_are_normalised(grid):
 
 
 def test_a_test_of_influence_there_is_not(grid):
-    with pytest.raises(tether.QueryError, match="influence must be 'support', tether.tv"):
+    with pytest.raises(tether.QueryError, match="influence must be 'support'"):
         grid.evaluate("random", influence="strong")
 
 

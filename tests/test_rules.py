@@ -1,5 +1,6 @@
 """The four rules: what each k allows, against the definitions followed path by path, and the paper's sizes."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -255,6 +256,32 @@ def test_sizes(rule, data, world):
     start = world.path.states[:1]
     assert table.sizes.tolist() == [len(grown(world, rule, criterion, k, start)) for k in ks]
     assert table.layered_sizes.tolist() == [len(grown(world, rule, criterion, k, world.states)) for k in ks]
+
+
+def explored(world):
+    """The same model explored from s_0 for T steps only: states first met at T have no rows."""
+    start, T = world.path.states[0], world.T
+
+    def step(s, a):
+        row = world.weights[s, a]
+        return {j: w / math.fsum(row.values()) for j, w in row.items()}
+
+    mdp = tether.MDP.from_function(start, world.available, step, horizon=T)
+    weights = {(s, a): world.weights[s, a] for s in mdp.states for a in mdp.actions_in(s)}
+    part = World(list(mdp.states), list(mdp.actions), weights, world.path)
+    part.cf = tether.counterfactual(mdp, world.path)
+    return part
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(data=st.data(), world=worlds())
+def test_sizes_of_a_model_that_was_explored_to_a_horizon(rule, data, world):
+    criterion = data.draw(criteria_for(rule))
+    part = explored(world)
+    table = part.cf.sweep(rule, in_package(criterion), ms=[0])
+    ks = range(1, world.T + 2)
+    assert table.sizes.tolist() == [len(grown(part, rule, criterion, k, part.path.states[:1])) for k in ks]
+    assert table.layered_sizes.tolist() == [len(grown(part, rule, criterion, k, part.states)) for k in ks]
 
 
 @given(worlds(), rules_and_criteria())

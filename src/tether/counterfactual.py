@@ -24,6 +24,7 @@ from tether.graph import Graph, Layer, meeting, replay, successors
 from tether.mechanism import GumbelMax, Mechanism, ObservedStep, Posterior, Rows, make_mechanism
 from tether.model import MDP
 from tether.observation import Observation, Path, observe
+from tether.wording import counted
 
 if TYPE_CHECKING:
     from tether.classify import Classes
@@ -342,8 +343,8 @@ class CounterfactualMDP:
     def __repr__(self) -> str:
         nodes = sum(int(self.graph.states(t).size) for t in range(self.T + 1))
         return (
-            f"<CounterfactualMDP: {self.T} step{'' if self.T == 1 else 's'}, {nodes:,} states reachable over time, "
-            f"{self.n_edited:,} rows edited, {self.mechanism.name}>"
+            f"<CounterfactualMDP: {counted(self.T, 'step')}, {counted(nodes, 'state')} reachable over time, "
+            f"{counted(self.n_edited, 'row')} edited, {self.mechanism.name}>"
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tether.evaluation import Evaluation, evaluate_plan
 from tether.planning import Plan
+from tether.wording import counted
 
 __all__ = ["ExplainedStep", "Explanation", "explain"]
 
@@ -123,7 +124,7 @@ class Explanation:
             return "The observation speaks in none of the steps: this is what the model expects of anyone."
         chance = held.longest_run_probability
         often = "" if chance > 0.9995 else f", with probability {chance:.2g}"
-        run = f"{held.longest_run} step{'' if held.longest_run == 1 else 's'}"
+        run = counted(held.longest_run, "step")
         if held.longest_run < self.plan.k:
             limit = f", fewer than k = {self.plan.k}"
         else:

@@ -15,7 +15,7 @@ of each row is kept by pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tether.errors import ModelError, Problem
 from tether.labels import Labels, label_list
 
-__all__ = ["TOLERANCE", "Floats", "Form", "Ints", "Rewards", "Rounding", "finish", "pair_states"]
+__all__ = ["TOLERANCE", "Floats", "Form", "Ints", "Rewards", "Rounding", "final_rewards", "finish", "pair_states"]
 
 Ints = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -341,3 +341,32 @@ def _with_terminal(
         np.insert(probability, entry_at, 1.0),
         Rewards(np.insert(rewards.values, reward_at, 0.0, axis=-1), rewards.by_entry),
     )
+
+
+def final_rewards(states: Labels, given: Any) -> Floats:
+    """The reward of ending in each state, from a function, a mapping or an array."""
+    if isinstance(given, Mapping):
+        for label in given:
+            if label not in states:
+                raise ModelError(Problem(f"final_reward: {states.missing(label, 'state')}", state=label))
+        values = [given.get(label, 0.0) for label in states]
+    elif callable(given):
+        values = [given(label) for label in states]
+    else:
+        values = given
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"final_reward is not made of numbers: {error}") from None
+    if array.shape != (len(states),):
+        raise ModelError(
+            f"final_reward has shape {array.shape}; expected one number for each of {len(states):,} states"
+        )
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        label, value = states[int(bad[0])], float(array[bad[0]])
+        raise ModelError(
+            Problem(f"state {label!r}: the final reward {value!r} is not finite", state=label, value=value)
+        )
+    array.flags.writeable = False
+    return array

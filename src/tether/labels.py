@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tether.errors import ModelError, Problem
+from tether.wording import counted
 
 __all__ = ["Labels", "encode", "is_missing", "label_list", "make_labels", "plain"]
 
@@ -60,7 +61,7 @@ class Labels(Sequence[Any]):
         """Say in a few words what labels there are, for an error message."""
         n = len(self)
         if n <= _LISTED:
-            return f"it has {n:,} {noun}{'' if n == 1 else 's'}: " + label_list(self)
+            return f"it has {counted(n, noun)}: " + label_list(self)
         return f"it has {n:,} {noun}s, {self[0]!r} … {self[n - 1]!r}"
 
     def missing(self, label: Any, noun: str) -> str:
@@ -197,8 +198,8 @@ def make_labels(given: Any, count: int | None, noun: str) -> Labels:
         raise ModelError(f"{noun}s= takes a list of labels, not {given!r}")
     items = tuple(given) if isinstance(given, Labels) else tuple(plain(given))
     if count is not None and len(items) != count:
-        given_count = f"{len(items):,} label{'' if len(items) == 1 else 's'}"
-        raise ModelError(f"{noun}s= gives {given_count}, but the model has {count:,} {noun}{'' if count == 1 else 's'}")
+        given_count = counted(len(items), "label")
+        raise ModelError(f"{noun}s= gives {given_count}, but the model has {counted(count, noun)}")
     index: dict[Any, int] = {}
     for i, item in enumerate(items):
         if not isinstance(item, Hashable):

@@ -9,115 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether.arrays import form_from_arrays
+from tether.description import Description, describe
 from tether.errors import ModelError, Problem, QueryError
 from tether.explore import form_from_function
-from tether.form import TOLERANCE, Floats, Form, Ints, Rewards, pair_states
+from tether.form import TOLERANCE, Floats, Form, Ints, Rewards, final_rewards
 from tether.labels import Labels, label_list, make_labels
 from tether.table import form_from_table
+from tether.wording import counted
 
 if TYPE_CHECKING:
     from tether.evaluation import Evaluation
     from tether.nominal import Solution
     from tether.observation import Path
 
-__all__ = ["MDP", "Description"]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Description:
-    """What a model holds, in numbers; prints as a few lines of text.
-
-    Attributes
-    ----------
-    states, actions, pairs, transitions : int
-        How many of each.
-    largest_row : int
-        The most outcomes a pair has.
-    deterministic : int
-        Pairs with a single outcome.
-    absorbing : int
-        States that no action leaves.
-    terminal : int
-        States declared terminal when the model was built.
-    unavailable : int
-        State–action combinations that are not available.
-    rewards : str
-        ``"R(s, a)"`` or ``"R(s, a, s')"``, with the number of steps where they depend on time.
-    reward_range : tuple of float
-        Smallest and largest reward.
-    normalised_rows : int
-        Rows whose given probabilities missed 1 by more than rounding (1e-12) and were normalised.
-    largest_deviation : float
-        The most any row missed 1 by.
-    tolerance : float
-        The most it was allowed to.
-    horizon : int or None
-        Longest episode the model is good for; None for any.
-    nbytes : int
-        Memory of the arrays.
-
-    Examples
-    --------
-    >>> import tether
-    >>> tether.cases.toy().mdp.describe().pairs
-    10
-    """
-
-    states: int
-    actions: int
-    pairs: int
-    transitions: int
-    largest_row: int
-    deterministic: int
-    absorbing: int
-    terminal: int
-    unavailable: int
-    rewards: str
-    reward_range: tuple[float, float]
-    normalised_rows: int
-    largest_deviation: float
-    tolerance: float
-    horizon: int | None
-    nbytes: int
-
-    def _lines(self) -> list[tuple[str, str]]:
-        ended = f", {self.terminal:,} of them declared terminal" if self.terminal else ""
-        if self.normalised_rows:
-            were = "was" if self.normalised_rows == 1 else "were"
-            normalised = (
-                f"{_count(self.normalised_rows, 'row')} did not sum to 1 and {were} normalised "
-                f"(off by at most {self.largest_deviation:.3g}; tolerance {self.tolerance:g})"
-            )
-        else:
-            normalised = f"every row sums to 1 (within {self.largest_deviation:.3g})"
-        lines = [
-            ("states", f"{self.states:,} ({self.absorbing:,} absorbing{ended})"),
-            ("actions", f"{self.actions:,}"),
-            ("pairs", f"{_count(self.pairs, 'state–action pair')} ({self.unavailable:,} not available)"),
-            ("transitions", f"{self.transitions:,} ({self.transitions / self.pairs:.3g} a pair, at most "
-             f"{self.largest_row:,}; {_count(self.deterministic, 'pair')} deterministic)"),
-            ("rewards", f"{self.rewards}, from {self.reward_range[0]:g} to {self.reward_range[1]:g}"),
-            ("probabilities", normalised),
-        ]  # fmt: skip
-        if self.horizon is not None:
-            lines.append(("horizon", f"good for episodes of up to {_count(self.horizon, 'step')}"))
-        lines.append(("memory", _size(self.nbytes)))
-        return lines
-
-    def __str__(self) -> str:
-        return "\n".join(f"{name:<14}{text}" for name, text in self._lines())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._lines())
-        return f"<table>{rows}</table>"
+__all__ = ["MDP"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -499,39 +409,7 @@ class MDP:
         probabilities every row sums to 1 (within 0)
         memory        4.06 kB
         """
-        form = self.form
-        lengths = np.diff(form.row_start)
-        steps = "" if self.rewards.horizon is None else f" for {_count(self.rewards.horizon, 'step')}"
-        return Description(
-            states=self.n_states,
-            actions=self.n_actions,
-            pairs=self.n_pairs,
-            transitions=self.n_transitions,
-            largest_row=int(lengths.max()),
-            deterministic=int(np.count_nonzero(lengths == 1)),
-            absorbing=self._count_absorbing(),
-            terminal=int(form.terminal.size),
-            unavailable=self.n_states * self.n_actions - self.n_pairs,
-            rewards=("R(s, a, s')" if self.rewards.by_entry else "R(s, a)") + steps,
-            reward_range=(float(self.rewards.values.min()), float(self.rewards.values.max())),
-            normalised_rows=form.rounding.rows,
-            largest_deviation=form.rounding.largest,
-            tolerance=form.rounding.tolerance,
-            horizon=self.horizon,
-            nbytes=self.nbytes,
-        )
-
-    def _count_absorbing(self) -> int:
-        """States whose every row is a point mass on the state itself."""
-        form = self.form
-        single = np.flatnonzero(np.diff(form.row_start) == 1)
-        own = form.next_state[form.row_start[single]] == pair_states(form.pair_start, single)
-        looping = np.zeros(self.n_pairs + 1, dtype=np.int64)
-        looping[single[own] + 1] = 1
-        np.cumsum(looping, out=looping)
-        n_pairs = np.diff(form.pair_start)
-        n_looping = looping[form.pair_start[1:]] - looping[form.pair_start[:-1]]
-        return int(np.count_nonzero((n_looping == n_pairs) & (n_pairs > 0)))
+        return describe(self.form, len(self.states), len(self.actions), self.horizon, self.nbytes)
 
     def state_index(self, state: Any) -> int:
         """Index of a state, by label."""
@@ -578,51 +456,9 @@ class MDP:
             "pair": self.n_pairs,
             "transition": self.n_transitions,
         }
-        told = ", ".join(_count(n, noun) for noun, n in counts.items())
-        limit = "" if self.horizon is None else f", up to {_count(self.horizon, 'step')}"
+        told = ", ".join(counted(n, noun) for noun, n in counts.items())
+        limit = "" if self.horizon is None else f", up to {counted(self.horizon, 'step')}"
         return f"<MDP: {told}{limit}>"
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def final_rewards(states: Labels, given: Any) -> Floats:
-    """The reward of ending in each state, from a function, a mapping or an array."""
-    if isinstance(given, Mapping):
-        for label in given:
-            if label not in states:
-                raise ModelError(Problem(f"final_reward: {states.missing(label, 'state')}", state=label))
-        values = [given.get(label, 0.0) for label in states]
-    elif callable(given):
-        values = [given(label) for label in states]
-    else:
-        values = given
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"final_reward is not made of numbers: {error}") from None
-    if array.shape != (len(states),):
-        raise ModelError(
-            f"final_reward has shape {array.shape}; expected one number for each of {len(states):,} states"
-        )
-    bad = np.flatnonzero(~np.isfinite(array))
-    if bad.size:
-        label, value = states[int(bad[0])], float(array[bad[0]])
-        raise ModelError(
-            Problem(f"state {label!r}: the final reward {value!r} is not finite", state=label, value=value)
-        )
-    array.flags.writeable = False
-    return array
-
-
-def _size(nbytes: int) -> str:
-    size = float(nbytes)
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"

@@ -68,9 +68,7 @@ def solve(mdp: MDP, horizon: int) -> Solution:
     from tether._kernels.layer import LayerNodes, LayerRows
     from tether._kernels.plan import Limits, Objective, Values
 
-    T = whole_number("horizon", horizon, 1)
-    if mdp.rewards.horizon is not None and mdp.rewards.horizon < T:
-        raise QueryError(f"horizon {T}: rewards are given for {mdp.rewards.horizon} steps only")
+    T = _horizon(mdp, horizon)
     form, none = mdp.form, np.empty(0, np.int64)
     nodes = LayerNodes(np.arange(mdp.n_states, dtype=np.int32), np.empty(0, np.int32), False, mdp.n_states)
     arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)

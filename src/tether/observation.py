@@ -17,6 +17,7 @@ from tether.errors import PathError, Problem, QueryError
 from tether.form import Ints
 from tether.labels import label_list, plain
 from tether.model import MDP
+from tether.wording import counted
 
 __all__ = ["Observation", "Path", "observe"]
 
@@ -56,10 +57,10 @@ class Path:
                     raise PathError(Problem(message, time=t, value=label))
         n, T = len(self.states), len(self.actions)
         if T == 0:
-            raise PathError(f"a path needs at least one action; got {n} state{'' if n == 1 else 's'} and no actions")
+            raise PathError(f"a path needs at least one action; got {counted(n, 'state')} and no actions")
         if n not in (T, T + 1):
             raise PathError(
-                f"a path of {T} action{'' if T == 1 else 's'} has {T + 1} states, or {T} if the last outcome was not "
+                f"a path of {counted(T, 'action')} has {T + 1} states, or {T} if the last outcome was not "
                 f"recorded; got {n}"
             )
 
@@ -81,7 +82,7 @@ class Path:
         moves = [f" –{action!r}→ {after}" for action, after in zip(self.actions, outcomes, strict=True)]
         if len(moves) > 4:
             moves = [*moves[:2], " …", moves[-1]]
-        return f"<Path: {self.T} step{'' if self.T == 1 else 's'}, {self.states[0]!r}{''.join(moves)}>"
+        return f"<Path: {counted(self.T, 'step')}, {self.states[0]!r}{''.join(moves)}>"
 
     def _repr_html_(self) -> str:
         states = [*self.states, *([] if self.last_recorded else ["not recorded"])]

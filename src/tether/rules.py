@@ -172,11 +172,13 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     kappa: list[Ints] = [np.empty(0, np.int16)] * T
     after, before = _filled(shape, nodes[T], 1, FAR), _filled(shape, None, 0, FAR)
     first = np.empty(0, np.int16)
+    highest = FAR if rule == "assured" else 1
     for t in range(T - 1, -1, -1):
         kappa[t] = own(t)
-        cap, highest = (FAR, FAR) if rule == "assured" else (T - t + 1, T - t)
+        cap = FAR if rule == "assured" else T - t + 1
         layer = nodes[t].arguments(graph.mdp.n_states)
-        close_thresholds(layer, layer_rows(graph, t, influenced[t]), cap, highest, after, before, kappa[t])
+        largest = close_thresholds(layer, layer_rows(graph, t, influenced[t]), cap, highest, after, before, kappa[t])
+        highest = FAR if rule == "assured" else largest  # runs that are too long to remember are ∞ there
         kappa[t].flags.writeable = False
         if t == 0:
             first = _at(before, nodes[0])

@@ -15,6 +15,7 @@ from tether.graph import Graph, everywhere
 from tether.influence import make_influence
 from tether.planning import whole_number
 from tether.rules import Nodes, Rule, Thresholds, make_rule, own_thresholds, thresholds
+from tether.wording import counted
 
 __all__ = ["Why", "why"]
 
@@ -231,7 +232,7 @@ class _Inquiry:
 def _because_of_the_run(own: int, k: int, allowed: bool) -> str:
     if own == 1:
         return "the observation influences it, which ends any run of uninfluenced steps"
-    run = f"it makes {_steps(own - 1)} in a row without influence"
+    run = f"it makes {counted(own - 1, 'step')} in a row without influence"
     return f"{run}, fewer than {k}" if allowed else run
 
 
@@ -241,15 +242,11 @@ def _because_of_the_nearest(path: tuple[tuple[int, Any, Any], ...]) -> str:
     if len(path) == 1:
         return "the observation influences it directly"
     way = ", ".join(f"t = {t} {s!r} {a!r}" for t, s, a in path)
-    return f"the nearest influence is {_steps(len(path))} away, through {way}"
+    return f"the nearest influence is {counted(len(path), 'step')} away, through {way}"
 
 
 def _because_of_the_supports(own: int, T: int, rule: Rule) -> str:
     who = "its successors" if rule == "printed" else "it and its successors"
     if own > T:
         return f"{who} do not all come near an observed support again"
-    return f"{who} lie within {_steps(own)} of the observed supports"
-
-
-def _steps(n: int) -> str:
-    return f"{n} step{'' if n == 1 else 's'}"
+    return f"{who} lie within {counted(own, 'step')} of the observed supports"

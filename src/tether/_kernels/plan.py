@@ -104,13 +104,17 @@ def _row_values(
 
 
 @kernel
-def _largest_behind(start: int, end: int, next_state: Ints, after: Floats, base: int, width: int, column: int) -> float:
+def _largest_behind(
+    start: int, end: int, next_state: Ints, probability: Floats, shift: int,
+    after: Floats, base: int, width: int, column: int,
+) -> float:  # fmt: skip
     """The largest |V_{t+1}| of a row in one column: the scale of the rounding error of its sum."""
     largest = 0.0
     for i in range(start, end):
-        size = abs(after[(base + next_state[i]) * width + column])
-        if largest < size < np.inf:
-            largest = size
+        if probability[i + shift] > 0.0:
+            size = abs(after[(base + next_state[i]) * width + column])
+            if largest < size < np.inf:
+                largest = size
     return largest
 
 
@@ -205,16 +209,25 @@ def _plan_layer(
                                 before[best_at + c] = candidate if candidate > best else best
                             for c in range(straight, columns - used):
                                 candidate = gain + discount * scratch[rest_at + columns_after - 1]
-                                before[best_at + c] = max(candidate, before[best_at + c])
+                                best = before[best_at + c]
+                                before[best_at + c] = candidate if candidate > best else best
                             continue
                         for c in range(columns - used):
                             column = ki * columns_after + min(c, columns_after - 1)
                             candidate = gain + discount * scratch[scratch_at + column]
                             best = before[best_at + c]
-                            if candidate <= best:
+                            if not candidate > best:  # nor is 0·(-∞), without a future that counts
                                 continue
                             if candidate - best < _CLOSE * (abs(gain) + abs(best)):
-                                largest = _largest_behind(start, stop, next_state, after, base, width_after, column)
+                                if edit < 0:
+                                    largest = _largest_behind(
+                                        start, stop, next_state, probability, 0, after, base, width_after, column
+                                    )
+                                else:
+                                    largest = _largest_behind(
+                                        start, stop, next_state, edit_probability, edit_start[edit] - start,
+                                        after, base, width_after, column,
+                                    )  # fmt: skip
                                 if candidate - best <= _ROUNDING * (abs(gain) + discount * largest):
                                     continue
                             before[best_at + c] = candidate

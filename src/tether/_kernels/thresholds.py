@@ -137,18 +137,18 @@ def run_length(nodes: LayerNodes, rows: LayerRows, own: Ints) -> None:
 @kernel
 def close_thresholds(
     nodes: LayerNodes, rows: LayerRows, cap: int, highest: int, kappa_next: Ints, kappa: Ints, kappa_pair: Ints
-) -> None:
+) -> int:
     """κ_t(s,a) = max(own_t(s,a), max over successors of κ_{t+1}(s')), κ_t(s) = min over a.
 
     ``kappa_pair`` holds the rule's own threshold, pair by pair, and is overwritten by κ; the own
     threshold counts for at most ``cap`` = T - t + 1. ``highest`` is what no κ of the next layer exceeds.
-    ``kappa[run, state]`` gets the minimum.
+    ``kappa[run, state]`` gets the minimum; the largest of these minima is returned (∞ where a state has no pair).
     """
     states, runs, with_runs = nodes.states, nodes.runs, nodes.with_runs
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
     edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
     influenced = rows.influenced
-    n = 0
+    n, largest = 0, 0
     for node in range(states.size):
         s, run = states[node], runs[node] if with_runs else 0
         best = FAR
@@ -172,6 +172,8 @@ def close_thresholds(
             best = min(best, worst)
             n += 1
         kappa[run, s] = best
+        largest = max(largest, best)
+    return largest
 
 
 @kernel
