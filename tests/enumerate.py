@@ -8,7 +8,7 @@ Rows of the counterfactual MDP are the package's own: they have their own twins.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -140,9 +140,9 @@ class Law:
             there.setdefault(one.states[t], []).append(one.chance)
         return {s: math.fsum(chances) for s, chances in there.items()}
 
-    def actions(self, t: int, state: Any = None) -> dict[Any, float]:
-        """The distribution of the action at t, given the state if one is given; {} if it never is."""
-        there = [one for one in self.episodes if state is None or one.states[t] == state]
+    def actions(self, t: int, among: Collection[Any] | None = None) -> dict[Any, float]:
+        """The distribution of the action at t, given that the state is among those given; {} if it never is."""
+        there = [one for one in self.episodes if among is None or one.states[t] in among]
         total = math.fsum(one.chance for one in there)
         named = {one.actions[t] for one in there}
         return {a: math.fsum(one.chance for one in there if one.actions[t] == a) / total for a in named}
@@ -176,6 +176,11 @@ def longest_run(one: Episode, hit: Hit) -> int:
 # --- Agreement ---------------------------------------------------------------------------------
 
 
+def _seen(shares: Mapping[Any, float]) -> dict[Any, float]:
+    """What is rarer than this may be rounded to never."""
+    return {key: share for key, share in shares.items() if share > 1e-200}
+
+
 def assert_evaluates(outlook: tether.Evaluation, law: Law) -> None:
     """An evaluation says what enumeration does: states, actions, rewards, returns."""
     scale = law.scale()
@@ -193,12 +198,19 @@ def assert_evaluates(outlook: tether.Evaluation, law: Law) -> None:
         # Nearly the whole precision, also of a spread near 0: squares of the return itself would keep half of it.
         assert outlook.returns.std[t] == pytest.approx(law.std(law.earned(t)), **near)
     for t in range(law.T):
-        assert outlook.actions(t) == pytest.approx(law.actions(t), abs=1e-12)
-        for s, chance in law.states(t).items():
-            if chance > 1e-200:  # what is rarer than that may be rounded to never
-                assert outlook.actions(t, s) == pytest.approx(law.actions(t, s), abs=1e-9)
+        assert _seen(outlook.actions(t)) == pytest.approx(_seen(law.actions(t)), abs=1e-12)
+        for s, chance in _seen(law.states(t)).items():
+            assert _seen(outlook.actions(t, s)) == pytest.approx(_seen(law.actions(t, [s])), abs=1e-9), chance
+        some = law.world.states[::2]
+        if math.fsum(chance for s, chance in law.states(t).items() if s in some) > 1e-200:
+            told = outlook.actions_among(t, some)
+            assert _seen(told) == pytest.approx(_seen(law.actions(t, some)), abs=1e-9)
         reward = law.mean(lambda one, t=t: next(law.world.earn(*step) for step in one.steps() if step[0] == t))
         assert outlook.rewards[t] == pytest.approx(reward, **near)
+    path, chance = outlook.likeliest_path()
+    same = [one.chance for one in law.episodes if (one.states, one.actions) == (path.states, path.actions)]
+    assert chance == pytest.approx(max(one.chance for one in law.episodes), rel=1e-12)
+    assert same == pytest.approx([chance], rel=1e-12)
     assert outlook.mean == outlook.value == pytest.approx(law.mean(law.total), **near)
     assert outlook.std == pytest.approx(law.std(law.total), **near)
 

@@ -188,6 +188,7 @@ def test_too_many_states():
         "more than 1,000 states can be reached; raise max_states=, or give horizon= to stop after so many steps"
     )
     assert MDP.from_function(0, one, lambda s, a: {(s + 1) % 10: 1.0}, max_states=10).n_states == 10
+    assert message(step=lambda s, a: {(s + 1) % 10: 1.0}, max_states=9).startswith("more than 9 states can be reached")
 
 
 # Functions that misbehave.

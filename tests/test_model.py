@@ -79,6 +79,22 @@ def test_the_three_constructors_build_the_same_model(given_arrays, random):
     assert from_table.describe() == from_arrays.describe()
 
 
+@given(arrays())
+def test_a_description_counts_what_the_arrays_hold(given_arrays):
+    P, _ = given_arrays
+    n_states, n_actions, _ = P.shape
+    there = [(s, a) for s in range(n_states) for a in range(n_actions) if P[s, a].any()]
+    found = MDP.from_arrays(P).describe()
+    assert found.pairs == len(there)
+    assert found.unavailable == n_states * n_actions - len(there)
+    assert found.transitions == np.count_nonzero(P)
+    assert found.largest_row == max(np.count_nonzero(P[pair]) for pair in there)
+    assert found.deterministic == sum(P[pair].max() == 1.0 for pair in there)
+    assert found.absorbing == sum(
+        all(P[s, a, s] == 1.0 for a in range(n_actions) if P[s, a].any()) for s in range(n_states)
+    )
+
+
 # Questions.
 
 

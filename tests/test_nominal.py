@@ -13,6 +13,13 @@ from hypothesis import strategies as st
 import tether
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _quiet():
+    """With the JIT off NumPy warns of 0·(-∞), an infeasible future that does not count; compiled code does not."""
+    with np.errstate(invalid="ignore"):
+        yield
+
+
 @pytest.fixture(scope="module")
 def grid():
     return tether.cases.grid_world().mdp

@@ -68,6 +68,8 @@ def test_a_path_prints_on_one_line():
     assert repr(Path(["sick"], ["wait"])) == "<Path: 1 step, 'sick' –'wait'→ ?>"
     four = Path([0, 1, 2, 3, 4], list("abcd"))
     assert repr(four) == "<Path: 4 steps, 0 –'a'→ 1 –'b'→ 2 –'c'→ 3 –'d'→ 4>"
+    five = Path(range(6), list("abcde"))
+    assert repr(five) == "<Path: 5 steps, 0 –'a'→ 1 –'b'→ 2 … –'e'→ 5>"
     long = Path(range(9), ["up"] * 8)
     assert repr(long) == "<Path: 8 steps, 0 –'up'→ 1 –'up'→ 2 … –'up'→ 8>"
 
@@ -200,6 +202,20 @@ def test_a_step_of_probability_0_says_what_could_have_happened():
     (problem,) = error.problems
     assert (problem.state, problem.action, problem.next_state) == ("dead", "wait", "well")
     assert (problem.time, problem.value) == (1, 0.0)
+
+
+def test_no_state_is_excused():
+    """The first state of the model has the index 0, which is not "no outcome"."""
+    assert str(refuse(["sick", "dead", "sick"], ["operate", "wait"])) == (
+        "t = 1: state 'dead', action 'wait' cannot lead to 'sick', the model gives it probability 0; "
+        "it could have led to 'dead' (1)"
+    )
+
+
+def test_six_outcomes_are_all_told():
+    mdp = MDP.from_arrays([[[1 / 6] * 6 + [0.0]]] + [[[0.0] * 6 + [1.0]]] * 6)
+    told = ", ".join(f"{j} (0.167)" for j in range(6))
+    assert str(refuse([0, 6], [0], mdp)).endswith(f"it could have led to {told}")
 
 
 def test_what_could_have_happened_comes_by_probability_and_is_cut():

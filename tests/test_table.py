@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether import MDP
+from tether import MDP, form
 
 
 class Column:
@@ -238,6 +238,16 @@ def test_rounding_is_normalised_and_told():
     assert "1 row did not sum to 1 and was normalised (off by at most 1e-07; tolerance 1e-06)" in str(description)
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 3, 100])
+def test_rows_are_normalised_in_any_number_of_chunks(chunk, monkeypatch):
+    monkeypatch.setattr(form, "_CHUNK", chunk)
+    names, lengths = [0, 0, 0, 1, 1, 2, 2, 2, 2, 3], [3, 2, 4, 1]
+    given = np.concatenate([np.full(n, (1 + 1e-7 * n) / n) for n in lengths])
+    mdp = MDP.from_table(names, ["x"] * 10, [0, 1, 2, 0, 1, 0, 1, 2, 3, 3], given)
+    assert [mdp.row(s, "x")[1].tolist() for s in range(4)] == [pytest.approx([1 / n] * n, abs=1e-15) for n in lengths]
+    assert mdp.describe().normalised_rows == 4
+
+
 @pytest.mark.parametrize("off", [0.999e-6, -0.999e-6])
 def test_the_tolerance_is_a_millionth(off):
     mdp = MDP.from_table(["a"], ["x"], ["a"], [1 + off])
@@ -341,6 +351,9 @@ def test_moments_are_no_numbers():
 
 
 def test_columns_of_different_lengths():
+    assert message(["a", "b"], ["x"] * 2, ["a", "b"], [1]) == (
+        "the columns differ in length: state 2, action 2, next_state 2, probability 1"
+    )
     assert message(["a", "b"], ["x"], ["a", "b"], [1, 1], [0, 0, 0]) == (
         "the columns differ in length: state 2, action 1, next_state 2, probability 2, reward 3"
     )

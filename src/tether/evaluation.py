@@ -41,7 +41,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Course:
-    """A quantity over time: its mean and spread (standard deviation) at each t."""
+    """A quantity over time: its mean and spread (standard deviation) at each t.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> infected = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).evaluate().feature("I")
+    >>> infected.mean.round(2), infected.std.round(2)
+    (array([1.  , 2.  , 3.  , 6.  , 8.  , 9.  , 8.11, 8.21]), array([0.  , 0.  , 0.  , 0.  , 0.  , 0.  , 0.31, 0.41]))
+    """
 
     mean: Floats
     std: Floats
@@ -61,6 +70,13 @@ class Tailoring:
         Expected total variation between the counterfactual and the nominal row taken at each step.
     influenced : array (T,)
         Probability that the pair taken at each step is one-step influenced.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=3).evaluate().tailoring
+    <Tailoring: 2.41 of 10 steps influenced, longest uninfluenced run 8 (probability 0.82)>
     """
 
     strength: Floats
@@ -173,6 +189,37 @@ class Evaluation:
         states, chance = self._by_state(t)
         i = int(np.argmax(chance))
         return self.mdp.states[int(states[i])], float(chance[i])
+
+    def likeliest_path(self) -> tuple[Path, float]:
+        """The single most likely episode under the policy, and its probability.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> path, chance = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).evaluate().likeliest_path()
+        >>> path.states[-1], round(chance, 3)
+        ((4, 0, 17), 0.138)
+        """
+        best = np.ones(self.chain.visits[0].size)
+        came_by = []
+        for link, after in zip(self.chain.links, self.chain.visits[1:], strict=True):
+            chance = best[link.source] * link.probability
+            order = np.lexsort((-chance, link.target))
+            first = order[np.searchsorted(link.target[order], np.arange(after.size))]
+            came_by.append(first)
+            best = chance[first]
+        node = int(np.argmax(best))
+        probability = float(best[node])
+        states, actions = [int(self.chain.visits[-1].states[node])], []
+        for t in range(self.T - 1, -1, -1):
+            link = self.chain.links[t]
+            at = int(came_by[t][node])
+            node = int(link.source[at])
+            states.append(int(self.chain.visits[t].states[node]))
+            actions.append(int(self.mdp.form.pair_action[link.pairs[at]]))
+        labels = [self.mdp.states[s] for s in reversed(states)]
+        return Path(labels, [self.mdp.actions[a] for a in reversed(actions)]), probability
 
     def actions(self, t: int, state: Any = None) -> dict[Any, float]:
         """Probability of each action at step t, in one state or over all."""

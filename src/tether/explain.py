@@ -38,6 +38,14 @@ class ExplainedStep:
         Expected total variation between the counterfactual and the nominal row taken.
     return_so_far : float
         Expected return collected before this step.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> step = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).explain().steps[5]
+    >>> step.observed_action, step.action, step.changed
+    ('NIL', 'V_I', 1.0)
     """
 
     t: int

@@ -42,6 +42,13 @@ class Point:
     influence : float
         Expected total influence, Σ_t E[1 - d]: of T.
     plan : Plan
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> tether.counterfactual(case.mdp, case.path).pareto(m=1).points[0]
+    <Point: value -1, influence 0 of 7, λ = 0>
     """
 
     price: float
@@ -168,7 +175,11 @@ class _Search:
                 continue
             points.append(middle)
             open_ends += [(left, middle), (middle, right)]
-        return _undominated(points, scale), not open_ends
+        kept = _undominated(points, scale)
+        # Of points equal in value, or in influence, the better was found at another price; it is the best at these too.
+        kept[-1] = replace(kept[-1], price=np.inf)
+        kept[0] = replace(kept[0], price=0.0)
+        return kept, not open_ends
 
     def solve(self, price: float) -> Point:
         """The best plan at one price, and its two coordinates, exactly."""

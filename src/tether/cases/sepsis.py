@@ -19,7 +19,7 @@ from tether.form import Floats, Ints
 from tether.model import MDP
 from tether.observation import Path
 
-__all__ = ["SepsisState", "sepsis"]
+__all__ = ["ACTIONS", "SepsisState", "is_end", "most_likely_reward", "sepsis", "sepsis_from"]
 
 _LEVELS = ("low", "normal", "high")
 _OXYGEN = ("low", "normal")
@@ -27,7 +27,7 @@ _GLUCOSE = ("very low", "low", "normal", "high", "very high")
 _SHAPE = (2, 3, 3, 2, 5, 2, 2, 2)
 _DEATH, _DISCHARGE = -1000.0, 1000.0
 
-_ACTIONS = tuple(
+ACTIONS = tuple(
     " + ".join(name for name, on in zip(("antibiotics", "ventilation", "vasopressors"), given, strict=True) if on)
     or "no treatment"
     for given in product((0, 1), repeat=3)
@@ -75,13 +75,25 @@ def sepsis() -> Case:
     >>> patient.actions[0]
     'ventilation + vasopressors'
     """
-    s, a, j, probability = _transitions()
+    return sepsis_from("sepsis", *_transitions())
+
+
+def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Case:
+    """The sepsis case over given transitions, by index; states that end an episode absorb, whatever is given."""
+    ends = np.flatnonzero(is_end())
+    live = ~np.isin(s, ends)
+    looping = np.repeat(ends, 8)
+    s, a, j = (
+        np.concatenate((given[live], added))
+        for given, added in ((s, looping), (a, np.tile(np.arange(8), ends.size)), (j, looping))
+    )
+    probability = np.concatenate((probability[live], np.ones(looping.size)))
     order = np.lexsort((j, s * 8 + a))
     s, a, j, probability = s[order], a[order], j[order], probability[order]
-    mdp = MDP.from_table(s, a, j, probability, _most_likely_reward(s, a, j, probability))
-    mdp = mdp.with_labels(states=_states(), actions=_ACTIONS)
+    mdp = MDP.from_table(s, a, j, probability, most_likely_reward(s, a, j, probability))
+    mdp = mdp.with_labels(states=_states(), actions=ACTIONS)
     return Case(
-        "sepsis",
+        name,
         mdp,
         {
             "catastrophic": _path(mdp, [777, 939, 941, *[949] * 8], [3, 6, 6, *[0] * 7]),
@@ -107,7 +119,6 @@ def _transitions() -> tuple[Ints, Ints, Ints, Floats]:
     """All transitions as columns (state, action, next state, probability)."""
     n_signs = 3 * 3 * 2 * 5
     columns = []
-    ends = np.flatnonzero(_is_death() | _is_discharge())
     for diabetic, was, action in product((0, 1), product((0, 1), repeat=3), range(8)):
         abx, vent, vaso = action >> 2 & 1, action >> 1 & 1, action & 1
         was_abx, was_vaso, was_vent = was
@@ -118,10 +129,7 @@ def _transitions() -> tuple[Ints, Ints, Ints, Floats]:
         before, after = np.nonzero(joint)
         s = (diabetic * n_signs + before) * 8 + 4 * was_abx + 2 * was_vaso + was_vent
         j = (diabetic * n_signs + after) * 8 + 4 * abx + 2 * vaso + vent
-        live = ~np.isin(s, ends)
-        columns.append((s[live], np.full(live.sum(), action), j[live], joint[before, after][live]))
-    looping = np.repeat(ends, 8)
-    columns.append((looping, np.tile(np.arange(8), ends.size), looping, np.ones(looping.size)))
+        columns.append((s, np.full(s.size, action), j, joint[before, after]))
     s, a, j, probability = (np.concatenate(column) for column in zip(*columns, strict=True))
     return s, a, j, probability
 
@@ -195,12 +203,17 @@ def _is_discharge() -> Ints:
     return np.asarray((_abnormal() == 0) & (treatments == 0))
 
 
+def is_end() -> Ints:
+    """Whether each state is death or discharge."""
+    return np.asarray(_is_death() | _is_discharge())
+
+
 def _state_reward() -> Floats:
     by_abnormal = np.array([70.0, 50.0, -50.0, _DEATH, _DEATH])
     return np.where(_is_discharge(), _DISCHARGE, by_abnormal[_abnormal()])
 
 
-def _most_likely_reward(s: Ints, a: Ints, j: Ints, probability: Floats) -> Floats:
+def most_likely_reward(s: Ints, a: Ints, j: Ints, probability: Floats) -> Floats:
     """Reward of each row's most likely next state, of equally likely ones (but for rounding) the first."""
     first = np.flatnonzero(np.diff(s * 8 + a, prepend=-1))
     lengths = np.diff(first, append=s.size)

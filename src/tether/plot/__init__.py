@@ -1,0 +1,31 @@
+"""Figures: records in, Matplotlib axes out.
+
+Every function takes library records or plain numbers, draws into ``ax`` or into a figure of its own, and
+returns the axes. Matplotlib is imported when something is drawn, never `pyplot`: no window, no backend, no
+global state. Values in order are in `values`, quantities over time in `course`, the layered graph in
+`classes`, the motivating picture in `occupancy`; `style` is what they all share.
+"""
+
+from tether.plot.classes import plot_classes
+from tether.plot.course import plot_course, plot_tailoring
+from tether.plot.heat import plot_heat
+from tether.plot.occupancy import plot_occupancy
+from tether.plot.output import save
+from tether.plot.style import styled
+from tether.plot.tradeoffs import plot_lines, plot_lost, plot_pareto
+from tether.plot.values import plot_sizes, plot_values
+
+__all__ = [
+    "plot_classes",
+    "plot_course",
+    "plot_heat",
+    "plot_lines",
+    "plot_lost",
+    "plot_occupancy",
+    "plot_pareto",
+    "plot_sizes",
+    "plot_tailoring",
+    "plot_values",
+    "save",
+    "styled",
+]

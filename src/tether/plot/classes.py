@@ -1,0 +1,105 @@
+"""The four classes of states over time, as the paper's figures on k = 1 and k = 2 draw them.
+
+Where every layer is small this is the layered graph itself: a column a time, edges with their actions. Where
+one is not, it is a bar a time with the number of states of each class: a graph of hundreds of nodes shows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether.classify import CLASSES, _with_strengths
+from tether.counterfactual import CounterfactualMDP
+from tether.form import Ints
+from tether.graph import Graph, nominal_rollout
+from tether.plot.course import TIME
+from tether.plot.network import FILLS, OUTLINES, draw_network
+from tether.plot.steps import steps_of
+from tether.plot.style import axes, below, steps_axis, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_classes"]
+
+_LARGE = 12
+"""States in a layer, or steps, beyond which classes are counted, not drawn."""
+
+_HATCHES = ("", "", "", "//////")
+
+
+def plot_classes(
+    cf: CounterfactualMDP,
+    k: int,
+    rollout: str = "nominal",
+    ax: Axes | None = None,
+    label: Callable[[Any], str] = str,
+    rule: Any = "definition",
+    influence: Any = "support",
+) -> Axes:
+    """States over time by class: observed, influenced and reachable, influenced but unreachable, not influenced.
+
+    Parameters
+    ----------
+    cf : CounterfactualMDP
+    k : int
+    rollout : {"nominal", "counterfactual"}
+        Which states and steps are drawn: what could have been reached without the observation, as in the paper,
+        or what can be reached in the counterfactual MDP.
+    label : callable
+        Names a state.
+    rule, influence
+        As in `CounterfactualMDP.plan`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.plot import plot_classes
+    >>> toy = tether.cases.toy()
+    >>> ax = plot_classes(tether.counterfactual(toy.mdp, toy.path), k=1)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()][:2]
+    ['observed', 'influenced and reachable']
+    """
+    codes = [cf.classify(k, t, rule, influence, rollout).codes for t in range(cf.T + 1)]
+    graph = cf.graph if rollout == "counterfactual" else _nominal(cf)
+    states = [graph.states(t) for t in range(cf.T + 1)]
+    shown = [code[layer] for code, layer in zip(codes, states, strict=True)]
+    if max(cf.T, *(layer.size for layer in states)) > _LARGE:
+        return _counts(shown, ax)
+    names = [[label(name) for name in cf.mdp.labels_of(layer)] for layer in states]
+    middle = [_position(layer, int(seen)) for layer, seen in zip(states, cf.observation.states, strict=True)]
+    return draw_network(names, shown, steps_of(cf, graph, min(k, cf.T + 1), rule, influence), middle, ax)
+
+
+def _nominal(cf: CounterfactualMDP) -> Graph:
+    return _with_strengths(nominal_rollout(cf.graph), cf.posteriors)
+
+
+def _position(states: Ints, state: int) -> int | None:
+    """Where a state is in its layer; None for one that was not recorded."""
+    return int(np.searchsorted(states, state)) if state >= 0 else None
+
+
+def _counts(codes: list[Ints], ax: Axes | None) -> Axes:
+    """A stacked bar a time."""
+    times = np.arange(len(codes))
+    counts = np.array([np.bincount(code, minlength=len(CLASSES)) for code in codes])
+    with styled():
+        ax = axes(ax)
+        floor = np.zeros(times.size)
+        handles = []
+        for i, name in enumerate(CLASSES):
+            bars = ax.bar(times, counts[:, i], 0.72, floor, label=name, facecolor=FILLS[i], edgecolor=OUTLINES[i])
+            for bar in bars:
+                bar.set_hatch(_HATCHES[i])
+            handles.append(bars)
+            floor = floor + counts[:, i]
+        ax.set_xlim(-0.6, times.size - 0.4)
+        steps_axis(ax, 0, times.size - 1)
+        ax.set_xlabel(TIME)
+        ax.set_ylabel("states")
+        below(ax, handles, 2, gap=0.2)
+    return ax

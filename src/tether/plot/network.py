@@ -1,0 +1,236 @@
+"""The layered graph of states and steps, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether.classify import CLASSES
+from tether.form import Floats, Ints
+from tether.plot.layered import arrange
+from tether.plot.steps import Step
+from tether.plot.style import BLACK, GREY, SMALL, axes, below, styled, text_width
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.path import Path
+
+__all__ = ["FILLS", "OUTLINES", "draw_network"]
+
+FILLS = ("#4d4d4d", "#c4c4c4", "white", "white")
+OUTLINES = (BLACK, BLACK, BLACK, GREY)
+_TEXTS = ("white", BLACK, BLACK, "#666666")
+_DASHES: Any = (0, (2.5, 1.5))
+
+_UNIT = 34.0
+"""Points of paper to a unit of the drawing, in a figure of its own."""
+
+_ROW = 1.25
+"""Distance of two rows."""
+
+_LINES: dict[str, dict[str, Any]] = {
+    "observed": {"color": BLACK, "linewidth": 2.4, "linestyle": "-"},
+    "kept": {"color": BLACK, "linewidth": 1.0, "linestyle": "-"},
+    "unreachable": {"color": GREY, "linewidth": 0.9, "linestyle": "-"},
+    "not allowed": {"color": GREY, "linewidth": 0.9, "linestyle": _DASHES},
+}
+_MEANING = {
+    "observed": "observed step",
+    "kept": "allowed",
+    "unreachable": "allowed, no longer reached",
+    "not allowed": "not allowed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Geometry:
+    """Centres of the nodes by layer; half their width and height; distance of two columns."""
+
+    places: list[Floats]
+    half_width: float
+    half_height: float
+    column: float
+    round: bool
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom, top of the drawing."""
+        heights = np.concatenate([place[:, 1] for place in self.places])
+        wide, high = self.half_width + 0.15, self.half_height + 0.15
+        return -wide, (len(self.places) - 1) * self.column + wide, heights.min() - high, heights.max() + high
+
+
+def draw_network(
+    names: Sequence[Sequence[str]],
+    codes: Sequence[Ints],
+    steps: Sequence[Step],
+    middle: Sequence[int | None],
+    ax: Axes | None,
+) -> Axes:
+    """Nodes by name and class, layer by layer, and the steps between them."""
+    edges = [sorted({(step.source, step.target) for step in steps if step.t == t}) for t in range(len(names) - 1)]
+    heights = arrange([len(layer) for layer in names], edges, middle)
+    with styled():
+        geometry = _measure(names, steps, heights)
+        left, right, bottom, top = geometry.extent
+        size = ((right - left) * _UNIT / 72 + 0.1, (top - bottom) * _UNIT / 72 + 1.0)
+        ax = axes(ax, (max(size[0], 4.8), max(size[1], 1.8)), "")
+        ax.set_aspect("equal")
+        ax.set_xlim(left, right)
+        ax.set_ylim(bottom, top)
+        _edges(ax, geometry, steps, names)
+        _nodes(ax, geometry, names, codes)
+        _frame(ax, geometry, steps)
+    return ax
+
+
+def _measure(names: Sequence[Sequence[str]], steps: Sequence[Step], heights: list[Floats]) -> _Geometry:
+    """Circles where the names are short, boxes where they are not; columns far enough apart for the actions."""
+    widest = max(text_width(name, 9.0) for layer in names for name in layer) / _UNIT
+    action = max((text_width(action_text(step)) for step in steps), default=0.0) / _UNIT
+    circles = widest <= 0.55
+    half = 0.38 if circles else widest / 2 + 0.16
+    column = 2 * half + max(1.1, action + 0.75)
+    places = [np.column_stack((np.full(h.size, t * column), h * _ROW)) for t, h in enumerate(heights)]
+    return _Geometry(places, half, 0.38 if circles else 0.3, column, circles)
+
+
+def action_text(step: Step) -> str:
+    """The actions of a step, in few words."""
+    return ", ".join(map(str, step.actions)) if len(step.actions) <= 2 else f"{len(step.actions)} actions"
+
+
+def _nodes(ax: Axes, geometry: _Geometry, names: Sequence[Sequence[str]], codes: Sequence[Ints]) -> None:
+    for t, layer in enumerate(names):
+        for i, name in enumerate(layer):
+            code = int(codes[t][i])
+            x, y = geometry.places[t][i]
+            patch = _shape(geometry, x, y)
+            patch.set(facecolor=FILLS[code], edgecolor=OUTLINES[code], linewidth=1.0, zorder=3)
+            patch.set_linestyle(_DASHES if code == 3 else "-")
+            patch.set_label(f"{name} at t = {t}: {CLASSES[code]}")
+            ax.add_patch(patch)
+            ax.text(x, y, name, ha="center", va="center_baseline", fontsize=9, color=_TEXTS[code], zorder=4)
+
+
+def _shape(geometry: _Geometry, x: float, y: float) -> Any:
+    from matplotlib.patches import Circle, FancyBboxPatch
+
+    if geometry.round:
+        return Circle((x, y), geometry.half_width)
+    wide, high = geometry.half_width, geometry.half_height
+    return FancyBboxPatch((x - wide, y - high), 2 * wide, 2 * high, boxstyle="round,pad=0,rounding_size=0.2")
+
+
+def _edges(ax: Axes, geometry: _Geometry, steps: Sequence[Step], names: Sequence[Sequence[str]]) -> None:
+    from matplotlib.patches import FancyArrowPatch
+
+    curves = _curves(geometry, steps)
+    for step, curve in zip(steps, curves, strict=True):
+        how = _LINES[step.kind]
+        arrow = FancyArrowPatch(
+            path=_path(curve),
+            arrowstyle="-|>,head_length=5,head_width=2.2",
+            mutation_scale=1.0,
+            capstyle="butt",
+            joinstyle="miter",
+            zorder=2 if step.kind in ("kept", "observed") else 1,
+            **how,
+        )
+        source, target = names[step.t][step.source], names[step.t + 1][step.target]
+        arrow.set_label(f"{source} –{', '.join(map(str, step.actions))}→ {target} at t = {step.t}: {step.kind}")
+        ax.add_patch(arrow)
+    for step, (x, y) in zip(steps, _label_places(geometry, steps, curves), strict=True):
+        colour = BLACK if step.kind in ("kept", "observed") else "#666666"
+        around = {"boxstyle": "square,pad=0.08", "facecolor": "white", "edgecolor": "none"}
+        ax.text(x, y, action_text(step), ha="center", va="center", fontsize=SMALL, color=colour, bbox=around, zorder=2.5)
+
+
+def _curves(geometry: _Geometry, steps: Sequence[Step]) -> list[Floats]:
+    """Each step as the four points of a Bézier curve; several between the same nodes bend apart."""
+    together: dict[tuple[int, int, int], int] = {}
+    for step in steps:
+        key = (step.t, step.source, step.target)
+        together[key] = together.get(key, 0) + 1
+    seen: dict[tuple[int, int, int], int] = {}
+    curves = []
+    for step in steps:
+        key = (step.t, step.source, step.target)
+        bend = (seen.get(key, 0) - (together[key] - 1) / 2) * 0.45
+        seen[key] = seen.get(key, 0) + 1
+        curves.append(_curve(geometry, geometry.places[step.t][step.source], geometry.places[step.t + 1][step.target], bend))
+    return curves
+
+
+def _curve(geometry: _Geometry, start: Floats, end: Floats, bend: float) -> Floats:
+    """Straight from rim to rim where that passes clear of the neighbours; else level at both ends."""
+    across, up = end - start
+    clear = abs(up) / across * geometry.half_width <= _ROW - geometry.half_height - 0.08
+    if clear and geometry.round:
+        unit = np.array([across, up]) / np.hypot(across, up)
+        first, last = start + geometry.half_width * unit, end - geometry.half_width * unit
+    else:
+        first, last = start + [geometry.half_width, 0.0], end - [geometry.half_width, 0.0]
+    third = (last - first) / 3 if clear else np.array([0.45 * (last - first)[0], 0.0])
+    side = np.array([0.0, bend])
+    return np.array([first, first + third + side, last - third + side, last])
+
+
+def _path(curve: Floats) -> Path:
+    from matplotlib.path import Path
+
+    return Path(curve, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+
+
+def _along(curve: Floats, u: Floats) -> Floats:
+    """Points of a Bézier curve."""
+    u = u.reshape(-1, 1)
+    points: Floats = (
+        (1 - u) ** 3 * curve[0] + 3 * u * (1 - u) ** 2 * curve[1] + 3 * u**2 * (1 - u) * curve[2] + u**3 * curve[3]
+    )
+    return points
+
+
+def _label_places(geometry: _Geometry, steps: Sequence[Step], curves: list[Floats]) -> list[Floats]:
+    """On each curve a place for its actions, near the middle, away from other curves and other labels."""
+    sampled = [_along(curve, np.linspace(0, 1, 41)) for curve in curves]
+    places: list[Floats] = []
+    halves: list[Floats] = []
+    for i, (step, curve) in enumerate(zip(steps, curves, strict=True)):
+        half = np.array([text_width(action_text(step)) / _UNIT / 2 + 0.06, 0.2])
+        others = np.concatenate([*(points for j, points in enumerate(sampled) if j != i), np.empty((0, 2))])
+        best, least = curve[0], np.inf
+        for u in (0.48, 0.4, 0.56, 0.32, 0.64, 0.25):
+            spot = _along(curve, np.array([u]))[0]
+            cost = abs(u - 0.48) + np.count_nonzero(np.all(np.abs(others - spot) < half, axis=1))
+            cost += 50 * sum(bool(np.all(np.abs(spot - p) < half + h)) for p, h in zip(places, halves, strict=True))
+            if cost < least:
+                best, least = spot, cost
+        places.append(best)
+        halves.append(half)
+    return places
+
+
+def _frame(ax: Axes, geometry: _Geometry, steps: Sequence[Step]) -> None:
+    """Times above the columns, and what fills and lines mean below."""
+    from matplotlib.lines import Line2D
+
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    ax.set_yticks([])
+    times = range(len(geometry.places))
+    ax.set_xticks([t * geometry.column for t in times], [f"$t$ = {t}" for t in times])
+    ax.tick_params(axis="x", length=0, pad=1, top=False, bottom=False, labeltop=True, labelbottom=False, labelsize=9)
+    handles: list[Any] = [
+        ax.scatter(
+            [], [], s=75, facecolor=FILLS[i], edgecolor=OUTLINES[i], linewidth=1.0,
+            linestyle=_DASHES if i == 3 else "-", label=name,
+        )
+        for i, name in enumerate(CLASSES)
+    ]
+    kinds = {step.kind for step in steps}
+    handles += [Line2D([], [], label=_MEANING[kind], **how) for kind, how in _LINES.items() if kind in kinds]
+    below(ax, handles, 2, gap=0.02, columnspacing=1.5)

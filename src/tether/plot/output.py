@@ -1,0 +1,54 @@
+"""Figures to files, byte for byte the same each time."""
+
+from __future__ import annotations
+
+import os
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tether.errors import QueryError
+from tether.plot.style import figure_of, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["save"]
+
+_UNDATED: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
+
+
+def save(what: Axes | Figure, path: str | os.PathLike[str]) -> Path:
+    """Write a figure as SVG or PNG, by the suffix of the name.
+
+    The same figure gives the same bytes, on any day. The file appears when it is complete: it is written
+    under another name first.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> from tether.plot import plot_values, save
+    >>> case = tether.cases.epidemic()
+    >>> ax = plot_values(tether.counterfactual(case.mdp, case.path).sweep())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(ax, f"{folder}/values.svg").name
+    'values.svg'
+    """
+    from matplotlib.axes import Axes
+
+    target = Path(path)
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in _UNDATED:
+        raise QueryError(f"figures are written as .svg or .png; {target.name!r} ends in neither")
+    figure = figure_of(what) if isinstance(what, Axes) else what
+    drawn = BytesIO()
+    with styled():
+        figure.savefig(drawn, format=kind, dpi=200, metadata=_UNDATED[kind])
+    partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        partial.write_bytes(drawn.getvalue())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,165 @@
+"""What influence costs: the front of value against influence, what each k loses, policies for each k."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether.errors import QueryError
+from tether.planning import Sweep
+from tether.plot.series import Series, fit_limits
+from tether.plot.style import BLACK, BLUE, GREEN, GREY, VERMILLION, axes, below, look, steps_axis, styled
+from tether.plot.values import VALUE
+from tether.tradeoff import Front
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_lines", "plot_lost", "plot_pareto"]
+
+
+def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
+    """Value against expected influence: the supported policies, and the hull that mixing them attains.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.plot import plot_pareto
+    >>> case = tether.cases.grid_world()
+    >>> front = tether.counterfactual(case.mdp, case.path).pareto(m=3)
+    >>> ax = plot_pareto(front)
+    >>> len(ax.lines[0].get_xdata()) == len(front.points)
+    True
+    """
+    T = front.points[0].plan.T
+    series = Series("", front.influences, front.values)
+    with styled():
+        ax = axes(ax)
+        low, high = float(series.y.min()), float(series.y.max())
+        room = 0.07 * (high - low) or 1.0
+        ax.set_ylim(low - room, high + room)
+        right = float(series.x.max())
+        ax.set_xlim(-0.03 * (right or 1.0), 1.04 * (right or 1.0))
+        size = 4.5 if series.x.size <= 40 else 2.0
+        (line,) = ax.plot(series.x, series.y, color=BLUE, marker="o", markersize=size, label="supported policies")
+        hull_x = np.concatenate(([0.0], series.x, series.x[-1:]))
+        hull_y = np.concatenate((series.y[:1], series.y, [low - room]))
+        area = ax.fill_between(hull_x, hull_y, low - room, color="#e8e8e8", linewidth=0, zorder=0)
+        area.set_label("no better than mixing them")
+        below(ax, [line, area], 2, gap=0.2)
+        ax.set_xlabel(f"expected influence (steps of {T})")
+        ax.set_ylabel(VALUE)
+    return ax
+
+
+def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | None = None) -> Axes:
+    """The value at each k, and what it loses against no tether at all (the axis on the right).
+
+    Parameters
+    ----------
+    table : Sweep
+        With ``m`` and k = T + 1 among those asked for.
+    m : int
+    suggested : int, optional
+        A k to mark.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.plot import plot_lost
+    >>> case = tether.cases.epidemic()
+    >>> ax = plot_lost(tether.counterfactual(case.mdp, case.path).sweep(), m=2, suggested=6)
+    >>> ax.texts[0].get_text()
+    'k = 6: value −26.08, 25.08 lost'
+    """
+    lost = table.lost(m)
+    order = np.argsort(table.ks)
+    ks, lost = table.ks[order], lost[order]
+    free = table.value(table.cf.T + 1, m)
+    values = free - lost
+    if suggested is not None and suggested not in ks:
+        raise QueryError(f"k = {suggested} was not asked for in this sweep, so it cannot be marked")
+    with styled():
+        ax = axes(ax)
+        fit_limits(ax, [Series("", ks.astype(float), values)], [table.observed_value])
+        edges = np.append(ks - 0.5, ks[-1] + 0.5)
+        top = ax.axhline(free, color=GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="no tether")
+        seen = ax.axhline(table.observed_value, color=BLACK, linewidth=0.8, label="observed")
+        gap = ax.stairs(values, edges, baseline=free, fill=True, color="#e8e8e8", zorder=0, label="lost to the tether")
+        step = ax.stairs(values, edges, baseline=None, color=BLUE, linewidth=1.4, label=f"best value, $m$ = {m}")
+        ax.plot(ks, values, color=BLUE, marker="o", linestyle="none")
+        if suggested is not None:
+            _suggest(ax, suggested, float(values[ks == suggested][0]), free)
+        steps_axis(ax, int(ks[0]), int(ks[-1]))
+        ax.set_xlabel("length of the tether, $k$")
+        ax.set_ylabel(VALUE)
+        other = ax.secondary_yaxis("right", functions=(lambda v: free - v, lambda loss: free - loss))
+        other.set_ylabel("lost against no tether")
+        other.tick_params(labelsize=8)
+        below(ax, [step, top, seen, gap], 4, gap=0.2, columnspacing=1.2)
+    return ax
+
+
+def _suggest(ax: Axes, k: int, value: float, free: float) -> None:
+    """Ring the suggested k and say what it gives, where the curve is not."""
+    ax.plot([k], [value], marker="o", markersize=9, color=VERMILLION, markerfacecolor="none", markeredgewidth=1.4)
+    left, right = ax.get_xlim()
+    leftwards = k > (left + right) / 2
+    text = f"k = {k}: value {value:.4g}, {free - value:.4g} lost".replace("-", "\N{MINUS SIGN}")
+    ax.annotate(
+        text,
+        (k, value),
+        xytext=(-10 if leftwards else 10, 10 if leftwards else -10),
+        textcoords="offset points",
+        ha="right" if leftwards else "left",
+        va="bottom" if leftwards else "top",
+        fontsize=8,
+    )
+
+
+def plot_lines(
+    ks: Any,
+    values: Any,
+    references: Mapping[str, float],
+    ax: Axes | None = None,
+    ylabel: str = "expected return",
+    label: str = "policy made for each $k$",
+) -> Axes:
+    """What the policies made for each k are worth, with levels to compare them to.
+
+    Parameters
+    ----------
+    ks, values : sequences
+    references : mapping of name to value
+        Levels that coincide are drawn as one.
+
+    Examples
+    --------
+    >>> from tether.plot import plot_lines
+    >>> ax = plot_lines([1, 2, 3], [-400.0, -400.0, -513.07], {"knows": -400.0, "does not know": -518.3})
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['policy made for each $k$', 'knows', 'does not know']
+    """
+    series = Series(label, np.asarray(ks, dtype=float), np.asarray(values, dtype=float))
+    if series.x.shape != series.y.shape or not series.x.size:
+        raise QueryError(f"each k needs one value; got {series.x.size} k and {series.y.size} values")
+    levels: dict[float, str] = {}
+    for name, value in references.items():
+        known = next((level for level in levels if abs(level - value) <= 1e-9 * max(abs(level), 1e-300)), None)
+        levels[value if known is None else known] = name if known is None else f"{levels[known]} = {name}"
+    with styled():
+        ax = axes(ax)
+        fit_limits(ax, [series], list(levels))
+        (line,) = ax.plot(series.x, series.y, color=BLUE, marker="o", label=label, zorder=3)
+        colours = [VERMILLION, GREEN, BLACK]
+        lines = [
+            ax.axhline(value, color=colours[i % 3], linestyle=look(i + 1).line, linewidth=1.3, label=name)
+            for i, (value, name) in enumerate(levels.items())
+        ]
+        steps_axis(ax, int(series.x.min()), int(series.x.max()))
+        ax.set_xlabel("length of the tether, $k$")
+        ax.set_ylabel(ylabel)
+        below(ax, [line, *lines], 1, gap=0.2)
+    return ax

@@ -1,0 +1,178 @@
+"""Sweeps and sizes beside the published ones: what the case studies have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tether.counterfactual import CounterfactualMDP
+from tether.planning import Sweep, sweep
+from tether.reproduce.published import PublishedPath
+from tether.reproduce.records import Comparison, Table
+from tether.reproduce.sampling import spread_of
+
+__all__ = [
+    "RULES",
+    "compact",
+    "compare_sizes",
+    "compare_values",
+    "figure_of",
+    "first_improvement",
+    "joined",
+    "rules_table",
+    "share_explained",
+    "sweeps",
+    "value_table",
+]
+
+RULES = ("definition", "published", "printed", "assured")
+
+
+def sweeps(cf: CounterfactualMDP) -> dict[str, Sweep]:
+    """A full sweep under each rule."""
+    return {rule: sweep(cf, rule) for rule in RULES}
+
+
+def first_improvement(table: Sweep) -> int | None:
+    """The smallest k at which something better than the observed path can be had; None if there is none."""
+    better = table.values.max(axis=1) > table.observed_value + 1e-9 * max(1.0, abs(table.observed_value))
+    hits = np.flatnonzero(better)
+    return int(table.ks[hits[0]]) if hits.size else None
+
+
+def compare_values(
+    cf: CounterfactualMDP,
+    table: Sweep,
+    theirs: PublishedPath,
+    *,
+    seed: int,
+    repeats: int = 30,
+    shared: bool = True,
+    reason: str = "",
+    of: str = "",
+) -> list[Comparison]:
+    """V(s0) for every published k and m, with the spread that 1,000 draws a row give it."""
+    mean, std = spread_of(
+        cf, lambda sampled: sweep(sampled, "published").values, repeats=repeats, seed=seed, shared=shared
+    )
+    found = []
+    for k, row in sorted(theirs.values.items()):
+        for m, value in enumerate(row, start=1):
+            at = (k - 1, min(m, cf.T))
+            found.append(
+                Comparison("V(s0)", float(table.values[at]), value, float(mean[at]), float(std[at]), reason, of, k, m)
+            )
+    return found
+
+
+def compare_sizes(table: Sweep, theirs: PublishedPath, reasons: dict[int, str], of: str = "") -> list[Comparison]:
+    """The paper's count of nodes for each k."""
+    return [
+        Comparison("size", float(table.layered_sizes[k - 1]), float(size), reason=reasons.get(k, ""), of=of, k=k)
+        for k, size in sorted(theirs.sizes.items())
+    ]
+
+
+def value_table(title: str, table: Sweep, theirs: PublishedPath | None) -> Table:
+    """V(s0), one row for each k at which anything changes, ours over published."""
+    rows = []
+    ms = [int(m) for m in table.ms if m > 0]
+    groups: list[list[int]] = []
+    for k in table.ks:
+        same = groups and np.array_equal(table.values[groups[-1][0] - 1], table.values[k - 1])
+        if same and (theirs is None or theirs.values.get(groups[-1][0]) == theirs.values.get(int(k))):
+            groups[-1].append(int(k))
+        else:
+            groups.append([int(k)])
+    for group in groups:
+        name = f"k = {joined(group)}"
+        rows.append((name, *(f"{table.values[group[0] - 1, m]:,.3f}" for m in ms)))
+        if theirs is not None and group[0] in theirs.values:
+            printed = theirs.values[group[0]]
+            rows.append(("  published", *(f"{printed[m - 1]:,.3f}" if m <= len(printed) else "" for m in ms)))
+    return Table(title, ("", *(f"m = {m}" for m in ms)), tuple(rows))
+
+
+def rules_table(tables: dict[str, Sweep], m: int) -> Table:
+    """The four rules side by side: when they first improve, what they reach, how large the graph is."""
+    T = next(iter(tables.values())).cf.T
+    rows = []
+    for rule, table in tables.items():
+        first = first_improvement(table)
+        k = first or T + 1
+        rows.append(
+            (
+                rule,
+                "never" if first is None else str(first),
+                f"{table.values[k - 1, m]:,.2f}",
+                f"{table.values[k - 1, T]:,.2f}",
+                f"{table.sizes[k - 1]:,}",
+                f"{table.layered_sizes[k - 1]:,}",
+            )
+        )
+    return Table(
+        "The four rules",
+        (
+            "rule",
+            "first k that improves",
+            f"value there, m = {m}",
+            f"m = {T}",
+            "nodes from s0",
+            "nodes as the paper counts",
+        ),
+        tuple(rows),
+    )
+
+
+def joined(numbers: list[int]) -> str:
+    """``7 … 12``, or the numbers themselves."""
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]} … {numbers[-1]}"
+    return ", ".join(map(str, numbers))
+
+
+def figure_of(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[], Any]:
+    """A way to draw later: the figure of the axes that a plot function returns."""
+
+    def drawn() -> Any:
+        return draw(*arguments, **options).figure
+
+    return drawn
+
+
+def share_explained(comparisons: list[Comparison]) -> str:
+    """How many of the published numbers are equal to ours or explained by sampling, in words."""
+    published = [one for one in comparisons if one.published is not None]
+    fine = [one for one in published if one.verdict.startswith(("equal", "sampling"))]
+    zs = np.array([abs(one.z) for one in published if one.z is not None and not one.verdict.startswith("equal")])
+    largest = f"; the largest deviation is {zs.max():.1f} standard errors" if zs.size else ""
+    return f"{len(fine)} of {len(published)} published values are equal or within the error of 1,000 draws{largest}"
+
+
+def compact(comparisons: Sequence[Comparison]) -> Table:
+    """Ours, published, difference and verdict, one row for all k and m that share the same numbers."""
+    groups: dict[tuple[Any, ...], list[Comparison]] = {}
+    for one in comparisons:
+        if one.published is not None:
+            groups.setdefault((one.quantity, one.of, one.ours, one.published, one.verdict), []).append(one)
+    rows = []
+    for (quantity, of, ours, theirs, verdict), members in groups.items():
+        where = [of] if of else []
+        for name in ("k", "m", "t"):
+            numbers = sorted({getattr(one, name) for one in members if getattr(one, name) is not None})
+            if numbers:
+                where.append(f"{name} = {joined(numbers)}")
+        digits = 0 if quantity == "size" else 3
+        rows.append(
+            (
+                quantity,
+                ", ".join(where),
+                f"{ours:,.{digits}f}",
+                f"{theirs:,.{digits}f}",
+                "" if verdict == "equal" else f"{theirs - ours:+,.{digits}f}",
+                verdict,
+            )
+        )
+    return Table("Ours and the published numbers", ("", "at", "exact", "published", "difference", ""), tuple(rows))

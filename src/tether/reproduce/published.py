@@ -1,0 +1,109 @@
+"""The paper's own numbers, and the exact ones that must not move; both are data of the package."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+__all__ = ["Expected", "Published", "PublishedPath", "expected", "published"]
+
+
+class PublishedPath(msgspec.Struct, frozen=True):
+    """Figures and tables of one observed path: values by k for m = 1, 2, …, and sizes by k."""
+
+    observed: float
+    values: dict[int, list[float]]
+    sizes: dict[int, int]
+
+
+class PublishedCourse(msgspec.Struct, frozen=True):
+    """A simulated mean over time, with its spread."""
+
+    mean: list[float]
+    std: list[float]
+
+
+class PublishedHidden(msgspec.Struct, frozen=True):
+    """One figure of the first appendix."""
+
+    k_cf_policies: list[float]
+    fully_known: float
+    hidden: float
+
+
+class Published(msgspec.Struct, frozen=True):
+    """All that the paper prints of its experiments."""
+
+    source: str
+    note: str
+    run_time: str
+    paths: dict[str, PublishedPath]
+    mean_infected: dict[str, PublishedCourse]
+    hidden_diabetes: dict[str, PublishedHidden]
+
+
+class ExpectedGrid(msgspec.Struct, frozen=True):
+    """Grid World."""
+
+    observed: float
+    values: list[float]
+    first_k: dict[str, int]
+    assured_full_from: int
+    layered_sizes: list[int]
+
+
+class ExpectedEpidemic(msgspec.Struct, frozen=True):
+    """Epidemic."""
+
+    observed: float
+    values: dict[int, list[float]]
+    layered_sizes: list[int]
+    sizes: list[int]
+
+
+class ExpectedSepsis(msgspec.Struct, frozen=True):
+    """Sepsis, exact model."""
+
+    observed: float
+    values: list[float]
+    first_k: dict[str, int]
+
+
+class ExpectedTable(msgspec.Struct, frozen=True):
+    """Sepsis, sampled table."""
+
+    observed: float
+    values: list[float]
+    first_k: int
+    free_values: list[float]
+    layered_sizes: list[int]
+    component: int
+    suboptimal: float
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """The exact numbers that `--check` holds the computation to."""
+
+    source: str
+    grid_world: ExpectedGrid
+    epidemic: ExpectedEpidemic
+    sepsis: ExpectedSepsis
+    sepsis_table: ExpectedTable
+
+
+@cache
+def published() -> Published:
+    """The published numbers."""
+    return msgspec.json.decode(_read("published.json"), type=Published, strict=False)
+
+
+@cache
+def expected() -> Expected:
+    """The exact numbers."""
+    return msgspec.json.decode(_read("expected.json"), type=Expected, strict=False)
+
+
+def _read(name: str) -> bytes:
+    return (files("tether") / "data" / name).read_bytes()

@@ -1,0 +1,119 @@
+"""What a reproduction consists of: comparisons, tables, figures, sentences. Plain records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Comparison", "Figure", "Section", "Table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One number of ours beside the published one.
+
+    Attributes
+    ----------
+    quantity : str
+        What it is: "V(s0)", "size", "mean infected".
+    of : str
+        Of what, where a section has several: "catastrophic path", "(7, 4)".
+    k, m, t : int or None
+        Where.
+    ours : float
+        Exact.
+    published : float or None
+    expected, error : float or None
+        Mean and standard deviation of what the paper's method gives with 1,000 draws a row, from repeated runs of it.
+    reason : str
+        What else accounts for a difference that sampling does not explain.
+    """
+
+    quantity: str
+    ours: float
+    published: float | None = None
+    expected: float | None = None
+    error: float | None = None
+    reason: str = ""
+    of: str = ""
+    k: int | None = None
+    m: int | None = None
+    t: int | None = None
+
+    @property
+    def at(self) -> str:
+        """Where, in words."""
+        named = [
+            f"{name} = {value}" for name, value in (("k", self.k), ("m", self.m), ("t", self.t)) if value is not None
+        ]
+        return ", ".join([*([self.of] if self.of else []), *named])
+
+    @property
+    def difference(self) -> float | None:
+        """Published less ours."""
+        return None if self.published is None else self.published - self.ours
+
+    @property
+    def z(self) -> float | None:
+        """How many standard errors the published number is from what sampling gives; None where there are none."""
+        if self.published is None or self.expected is None or not self.error or self.error < 1e-9:
+            return None
+        return (self.published - self.expected) / self.error
+
+    @property
+    def verdict(self) -> str:
+        """In a few words: equal, within sampling error, or not."""
+        if self.published is None:
+            return "not published"
+        if abs(self.published - self.ours) <= 5e-4:
+            return "equal"
+        if self.z is not None and abs(self.z) <= 3:
+            return f"sampling error explains it (z = {self.z:.1f})"
+        told = f"beyond sampling error (z = {self.z:.1f})" if self.z is not None else "differs"
+        return f"{told}: {self.reason}" if self.reason else told
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table to print: a title, column heads, rows of cells."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figure:
+    """A figure: its file name without suffix, its caption, and how to draw it (returns a matplotlib figure)."""
+
+    name: str
+    caption: str
+    draw: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """One case study.
+
+    Attributes
+    ----------
+    name : str
+        As the command line knows it.
+    title : str
+    text : tuple of str
+        Paragraphs: what agrees, what does not, and why.
+    comparisons : tuple of Comparison
+    tables : tuple of Table
+    figures : tuple of Figure
+    seconds : float
+        Time to compute it.
+    """
+
+    name: str
+    title: str
+    text: tuple[str, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = field(default=())
+    seconds: float = 0.0

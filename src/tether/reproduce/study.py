@@ -1,0 +1,178 @@
+"""All of it: run the sections asked for, and hold the exact numbers to what they must be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tether.cases import Case, epidemic, grid_world, sepsis
+from tether.counterfactual import counterfactual
+from tether.errors import QueryError
+from tether.planning import Sweep, sweep
+from tether.reproduce.compare import first_improvement, sweeps
+from tether.reproduce.hidden import hidden_section
+from tether.reproduce.notions import notions_section
+from tether.reproduce.published import expected
+from tether.reproduce.records import Section
+from tether.reproduce.sepsis import component, load_table, motivation_section, sepsis_section
+from tether.reproduce.small import epidemic_section, grid_section, toy_section
+
+__all__ = ["CASES", "Study", "check", "reproduce"]
+
+CASES: dict[str, Callable[[], Section]] = {
+    "toy": toy_section,
+    "grid_world": grid_section,
+    "epidemic": epidemic_section,
+    "sepsis": sepsis_section,
+    "motivation": motivation_section,
+    "hidden_diabetes": hidden_section,
+    "notions": notions_section,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """The sections that were computed, and how long that took."""
+
+    sections: tuple[Section, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Time to compute them all, without drawing."""
+        return sum(section.seconds for section in self.sections)
+
+
+def reproduce(
+    cases: Iterable[str] = (),
+    sepsis_table: str | Path | None = None,
+    progress: Callable[[str], None] = lambda name: None,
+) -> Study:
+    """Run the paper's experiments: those named, or all.
+
+    Parameters
+    ----------
+    cases : iterable of str
+        Of `CASES`; empty for all.
+    sepsis_table : path, optional
+        A copy of the public sampled table, to run the sepsis section on as well.
+    progress : callable
+        Called with the name of each section before it is computed.
+
+    Examples
+    --------
+    >>> from tether.reproduce import reproduce
+    >>> study = reproduce(["grid_world"])
+    >>> study.sections[0].comparisons[0].verdict
+    'equal'
+    """
+    names = list(dict.fromkeys(cases)) or list(CASES)
+    for name in names:
+        if name not in CASES:
+            raise QueryError(f"there is no case {name!r}; there are {', '.join(CASES)}")
+    table = None if sepsis_table is None else load_table(sepsis_table)
+    sections = []
+    for name in names:
+        progress(name)
+        sections.append(_timed(CASES[name]))
+        if name == "sepsis" and table is not None:
+            progress("sepsis, sampled table")
+            sections.append(_timed(lambda: replace(sepsis_section(table), name="sepsis_table")))
+    return Study(tuple(sections))
+
+
+def _timed(compute: Callable[[], Section]) -> Section:
+    start = time.perf_counter()
+    section = compute()
+    return replace(section, seconds=time.perf_counter() - start)
+
+
+def check(sepsis_table: str | Path | None = None) -> list[str]:
+    """What has moved of the numbers that must not: one sentence each, none if all is well.
+
+    Examples
+    --------
+    >>> from tether.reproduce import check
+    >>> check()
+    []
+    """
+    moved = [*_check_grid(), *_check_epidemic(), *_check_sepsis()]
+    if sepsis_table is not None:
+        moved += _check_table(load_table(sepsis_table))
+    return moved
+
+
+def _check_grid() -> list[str]:
+    must, case = expected().grid_world, grid_world()
+    cf = counterfactual(case.mdp, case.path)
+    tables = sweeps(cf)
+    last = [*tables["published"].values[-1, 1:], tables["published"].values[-1, -1]]
+    moved = _differ("Grid World, observed return", [tables["published"].observed_value], [must.observed])
+    moved += _differ("Grid World, V(s0) for m = 1 … 12", last, must.values)
+    for rule, k in must.first_k.items():
+        table = tables[rule]
+        moved += _differ(f"Grid World, first k of {rule}", [first_improvement(table) or 0], [k])
+        limit = 7 if rule == "assured" else 12
+        moved += _differ(
+            f"Grid World, {rule}, V at its first k", table.values[k - 1, 1:limit], must.values[: limit - 1][:11]
+        )
+        moved += _differ(
+            f"Grid World, {rule}, V below it", table.values[: k - 1].reshape(-1), [must.observed] * (k - 1) * 12
+        )
+    full = tables["assured"].values[must.assured_full_from - 1, 1:]
+    moved += _differ("Grid World, assured, full values", full, must.values[:11])
+    return moved + _differ("Grid World, sizes", tables["published"].layered_sizes, must.layered_sizes)
+
+
+def _check_epidemic() -> list[str]:
+    must, case = expected().epidemic, epidemic()
+    cf = counterfactual(case.mdp, case.path)
+    tables = sweeps(cf)
+    moved = _differ("Epidemic, observed return", [tables["published"].observed_value], [must.observed])
+    for rule, table in tables.items():
+        for k, row in must.values.items():
+            moved += _differ(f"Epidemic, {rule}, V(s0) at k = {k}", table.values[k - 1, 1:], row)
+    moved += _differ("Epidemic, sizes", tables["published"].layered_sizes, must.layered_sizes)
+    return moved + _differ("Epidemic, sizes from s0", tables["definition"].sizes, must.sizes)
+
+
+def _check_sepsis() -> list[str]:
+    must, case = expected().sepsis, sepsis()
+    cf = counterfactual(case.mdp, case.paths["catastrophic"])
+    moved = []
+    for rule, k in must.first_k.items():
+        table = sweep(cf, rule)
+        moved += _differ("Sepsis, observed return", [table.observed_value], [must.observed])
+        moved += _differ(f"Sepsis, first k of {rule}", [first_improvement(table) or 0], [k])
+        moved += _differ(f"Sepsis, {rule}, V(s0) at k = {k}", table.values[k - 1, 1:8], must.values, 5e-3)
+    return moved
+
+
+def _check_table(case: Case) -> list[str]:
+    must = expected().sepsis_table
+    cf = counterfactual(case.mdp, case.paths["catastrophic"])
+    table = sweep(cf, "published")
+    moved = _differ("Sepsis table, observed return", [table.observed_value], [must.observed])
+    moved += _differ("Sepsis table, first k", [first_improvement(table) or 0], [must.first_k])
+    for k in (must.first_k, must.first_k + 1):
+        moved += _differ(f"Sepsis table, V(s0) at k = {k}", table.values[k - 1, 1:], must.values)
+    moved += _differ("Sepsis table, V(s0) at k = 11", table.values[10, 8:], must.free_values)
+    moved += _differ("Sepsis table, sizes", table.layered_sizes[:10], must.layered_sizes)
+    moved += _differ("Sepsis table, component", [component(cf)], [must.component])
+    other: Sweep = sweep(counterfactual(case.mdp, case.paths["suboptimal"]), "published")
+    return moved + _differ("Sepsis table, suboptimal", other.values.reshape(-1), [must.suboptimal] * other.values.size)
+
+
+def _differ(what: str, ours: Iterable[float], must: Iterable[float], tolerance: float = 5.001e-4) -> list[str]:
+    """A sentence if two lists of numbers differ by more than the printed digits."""
+    found, wanted = np.array(list(ours), dtype=float), np.array(list(must), dtype=float)
+    if found.shape != wanted.shape:
+        return [f"{what}: {found.size} numbers instead of {wanted.size}"]
+    off = np.flatnonzero(np.abs(found - wanted) > tolerance * np.maximum(1.0, 0 * wanted))
+    if off.size == 0:
+        return []
+    i = int(off[0])
+    return [f"{what}: number {i + 1} is {found[i]:.6g}, must be {wanted[i]:.6g} ({off.size} of {wanted.size} differ)"]
