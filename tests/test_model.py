@@ -309,12 +309,14 @@ def arrays_of(mdp):
         form.probability,
         form.rewards.values,
         form.terminal,
+        *([] if mdp.final_reward is None else [mdp.final_reward]),
     ]
 
 
 BUILT = {
     "table": WEATHER,
     "terminal": MIXED,
+    "objective": WEATHER.with_objective(discount=0.5, final_reward={"sun": 3}),
     "arrays": MDP.from_arrays(np.eye(2)[:, None, :], np.zeros((3, 2, 1))),
     "function": MDP.from_function(0, lambda s: [0], lambda s, a: {s + 1: 1.0}, lambda s, a: s, horizon=2),
 }
@@ -345,7 +347,7 @@ def test_models_survive_pickling(name):
     assert twin is not mdp
     assert twin.states == mdp.states
     assert twin.actions == mdp.actions
-    assert twin.horizon == mdp.horizon
+    assert (twin.horizon, twin.discount) == (mdp.horizon, mdp.discount)
     assert all(np.array_equal(a, b) for a, b in zip(arrays_of(twin), arrays_of(mdp), strict=True))
     assert twin.describe() == mdp.describe()
     assert twin.row(mdp.states[0], mdp.actions[0])[0] == mdp.row(mdp.states[0], mdp.actions[0])[0]

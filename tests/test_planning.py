@@ -32,13 +32,6 @@ from hypothesis import strategies as st
 import tether
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quiet():
-    """With the JIT off NumPy warns of 0·(-∞), an infeasible future that does not count; compiled code does not."""
-    with np.errstate(invalid="ignore"):
-        yield
-
-
 def close(a, b):
     """Equal but for rounding; -∞ is equal to itself only."""
     np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
@@ -168,6 +161,23 @@ def test_a_plan_is_worth_what_the_sweep_says(world, asked):
         assert (plan.k, plan.m, plan.rule) == (k, m, rule)
         close(plan.value, table.values[k - 1, m])
         assert plan.observed_value == table.observed_value
+
+
+@given(worlds(), rules_and_criteria(), st.data())
+def test_however_a_layer_is_cut_into_pieces_the_bits_are_the_same(world, asked, data):
+    """Large layers are planned on all cores, piece by piece."""
+    rule, criterion = asked
+    ask = {"rule": rule, "influence": in_package(criterion)}
+    m = data.draw(st.integers(0, world.T))
+    whole = world.cf.sweep(**ask), world.cf.plan(world.T, m, **ask)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tether.planning._LARGE", 1)
+        patch.setattr("tether.planning._CHUNKS", data.draw(st.integers(1, 9)))
+        pieces = world.cf.sweep(**ask), world.cf.plan(world.T, m, **ask)
+    assert whole[0].values.tobytes() == pieces[0].values.tobytes()
+    assert whole[1].value == pieces[1].value
+    for one, other in zip(whole[1].chain.decisions, pieces[1].chain.decisions, strict=True):
+        np.testing.assert_array_equal(one.pairs, other.pairs)
 
 
 # --- Facts ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ States and actions are known by label; `tether.form` describes the arrays behind
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,6 +72,14 @@ class MDP:
     horizon: int | None = None
     discount: float = 1.0
     final_reward: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if self.final_reward is not None:
+            self.final_reward.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor, as `Form`: a pickle forgets that an array is read-only.
+        return MDP, tuple(getattr(self, field.name) for field in fields(self))
 
     @classmethod
     def from_arrays(

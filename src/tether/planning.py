@@ -396,7 +396,8 @@ def backward_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Obje
 
     chunks = 1 if nodes.states.size < _LARGE else _CHUNKS
     step = plan_layer if chunks == 1 else plan_layer_parallel
-    step(nodes, rows, limits, goal, values, np.empty(chunks * limits.n_ks * values.columns_after), chunks)
+    with np.errstate(invalid="ignore"):  # with the JIT off NumPy warns of 0·(-∞); the kernel knows what it means
+        step(nodes, rows, limits, goal, values, np.empty(chunks * limits.n_ks * values.columns_after), chunks)
 
 
 def _final_values(final_reward: Floats | None, nodes: Nodes, n_runs: int, n_states: int, n_ks: int) -> Floats:

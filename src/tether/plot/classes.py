@@ -1,7 +1,7 @@
 """The four classes of states over time, as the paper's figures on k = 1 and k = 2 draw them.
 
-Where every layer is small this is the layered graph itself: a column a time, edges with their actions. Where
-one is not, it is a bar a time with the number of states of each class: a graph of hundreds of nodes shows nothing.
+Where states and steps are few this is the layered graph itself: a column a time, edges with their actions. Where
+they are not, it is a bar a time with the number of states of each class: a graph of hundreds of nodes shows nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from tether.classify import CLASSES, _with_strengths
 from tether.counterfactual import CounterfactualMDP
 from tether.form import Ints
 from tether.graph import Graph, nominal_rollout
-from tether.plot.course import TIME
 from tether.plot.network import FILLS, OUTLINES, draw_network
 from tether.plot.steps import steps_of
-from tether.plot.style import axes, below, steps_axis, styled
+from tether.plot.style import TIME, axes, explain_with, steps_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["plot_classes"]
 
 _LARGE = 12
-"""States in a layer, or steps, beyond which classes are counted, not drawn."""
+"""States in a layer, or steps in time, beyond which classes are counted, not drawn."""
+
+_DENSE = 16
+"""Edges between two layers beyond which they are."""
 
 _HATCHES = ("", "", "", "//////")
 
@@ -39,6 +41,7 @@ def plot_classes(
     label: Callable[[Any], str] = str,
     rule: Any = "definition",
     influence: Any = "support",
+    legend: bool = True,
 ) -> Axes:
     """States over time by class: observed, influenced and reachable, influenced but unreachable, not influenced.
 
@@ -53,6 +56,8 @@ def plot_classes(
         Names a state.
     rule, influence
         As in `CounterfactualMDP.plan`.
+    legend : bool
+        Whether to say what fills and lines mean; once is enough for several drawings side by side.
 
     Examples
     --------
@@ -67,11 +72,13 @@ def plot_classes(
     graph = cf.graph if rollout == "counterfactual" else _nominal(cf)
     states = [graph.states(t) for t in range(cf.T + 1)]
     shown = [code[layer] for code, layer in zip(codes, states, strict=True)]
-    if max(cf.T, *(layer.size for layer in states)) > _LARGE:
-        return _counts(shown, ax)
+    small = max(cf.T, *(layer.size for layer in states)) <= _LARGE
+    steps = steps_of(cf, graph, min(k, cf.T + 1), rule, influence) if small else []
+    if not small or max(sum(step.t == t for step in steps) for t in range(cf.T)) > _DENSE:
+        return _counts(shown, rollout, ax, legend)
     names = [[label(name) for name in cf.mdp.labels_of(layer)] for layer in states]
     middle = [_position(layer, int(seen)) for layer, seen in zip(states, cf.observation.states, strict=True)]
-    return draw_network(names, shown, steps_of(cf, graph, min(k, cf.T + 1), rule, influence), middle, ax)
+    return draw_network(names, shown, steps, middle, ax, legend)
 
 
 def _nominal(cf: CounterfactualMDP) -> Graph:
@@ -83,8 +90,10 @@ def _position(states: Ints, state: int) -> int | None:
     return int(np.searchsorted(states, state)) if state >= 0 else None
 
 
-def _counts(codes: list[Ints], ax: Axes | None) -> Axes:
+def _counts(codes: list[Ints], rollout: str, ax: Axes | None, legend: bool) -> Axes:
     """A stacked bar a time."""
+    from matplotlib.ticker import MaxNLocator
+
     times = np.arange(len(codes))
     counts = np.array([np.bincount(code, minlength=len(CLASSES)) for code in codes])
     with styled():
@@ -98,8 +107,11 @@ def _counts(codes: list[Ints], ax: Axes | None) -> Axes:
             handles.append(bars)
             floor = floor + counts[:, i]
         ax.set_xlim(-0.6, times.size - 0.4)
+        ax.set_ylim(0.0, 1.04 * float(floor.max()))
         steps_axis(ax, 0, times.size - 1)
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel(TIME)
-        ax.set_ylabel("states")
-        below(ax, handles, 2, gap=0.2)
+        ax.set_ylabel(f"states of the {rollout} rollout")
+        if legend:
+            explain_with(ax, handles)
     return ax

@@ -11,7 +11,7 @@ from tether.errors import QueryError
 from tether.evaluation import Course, Evaluation, Tailoring
 from tether.form import Floats
 from tether.plot.series import Series, fit_limits, note, ring
-from tether.plot.style import BLACK, OBSERVED, Look, axes, below, beside, look, steps_axis, styled
+from tether.plot.style import BLACK, OBSERVED, TIME, Look, axes, explain_with, look, steps_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_course", "plot_tailoring"]
 
+_TWO = ("filled, bar: exact", "hollow, dashes: published")
+
 _BARS = 15
 """Up to so many steps spreads are bars; beyond, bands."""
-
-TIME = "time, $t$ (steps)"
 
 
 def plot_course(
@@ -77,14 +77,14 @@ def plot_course(
         steps_axis(ax, 0, size - 1)
         ax.set_xlabel(TIME)
         ax.set_ylabel(ylabel)
-        beside(ax, [*handles, *(note() if published else [])])
+        explain_with(ax, [*handles, *(note(*_TWO) if published else [])])
     return ax
 
 
 def _offsets(count: int) -> Floats:
     """Places around the true time, for the first of them on it: 0, -1, 1, -2, 2 …, close together."""
     places = np.array([(i + 1) // 2 * (1 if i % 2 == 0 else -1) for i in range(count)], dtype=float)
-    offsets: Floats = places * min(0.14, 0.8 / count)
+    offsets: Floats = places * min(0.16, 0.8 / count)
     return offsets
 
 
@@ -156,7 +156,7 @@ def plot_tailoring(evaluations: Mapping[str, Evaluation], ax: Axes | None = None
         steps_axis(ax, 0, T - 1)
         ax.set_xlabel(TIME)
         ax.set_ylabel("influence of the observation (0 to 1)")
-        below(ax, [*handles, *shapes], 2, gap=0.2)
+        explain_with(ax, [*handles, *shapes])
     return ax
 
 
@@ -166,7 +166,7 @@ def _tailoring(label: str, outlook: Evaluation) -> Tailoring:
     return outlook.tailoring
 
 
-_HATCHES = ("", "/////", ".....", "xxxxx", "-----")
+_HATCHES = ("", "/////", "xxxxx", "-----", "\\\\\\\\\\")
 
 
 def _bars(ax: Axes, held: Mapping[str, Tailoring]) -> list[Any]:
@@ -193,7 +193,13 @@ def _curves(ax: Axes, held: Mapping[str, Tailoring]) -> tuple[list[Any], list[An
         every = max(1, x.size // 12)
         ax.plot(x, one.influenced, color=how.colour, linestyle=how.line, linewidth=0.8)
         handles += ax.plot(
-            x, one.strength, color=how.colour, linestyle=how.line, linewidth=2.0, marker=how.marker, markevery=every,
+            x,
+            one.strength,
+            color=how.colour,
+            linestyle=how.line,
+            linewidth=2.0,
+            marker=how.marker,
+            markevery=every,
             label=label,
         )
     thin = Line2D([], [], color="#555555", linewidth=0.8, label="thin: probability of influence")

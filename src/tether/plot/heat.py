@@ -8,7 +8,7 @@ import numpy as np
 
 from tether.form import Floats
 from tether.planning import Sweep
-from tether.plot.style import SMALL, axes, figure_of, points_per_unit, styled, text_width
+from tether.plot.style import CHANGES, SMALL, TETHER, axes, figure_of, points_per_unit, styled, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
             vmin=min(low, table.observed_value),
             vmax=high if high > low else low + 1.0,
             edgecolors="#cccccc",
-            linewidth=0.5,
+            linewidth=0.5 if max(rows, columns) <= _READABLE else 0.1,
         )
         ax.set_xlim(0, columns)
         ax.set_ylim(rows, 0)
@@ -57,9 +57,9 @@ def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
             bar = figure_of(ax).colorbar(mesh, ax=ax, pad=0.02, aspect=25)
             bar.set_label("value, $V(s_0)$; plain: as observed")
             bar.ax.tick_params(labelsize=SMALL)
-            bar.outline.set_visible(False)  # type: ignore[operator]
-        ax.set_xlabel("actions that may change, $m$")
-        ax.set_ylabel("length of the tether, $k$")
+            bar.outline.set_visible(False)
+        ax.set_xlabel(CHANGES)
+        ax.set_ylabel(TETHER)
     return ax
 
 
@@ -77,16 +77,22 @@ def _numbers(ax: Axes, values: Floats, plain: Any, mesh: QuadMesh) -> None:
     room = 0.92 * points_per_unit(ax)[0] * 0.9  # the colour bar takes some
     spread = float(values.max() - values.min())
     most = 0 if spread >= 1000 else 1 if spread >= 100 else 2
-    fits = [d for d in range(most, -1, -1) if max(text_width(t) for t in _texts(values, d)) <= room]
-    if not fits:
+    texts = next((texts for d in range(most, -1, -1) if _widest(texts := _texts(values, d)) <= room), None)
+    if texts is None:
         return
-    texts = np.array(_texts(values, fits[0])).reshape(values.shape)
-    for (i, j), text in np.ndenumerate(texts):
-        red, green, blue, _ = mesh.to_rgba(values[i, j])  # type: ignore[misc]
+    shades = mesh.to_rgba(values)
+    for (i, j), text in np.ndenumerate(np.array(texts).reshape(values.shape)):
+        red, green, blue, _ = shades[i, j]
         light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
         colour = "#777777" if plain[i, j] else "black" if light else "white"
         ax.text(j + 0.5, i + 0.5, str(text), ha="center", va="center", fontsize=SMALL, color=colour)
 
 
 def _texts(values: Floats, decimals: int) -> list[str]:
-    return [f"{value:.{decimals}f}".replace("-", "\N{MINUS SIGN}") for value in values.reshape(-1)]
+    rounded = np.round(values.reshape(-1), decimals) + 0.0  # no -0
+    return [f"{value:.{decimals}f}".replace("-", "\N{MINUS SIGN}") for value in rounded]
+
+
+def _widest(texts: list[str]) -> float:
+    longest = max(map(len, texts))
+    return max(text_width(text) for text in sorted({text for text in texts if len(text) == longest})[:8])

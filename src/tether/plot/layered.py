@@ -70,16 +70,21 @@ def _exchange(ranks: list[Ints], links: list[Ints], middle: Sequence[int | None]
     improved = True
     while improved:
         improved = False
-        for t, rank in enumerate(ranks):
-            for i in range(rank.size):
+        for t in range(len(ranks)):
+            for i in range(ranks[t].size):
                 for j in range(i):
                     tried = list(ranks)
-                    tried[t] = ranks[t].copy()
-                    tried[t][[i, j]] = ranks[t][[j, i]]
+                    tried[t] = _swapped(ranks[t], i, j)
                     cost = _cost(tried, links, middle)
                     if cost < least - 1e-9:
                         ranks, least, improved = tried, cost, True
     return ranks
+
+
+def _swapped(rank: Ints, i: int, j: int) -> Ints:
+    swapped = rank.copy()
+    swapped[[i, j]] = rank[[j, i]]
+    return swapped
 
 
 def _cost(ranks: list[Ints], links: list[Ints], middle: Sequence[int | None]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from tether.classify import CLASSES
 from tether.form import Floats, Ints
 from tether.plot.layered import arrange
 from tether.plot.steps import Step
-from tether.plot.style import BLACK, GREY, SMALL, axes, below, styled, text_width
+from tether.plot.style import BLACK, GREY, SMALL, axes, figure_of, styled, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +27,9 @@ _DASHES: Any = (0, (2.5, 1.5))
 
 _UNIT = 34.0
 """Points of paper to a unit of the drawing, in a figure of its own."""
+
+_LEGEND, _WIDE = 0.8, 3.8
+"""Inches: height of the legend, and the width that two columns of it take."""
 
 _ROW = 1.25
 """Distance of two rows."""
@@ -69,6 +72,7 @@ def draw_network(
     steps: Sequence[Step],
     middle: Sequence[int | None],
     ax: Axes | None,
+    legend: bool,
 ) -> Axes:
     """Nodes by name and class, layer by layer, and the steps between them."""
     edges = [sorted({(step.source, step.target) for step in steps if step.t == t}) for t in range(len(names) - 1)]
@@ -76,15 +80,27 @@ def draw_network(
     with styled():
         geometry = _measure(names, steps, heights)
         left, right, bottom, top = geometry.extent
-        size = ((right - left) * _UNIT / 72 + 0.1, (top - bottom) * _UNIT / 72 + 1.0)
-        ax = axes(ax, (max(size[0], 4.8), max(size[1], 1.8)), "")
+        ax = axes(_own(right - left, top - bottom) if ax is None else ax, grid="")
         ax.set_aspect("equal")
         ax.set_xlim(left, right)
         ax.set_ylim(bottom, top)
         _edges(ax, geometry, steps, names)
         _nodes(ax, geometry, names, codes)
-        _frame(ax, geometry, steps)
+        _times(ax, geometry)
+        if legend:
+            _legend(ax, steps)
     return ax
+
+
+def _own(width: float, height: float) -> Axes:
+    """Axes in a figure that fits the drawing at its own scale, with room for the times above and the legend below."""
+    from matplotlib.figure import Figure
+
+    wide, high = width * _UNIT / 72, height * _UNIT / 72
+    across, down = max(wide, 4.4), high + 0.25 + _LEGEND
+    return Figure(figsize=(across, down)).add_axes(
+        ((across - wide) / 2 / across, _LEGEND / down, wide / across, high / down)
+    )
 
 
 def _measure(names: Sequence[Sequence[str]], steps: Sequence[Step], heights: list[Floats]) -> _Geometry:
@@ -126,27 +142,24 @@ def _shape(geometry: _Geometry, x: float, y: float) -> Any:
 
 
 def _edges(ax: Axes, geometry: _Geometry, steps: Sequence[Step], names: Sequence[Sequence[str]]) -> None:
-    from matplotlib.patches import FancyArrowPatch
+    from matplotlib.patches import PathPatch, Polygon
 
     curves = _curves(geometry, steps)
     for step, curve in zip(steps, curves, strict=True):
-        how = _LINES[step.kind]
-        arrow = FancyArrowPatch(
-            path=_path(curve),
-            arrowstyle="-|>,head_length=5,head_width=2.2",
-            mutation_scale=1.0,
-            capstyle="butt",
-            joinstyle="miter",
-            zorder=2 if step.kind in ("kept", "observed") else 1,
-            **how,
-        )
+        how, above = _LINES[step.kind], step.kind in ("kept", "observed")
+        head = _head(curve, 1.5 if step.kind == "observed" else 1.0)
+        shaft = np.vstack((curve[:3], (head[1] + head[2]) / 2))
+        line = PathPatch(_path(shaft), fill=False, capstyle="butt", zorder=2 if above else 1, **how)
         source, target = names[step.t][step.source], names[step.t + 1][step.target]
-        arrow.set_label(f"{source} –{', '.join(map(str, step.actions))}→ {target} at t = {step.t}: {step.kind}")
-        ax.add_patch(arrow)
-    for step, (x, y) in zip(steps, _label_places(geometry, steps, curves), strict=True):
+        line.set_label(f"{source} –{', '.join(map(str, step.actions))}→ {target} at t = {step.t}: {step.kind}")
+        ax.add_patch(line)
+        ax.add_patch(Polygon(head, facecolor=how["color"], edgecolor="none", zorder=2 if above else 1))
+    for step, (x, y) in zip(steps, _label_places(steps, curves), strict=True):
         colour = BLACK if step.kind in ("kept", "observed") else "#666666"
         around = {"boxstyle": "square,pad=0.08", "facecolor": "white", "edgecolor": "none"}
-        ax.text(x, y, action_text(step), ha="center", va="center", fontsize=SMALL, color=colour, bbox=around, zorder=2.5)
+        ax.text(
+            x, y, action_text(step), ha="center", va="center", fontsize=SMALL, color=colour, bbox=around, zorder=2.5
+        )
 
 
 def _curves(geometry: _Geometry, steps: Sequence[Step]) -> list[Floats]:
@@ -159,9 +172,11 @@ def _curves(geometry: _Geometry, steps: Sequence[Step]) -> list[Floats]:
     curves = []
     for step in steps:
         key = (step.t, step.source, step.target)
-        bend = (seen.get(key, 0) - (together[key] - 1) / 2) * 0.45
+        bend = (seen.get(key, 0) - (together[key] - 1) / 2) * 0.6
         seen[key] = seen.get(key, 0) + 1
-        curves.append(_curve(geometry, geometry.places[step.t][step.source], geometry.places[step.t + 1][step.target], bend))
+        curves.append(
+            _curve(geometry, geometry.places[step.t][step.source], geometry.places[step.t + 1][step.target], bend)
+        )
     return curves
 
 
@@ -173,7 +188,8 @@ def _curve(geometry: _Geometry, start: Floats, end: Floats, bend: float) -> Floa
         unit = np.array([across, up]) / np.hypot(across, up)
         first, last = start + geometry.half_width * unit, end - geometry.half_width * unit
     else:
-        first, last = start + [geometry.half_width, 0.0], end - [geometry.half_width, 0.0]
+        rim = np.array([geometry.half_width, 0.0])
+        first, last = start + rim, end - rim
     third = (last - first) / 3 if clear else np.array([0.45 * (last - first)[0], 0.0])
     side = np.array([0.0, bend])
     return np.array([first, first + third + side, last - third + side, last])
@@ -194,43 +210,59 @@ def _along(curve: Floats, u: Floats) -> Floats:
     return points
 
 
-def _label_places(geometry: _Geometry, steps: Sequence[Step], curves: list[Floats]) -> list[Floats]:
+def _head(curve: Floats, scale: float) -> Floats:
+    """The arrow's head: a triangle whose tip is the end of the curve."""
+    along = curve[3] - curve[2]
+    along = scale * along / np.hypot(*along)
+    foot, across = curve[3] - 0.19 * along, 0.075 * np.array([-along[1], along[0]])
+    return np.array([curve[3], foot + across, foot - across])
+
+
+def _label_places(steps: Sequence[Step], curves: list[Floats]) -> list[Floats]:
     """On each curve a place for its actions, near the middle, away from other curves and other labels."""
-    sampled = [_along(curve, np.linspace(0, 1, 41)) for curve in curves]
-    places: list[Floats] = []
-    halves: list[Floats] = []
-    for i, (step, curve) in enumerate(zip(steps, curves, strict=True)):
-        half = np.array([text_width(action_text(step)) / _UNIT / 2 + 0.06, 0.2])
-        others = np.concatenate([*(points for j, points in enumerate(sampled) if j != i), np.empty((0, 2))])
-        best, least = curve[0], np.inf
-        for u in (0.48, 0.4, 0.56, 0.32, 0.64, 0.25):
-            spot = _along(curve, np.array([u]))[0]
-            cost = abs(u - 0.48) + np.count_nonzero(np.all(np.abs(others - spot) < half, axis=1))
-            cost += 50 * sum(bool(np.all(np.abs(spot - p) < half + h)) for p, h in zip(places, halves, strict=True))
-            if cost < least:
-                best, least = spot, cost
-        places.append(best)
-        halves.append(half)
-    return places
+    sampled = np.stack([_along(curve, np.linspace(0.0, 1.0, 41)) for curve in curves])
+    halves = np.array([[text_width(action_text(step)) / _UNIT / 2 + 0.06, 0.2] for step in steps])
+    tried = np.linspace(0.25, 0.7, 24)
+    places = np.stack([_along(curve, np.array([0.48]))[0] for curve in curves])
+    for _ in range(3):
+        for i, curve in enumerate(curves):
+            spots = _along(curve, tried)
+            others = np.delete(sampled, i, axis=0).reshape(-1, 2)
+            crossed = np.all(np.abs(spots[:, None] - others) < halves[i], axis=2).sum(axis=1)
+            apart = np.abs(spots[:, None] - np.delete(places, i, axis=0))
+            covered = np.all(apart < halves[i] + np.delete(halves, i, axis=0), axis=2).sum(axis=1)
+            places[i] = spots[np.argmin(30.0 * covered + crossed + 2.0 * np.abs(tried - 0.48))]
+    return list(places)
 
 
-def _frame(ax: Axes, geometry: _Geometry, steps: Sequence[Step]) -> None:
-    """Times above the columns, and what fills and lines mean below."""
-    from matplotlib.lines import Line2D
-
+def _times(ax: Axes, geometry: _Geometry) -> None:
+    """Times above the columns, and no frame."""
     for spine in ax.spines.values():
         spine.set_visible(False)
     ax.set_yticks([])
     times = range(len(geometry.places))
     ax.set_xticks([t * geometry.column for t in times], [f"$t$ = {t}" for t in times])
     ax.tick_params(axis="x", length=0, pad=1, top=False, bottom=False, labeltop=True, labelbottom=False, labelsize=9)
+
+
+def _legend(ax: Axes, steps: Sequence[Step]) -> None:
+    """What fills and lines mean."""
+    from matplotlib.lines import Line2D
+
     handles: list[Any] = [
         ax.scatter(
-            [], [], s=75, facecolor=FILLS[i], edgecolor=OUTLINES[i], linewidth=1.0,
-            linestyle=_DASHES if i == 3 else "-", label=name,
+            [],
+            [],
+            s=75,
+            facecolor=FILLS[i],
+            edgecolor=OUTLINES[i],
+            linewidth=1.0,
+            linestyle=_DASHES if i == 3 else "-",
+            label=name,
         )
         for i, name in enumerate(CLASSES)
     ]
     kinds = {step.kind for step in steps}
     handles += [Line2D([], [], label=_MEANING[kind], **how) for kind, how in _LINES.items() if kind in kinds]
-    below(ax, handles, 2, gap=0.02, columnspacing=1.5)
+    wide = ax.get_window_extent().width / figure_of(ax).dpi >= _WIDE
+    ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2 if wide else 1, borderaxespad=0.3)

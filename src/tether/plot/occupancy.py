@@ -9,8 +9,19 @@ import numpy as np
 
 from tether.errors import QueryError
 from tether.form import Floats
-from tether.plot.course import TIME
-from tether.plot.style import BLACK, BLUE, VERMILLION, Look, axes, below, figure_of, look, styled
+from tether.plot.style import (
+    BLACK,
+    BLUE,
+    TIME,
+    VERMILLION,
+    Look,
+    axes,
+    explain_with,
+    figure_of,
+    look,
+    points_per_unit,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +42,7 @@ def plot_occupancy(
     states: Sequence[str] | None = None,
     xlabel: str = "state",
 ) -> Axes:
-    """States over time, one dot each: coloured by who visits it, as large as it is often visited; and paths through them.
+    """States over time, a dot each: coloured by who visits it, as large as it is often visited; and paths through them.
 
     Parameters
     ----------
@@ -61,7 +72,8 @@ def plot_occupancy(
         ax.set_xlim(-0.7, n - 0.3)
         ax.set_ylim(T + 0.6, -0.6)
         t, column = np.nonzero(weight > 0)
-        full = min(0.62 * 72 * 4.2 / (n + 1), 0.7 * 72 * 2.9 / (T + 1)) ** 2 * 1.6
+        across, down = points_per_unit(ax)
+        full = min(1.6 * across, 0.9 * down) ** 2
         dots = ax.scatter(
             column,
             t,
@@ -74,17 +86,24 @@ def plot_occupancy(
             linewidths=0.3,
             zorder=1,
         )
-        lines = _paths(ax, paths, n)
+        lines = _paths(ax, paths)
         bar = figure_of(ax).colorbar(dots, ax=ax, pad=0.02, aspect=30, ticks=[-1, 0, 1])
         bar.ax.set_yticklabels([ends[0], "both alike", ends[1]], fontsize=8)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         _axes_names(ax, T, n, states, xlabel)
         sizes = [
-            ax.scatter([], [], s=full * np.sqrt(w), color="#bbbbbb", edgecolors="#666666", linewidths=0.3,
-                       label=f"visited by {100 * w:g} %")
+            ax.scatter(
+                [],
+                [],
+                s=full * np.sqrt(w),
+                color="#bbbbbb",
+                edgecolors="#666666",
+                linewidths=0.3,
+                label=f"visited by {100 * w:g} %",
+            )
             for w in _SHOWN
         ]
-        below(ax, [*lines, *sizes], 2, gap=0.14, handletextpad=0.9)
+        explain_with(ax, [*lines, *sizes])
     return ax
 
 
@@ -95,7 +114,9 @@ def _check(shade: Floats, weight: Floats, paths: Mapping[str, Sequence[int]]) ->
         raise QueryError("shade goes from -1 to 1 and weight from 0 to 1")
     for label, path in paths.items():
         if len(path) > shade.shape[0] or not all(0 <= c < shade.shape[1] for c in path):
-            raise QueryError(f"path {label!r} leaves the {shade.shape[0]} times × {shade.shape[1]} states of the picture")
+            raise QueryError(
+                f"path {label!r} leaves the {shade.shape[0]} times × {shade.shape[1]} states of the picture"
+            )
 
 
 def _scale() -> LinearSegmentedColormap:
@@ -105,22 +126,26 @@ def _scale() -> LinearSegmentedColormap:
     return LinearSegmentedColormap.from_list("tether", ["#08407e", "#4a90c2", "#f2f2f2", "#f6b26b", "#e07b00"])
 
 
-def _paths(ax: Axes, paths: Mapping[str, Sequence[int]], n: int) -> list[Any]:
-    """The paths a little apart, so that where they share a state all are seen."""
-    from matplotlib.patheffects import Normal, Stroke
-
+def _paths(ax: Axes, paths: Mapping[str, Sequence[int]]) -> list[Any]:
+    """The paths, side by side where they share a state; on white, to stand out from the dots."""
     lines = []
-    step = 2.6 * (n + 0.4) / (72 * 3.6)
+    step = 4.5 / points_per_unit(ax)[0]
     for i, (label, path) in enumerate(paths.items()):
         how = _LOOKS[i] if i < len(_LOOKS) else look(i)
-        x = np.asarray(path, dtype=float) + (i - (len(paths) - 1) / 2) * step
-        (line,) = ax.plot(
-            x, np.arange(x.size), color=how.colour, marker=how.marker, linestyle=how.line, linewidth=1.5,
-            markersize=4.0, markeredgecolor="white", markeredgewidth=0.5, label=label, zorder=3,
+        t = np.arange(len(path))
+        x = np.asarray(path, dtype=float) + step * np.array(
+            [_aside(list(paths.values()), i, u) for u in range(len(path))]
         )
-        line.set_path_effects([Stroke(linewidth=2.8, foreground="white"), Normal()])
-        lines.append(line)
+        ax.plot(x, t, color="white", linewidth=3.2, zorder=2)
+        style: dict[str, Any] = {"color": how.colour, "marker": how.marker, "linestyle": how.line, "linewidth": 1.5}
+        lines += ax.plot(x, t, label=label, zorder=3, **style)
     return lines
+
+
+def _aside(paths: list[Sequence[int]], i: int, t: int) -> float:
+    """How many places the i-th path stands aside of its state at time t, for the others that are there too."""
+    there = [j for j, path in enumerate(paths) if t < len(path) and path[t] == paths[i][t]]
+    return there.index(i) - (len(there) - 1) / 2
 
 
 def _axes_names(ax: Axes, T: int, n: int, states: Sequence[str] | None, xlabel: str) -> None:

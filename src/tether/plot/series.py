@@ -95,7 +95,7 @@ def slots(ax: Axes, series: Sequence[Series], width: float) -> Floats:
     offset = np.zeros(len(series))
     for group in _connected(meets):
         count = int(slot[group].max()) + 1
-        step = min(1.35 * width / unit, 0.8 / count)
+        step = min(1.75 * width / unit, 0.8 / count)
         offset[group] = (slot[group] - (count - 1) / 2) * step
     return offset
 
@@ -161,11 +161,11 @@ def hollow_mark(colour: str) -> dict[str, Any]:
     return {"markersize": RING, "markerfacecolor": "none", "markeredgecolor": colour, "markeredgewidth": 0.9}
 
 
-def note(marker: str = "o") -> list[Line2D]:
+def note(ours: str = "filled: exact", theirs: str = "hollow: published") -> list[Line2D]:
     """What filled and hollow marks mean, for the legend."""
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color="#555555", marker=marker, linestyle="none", label="filled: exact"),
-        Line2D([], [], marker=marker, linestyle="none", label="hollow: published", **hollow_mark("#555555")),
+        Line2D([], [], color="#555555", marker="o", linestyle="none", label=ours),
+        Line2D([], [], marker="o", linestyle="none", label=theirs, **hollow_mark("#555555")),
     ]

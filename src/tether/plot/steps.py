@@ -72,4 +72,4 @@ def _successors(graph: Graph, t: int, pair: int) -> list[tuple[int, int]]:
 
 def _is_observed(cf: CounterfactualMDP, t: int, pair: int, after: int) -> bool:
     seen = cf.observation
-    return pair == seen.pairs[t] and after == seen.states[t + 1]
+    return bool(pair == seen.pairs[t] and after == seen.states[t + 1])

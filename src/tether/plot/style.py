@@ -1,4 +1,4 @@
-"""The one style of all figures: sizes, the colours of Okabe and Ito, markers and lines that tell series apart without them."""
+"""The one style of all figures: the colours of Okabe and Ito, and markers and lines that do without them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,13 +19,13 @@ __all__ = [
     "GREEN",
     "GREY",
     "MARK",
-    "ORANGE",
     "RING",
     "SMALL",
+    "TIME",
     "VERMILLION",
     "Look",
     "axes",
-    "beside",
+    "explain_with",
     "figure_of",
     "look",
     "points_per_unit",
@@ -38,14 +40,23 @@ BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", 
 SIZE = (5.5, 3.6)
 """Width and height of a figure in inches: a column of a journal."""
 
+TIME, TETHER, CHANGES = "time, $t$ (steps)", "length of the tether, $k$ (steps)", "actions that may change, $m$"
+VALUE = "value of the initial state, $V(s_0)$"
+
 SMALL = 8.0
 """The smallest text, in points."""
 
-MARK, RING = 4.5, 8.0
+MARK, RING = 4.5, 7.5
 """Diameter in points of a mark, and of the hollow mark that goes around it."""
 
+_LABELS = 32.0
+"""Points that ticks and the name of an axis take below it."""
+
+_NARROW = 105.0
+"""Points a legend beside the axes may take for its texts."""
+
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, "#555555")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
+_MARKERS = ("o", "s", "^", "D", "v", "<", ">", "p", "P", "X")
 _LINES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
 
 _RC: dict[str, Any] = {
@@ -111,10 +122,11 @@ def styled() -> AbstractContextManager[None]:
     """
     from matplotlib import rc_context
 
-    return rc_context(_RC)
+    settings: Any = dict(_RC)
+    return rc_context(settings)
 
 
-def axes(ax: Axes | None, size: tuple[float, float] = SIZE, grid: str = "y") -> Axes:
+def axes(ax: Axes | None, size: tuple[float, float] = SIZE, grid: Any = "y") -> Axes:
     """The axes given, or those of a new figure; tidied. Call it inside `styled`."""
     if ax is None:
         from matplotlib.figure import Figure
@@ -125,24 +137,46 @@ def axes(ax: Axes | None, size: tuple[float, float] = SIZE, grid: str = "y") -> 
     ax.tick_params(labelsize=SMALL)
     ax.set_axisbelow(True)
     if grid:
-        ax.grid(visible=True, axis=grid, color="#dddddd", linewidth=0.6)  # type: ignore[arg-type]
+        ax.grid(visible=True, axis=grid, color="#dddddd", linewidth=0.6)
     return ax
 
 
 def figure_of(ax: Axes) -> Figure:
     """The figure that axes belong to, also from within a subfigure."""
-    return ax.figure.figure  # type: ignore[return-value]
+    part: Any = ax.figure
+    whole: Figure = part.figure
+    return whole
 
 
-def beside(ax: Axes, handles: Sequence[Any], **options: Any) -> None:
-    """A legend to the right of the axes, where it covers nothing."""
-    ax.legend(handles=list(handles), loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, **options)
+def explain_with(ax: Axes, handles: Sequence[Any], *, beside: bool = False) -> None:
+    """A legend where it covers nothing: under the axes, or to their right if asked to and its texts are short."""
+    widest = max(text_width(str(handle.get_label())) for handle in handles)
+    if beside and widest <= _NARROW:
+        _place(ax, handles, "upper left", (1.0, 1.0), (5.0, 0.0), 1)
+        return
+    room = 1.2 * 72 * ax.get_window_extent().width / figure_of(ax).dpi
+    columns = next(c for c in range(len(handles), 0, -1) if c == 1 or sum(_column_widths(handles, c)) <= room)
+    rows = -(-len(handles) // columns)
+    down = _LABELS if len(ax.get_xticks()) else 0.6 * _LABELS
+    _place(ax, handles, "upper center", (0.5, 0.0), (0.0, -down), -(-len(handles) // rows))
 
 
-def below(ax: Axes, handles: Sequence[Any], columns: int, gap: float = 0.02, **options: Any) -> None:
-    """A legend under the axes, where it covers nothing."""
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -gap), "borderaxespad": 0.0}
-    ax.legend(handles=list(handles), ncols=columns, **place, **options)
+def _place(
+    ax: Axes, handles: Sequence[Any], loc: str, corner: tuple[float, float], off: tuple[float, float], columns: int
+) -> None:
+    """A legend so many points off a corner of the axes: points, not fractions, so that layout settles at once."""
+    from matplotlib.transforms import ScaledTranslation
+
+    shift = ScaledTranslation(off[0] / 72, off[1] / 72, figure_of(ax).dpi_scale_trans)
+    anchor: dict[str, Any] = {"loc": loc, "bbox_to_anchor": corner, "bbox_transform": ax.transAxes + shift}
+    ax.legend(handles=list(handles), ncols=columns, borderaxespad=0.0, columnspacing=1.4, **anchor)
+
+
+def _column_widths(handles: Sequence[Any], columns: int) -> list[float]:
+    """Points each column of a legend takes: its widest text, and the handle before it."""
+    widths = [text_width(str(handle.get_label())) for handle in handles]
+    parts = np.array_split(np.arange(len(handles)), columns)
+    return [max(widths[i] for i in part) + 45.0 for part in parts]
 
 
 def points_per_unit(ax: Axes) -> tuple[float, float]:

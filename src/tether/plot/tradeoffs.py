@@ -10,12 +10,25 @@ import numpy as np
 from tether.errors import QueryError
 from tether.planning import Sweep
 from tether.plot.series import Series, fit_limits
-from tether.plot.style import BLACK, BLUE, GREEN, GREY, VERMILLION, axes, below, look, steps_axis, styled
-from tether.plot.values import VALUE
+from tether.plot.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    TETHER,
+    VALUE,
+    VERMILLION,
+    axes,
+    explain_with,
+    look,
+    steps_axis,
+    styled,
+)
 from tether.tradeoff import Front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 __all__ = ["plot_lines", "plot_lost", "plot_pareto"]
 
@@ -33,23 +46,21 @@ def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
     >>> len(ax.lines[0].get_xdata()) == len(front.points)
     True
     """
-    T = front.points[0].plan.T
-    series = Series("", front.influences, front.values)
+    x, y = front.influences, front.values
+    low, high = float(y.min()), float(y.max())
+    room, right = 0.07 * (high - low) or 1.0, float(x.max()) or 1.0
     with styled():
         ax = axes(ax)
-        low, high = float(series.y.min()), float(series.y.max())
-        room = 0.07 * (high - low) or 1.0
         ax.set_ylim(low - room, high + room)
-        right = float(series.x.max())
-        ax.set_xlim(-0.03 * (right or 1.0), 1.04 * (right or 1.0))
-        size = 4.5 if series.x.size <= 40 else 2.0
-        (line,) = ax.plot(series.x, series.y, color=BLUE, marker="o", markersize=size, label="supported policies")
-        hull_x = np.concatenate(([0.0], series.x, series.x[-1:]))
-        hull_y = np.concatenate((series.y[:1], series.y, [low - room]))
-        area = ax.fill_between(hull_x, hull_y, low - room, color="#e8e8e8", linewidth=0, zorder=0)
-        area.set_label("no better than mixing them")
-        below(ax, [line, area], 2, gap=0.2)
-        ax.set_xlabel(f"expected influence (steps of {T})")
+        ax.set_xlim(-0.03 * right, 1.04 * right)
+        size = 4.5 if x.size <= 40 else 2.0
+        (line,) = ax.plot(
+            x, y, color=BLUE, marker="o", markersize=size, label="supported policies, and mixtures of them"
+        )
+        under = np.concatenate(([-0.03 * right], x)), np.concatenate((y[:1], y))
+        area = ax.fill_between(*under, low - room, color="#ececec", linewidth=0, zorder=0, label="no better than these")
+        explain_with(ax, [line, area])
+        ax.set_xlabel(f"expected influence (steps of {front.points[0].plan.T})")
         ax.set_ylabel(VALUE)
     return ax
 
@@ -71,8 +82,8 @@ def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | Non
     >>> from tether.plot import plot_lost
     >>> case = tether.cases.epidemic()
     >>> ax = plot_lost(tether.counterfactual(case.mdp, case.path).sweep(), m=2, suggested=6)
-    >>> ax.texts[0].get_text()
-    'k = 6: value −26.08, 25.08 lost'
+    >>> ax.get_legend().get_texts()[-1].get_text()
+    '$k$ = 6: value −26.08, 25.08 lost'
     """
     lost = table.lost(m)
     order = np.argsort(table.ks)
@@ -90,33 +101,28 @@ def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | Non
         gap = ax.stairs(values, edges, baseline=free, fill=True, color="#e8e8e8", zorder=0, label="lost to the tether")
         step = ax.stairs(values, edges, baseline=None, color=BLUE, linewidth=1.4, label=f"best value, $m$ = {m}")
         ax.plot(ks, values, color=BLUE, marker="o", linestyle="none")
-        if suggested is not None:
-            _suggest(ax, suggested, float(values[ks == suggested][0]), free)
+        value = values[ks == suggested]
+        ringed = [] if suggested is None else _suggest(ax, suggested, float(value[0]), free)
         steps_axis(ax, int(ks[0]), int(ks[-1]))
-        ax.set_xlabel("length of the tether, $k$")
+        ax.set_xlabel(TETHER)
         ax.set_ylabel(VALUE)
-        other = ax.secondary_yaxis("right", functions=(lambda v: free - v, lambda loss: free - loss))
+
+        def off(one: Any) -> Any:
+            """Value to loss, and loss to value."""
+            return free - one
+
+        other = ax.secondary_yaxis("right", functions=(off, off))
         other.set_ylabel("lost against no tether")
         other.tick_params(labelsize=8)
-        below(ax, [step, top, seen, gap], 4, gap=0.2, columnspacing=1.2)
+        explain_with(ax, [step, top, seen, gap, *ringed])
     return ax
 
 
-def _suggest(ax: Axes, k: int, value: float, free: float) -> None:
-    """Ring the suggested k and say what it gives, where the curve is not."""
-    ax.plot([k], [value], marker="o", markersize=9, color=VERMILLION, markerfacecolor="none", markeredgewidth=1.4)
-    left, right = ax.get_xlim()
-    leftwards = k > (left + right) / 2
-    text = f"k = {k}: value {value:.4g}, {free - value:.4g} lost".replace("-", "\N{MINUS SIGN}")
-    ax.annotate(
-        text,
-        (k, value),
-        xytext=(-10 if leftwards else 10, 10 if leftwards else -10),
-        textcoords="offset points",
-        ha="right" if leftwards else "left",
-        va="bottom" if leftwards else "top",
-        fontsize=8,
-    )
+def _suggest(ax: Axes, k: int, value: float, free: float) -> list[Line2D]:
+    """Ring the suggested k; the legend says what it gives."""
+    how: dict[str, Any] = {"markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.4, "linestyle": "none"}
+    told = f"$k$ = {k}: value {value:.4g}, {free - value:.4g} lost".replace("-", "\N{MINUS SIGN}")
+    return ax.plot([k], [value], marker="o", color=VERMILLION, label=told, **how)
 
 
 def plot_lines(
@@ -159,7 +165,7 @@ def plot_lines(
             for i, (value, name) in enumerate(levels.items())
         ]
         steps_axis(ax, int(series.x.min()), int(series.x.max()))
-        ax.set_xlabel("length of the tether, $k$")
+        ax.set_xlabel(TETHER)
         ax.set_ylabel(ylabel)
-        below(ax, [line, *lines], 1, gap=0.2)
+        explain_with(ax, [line, *lines])
     return ax

@@ -11,14 +11,12 @@ from tether.errors import QueryError
 from tether.form import Floats
 from tether.planning import Sweep
 from tether.plot.series import Series, draw, fit_limits, merge, note
-from tether.plot.style import BLACK, axes, beside, figure_of, look, steps_axis, styled
+from tether.plot.style import BLACK, CHANGES, TETHER, VALUE, axes, explain_with, figure_of, look, steps_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["VALUE", "plot_sizes", "plot_values", "span"]
-
-VALUE = "value of the initial state, $V(s_0)$"
+__all__ = ["plot_sizes", "plot_values", "span"]
 
 _MANY = 10
 """More curves than this are told apart by a scale of colours, not by marks."""
@@ -61,13 +59,14 @@ def plot_values(table: Sweep, published: Mapping[int, Any] | None = None, ax: Ax
         line = ax.axhline(table.observed_value, color=BLACK, linewidth=0.8, zorder=1, label="observed")
         if len(series) > _MANY:
             _many(ax, series)
-            beside(ax, [line])
+            explain_with(ax, [line])
         else:
             lines = draw(ax, series, [look(i) for i in range(len(series))])
             told = note() if any(one.hollow for one in series) else []
-            beside(ax, [*lines, line, *([Line2D([], [], linestyle="none")] if told else []), *told])
+            gap = [Line2D([], [], linestyle="none", label=" ")] if told else []
+            explain_with(ax, [*lines, line, *gap, *told], beside=True)
         steps_axis(ax, int(ms.min()), int(ms.max()))
-        ax.set_xlabel("actions that may change, $m$")
+        ax.set_xlabel(CHANGES)
         ax.set_ylabel(VALUE)
     return ax
 
@@ -88,13 +87,13 @@ def _many(ax: Axes, series: list[Series]) -> None:
 
     first = [float(one.label.split("=")[1].replace("…", ",").split(",")[0]) for one in series]
     scale = ScalarMappable(Normalize(min(first), max(first)), colormaps["cividis_r"])
-    for one, k in zip(series, first, strict=True):
-        ax.plot(one.x, one.y, color=scale.to_rgba(k), label=one.label)
-    figure_of(ax).colorbar(scale, ax=ax, label="length of the tether, $k$")
+    for one, colour in zip(series, scale.to_rgba(np.array(first)), strict=True):
+        ax.plot(one.x, one.y, color=colour, label=one.label)
+    figure_of(ax).colorbar(scale, ax=ax, label=TETHER)
 
 
 def plot_sizes(series: Mapping[str, tuple[Any, Any]], ax: Axes | None = None) -> Axes:
-    """Sizes of pruned counterfactual MDPs against k; on a logarithmic scale where they differ by more than a hundredfold.
+    """Sizes of pruned counterfactual MDPs against k; on a logarithmic scale where they differ more than a hundredfold.
 
     Parameters
     ----------
@@ -107,9 +106,9 @@ def plot_sizes(series: Mapping[str, tuple[Any, Any]], ax: Axes | None = None) ->
     >>> from tether.plot import plot_sizes
     >>> case = tether.cases.epidemic()
     >>> table = tether.counterfactual(case.mdp, case.path).sweep()
-    >>> ax = plot_sizes({"from the start": (table.ks, table.sizes), "the paper's count": (table.ks, table.layered_sizes)})
+    >>> ax = plot_sizes({"visited": (table.ks, table.sizes), "the paper's count": (table.ks, table.layered_sizes)})
     >>> ax.get_yscale(), ax.get_xlabel()
-    ('log', 'length of the tether, $k$')
+    ('log', 'length of the tether, $k$ (steps)')
     """
     if not series:
         raise QueryError("there are no sizes to draw")
@@ -117,7 +116,7 @@ def plot_sizes(series: Mapping[str, tuple[Any, Any]], ax: Axes | None = None) ->
         Series(name, np.asarray(ks, dtype=float), np.asarray(sizes, dtype=float))
         for name, (ks, sizes) in series.items()
     ]
-    lines = merge(given, lambda names: " = ".join(names))
+    lines = merge(given, " = ".join)
     smallest = min(float(one.y[one.y > 0].min(initial=np.inf)) for one in lines)
     largest = max(float(one.y.max(initial=0.0)) for one in lines)
     with styled():
@@ -127,9 +126,9 @@ def plot_sizes(series: Mapping[str, tuple[Any, Any]], ax: Axes | None = None) ->
         fit_limits(ax, lines)
         drawn = draw(ax, lines, [look(i) for i in range(len(lines))])
         if len(drawn) > 1:
-            beside(ax, drawn)
+            explain_with(ax, drawn)
         steps_axis(ax, int(min(one.x.min() for one in lines)), int(max(one.x.max() for one in lines)))
-        ax.set_xlabel("length of the tether, $k$")
+        ax.set_xlabel(TETHER)
         ax.set_ylabel("size (states over time)")
     return ax
 

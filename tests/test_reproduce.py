@@ -1,0 +1,316 @@
+"""The reproduction: sections, the sampling error behind a verdict, what is written, what `--check` holds."""
+
+import csv
+import json
+import os
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tether
+from tether.cli import main
+from tether.planning import sweep
+from tether.reproduce import CASES, check, page, reproduce, study
+from tether.reproduce.compare import compact, joined
+from tether.reproduce.hidden import mixed_model
+from tether.reproduce.notions import twelve_states
+from tether.reproduce.published import expected, published
+from tether.reproduce.records import Comparison, Figure, Section
+from tether.reproduce.sampling import DRAWS, resample, spread_of
+from tether.reproduce.sepsis import component, load_table
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return study.CASES["grid_world"]()
+
+
+def conditioned(case, path=None):
+    return tether.counterfactual(case.mdp, case.path if path is None else path)
+
+
+def test_no_exact_number_has_moved():
+    assert check() == []
+
+
+def test_a_moved_number_is_named(monkeypatch):
+    must = expected()
+    sizes = [*must.epidemic.sizes[:-1], 216]
+    moved = type(must)(
+        must.source,
+        must.grid_world,
+        type(must.epidemic)(must.epidemic.observed, must.epidemic.values, must.epidemic.layered_sizes, sizes),
+        must.sepsis,
+        must.sepsis_table,
+    )
+    monkeypatch.setattr(study, "expected", lambda: moved)
+    assert check() == ["Epidemic, sizes from s0: number 8 is 215, must be 216 (1 of 8 differ)"]
+
+
+@pytest.mark.compiled
+def test_grid_world_is_explained_by_sampling(grid):
+    values = [one for one in grid.comparisons if one.quantity == "V(s0)"]
+    assert len(values) == 12 * 12  # every k and m of the paper's figure
+    assert all(one.verdict.startswith(("equal", "sampling error")) for one in values)
+    sizes = [one for one in grid.comparisons if one.quantity == "size"]
+    assert [one.verdict for one in sizes] == ["equal"] * 12
+
+
+@pytest.mark.compiled
+def test_every_section_has_something_to_say_and_to_show():
+    for name in ("toy", "epidemic", "motivation", "notions"):
+        section = CASES[name]()
+        assert section.text
+        assert section.figures or section.tables
+        assert all(isinstance(figure, Figure) for figure in section.figures)
+
+
+def test_the_published_numbers_are_whole():
+    paths = published().paths
+    assert {name: len(one.values) for name, one in paths.items()} == {
+        "grid_world": 12,
+        "epidemic": 8,
+        "sepsis_catastrophic": 11,
+        "sepsis_suboptimal": 11,
+    }
+    assert paths["epidemic"].values[7][3] == -11.4607933279152  # the paper's epidemic figure, K = 7, m = 4
+    assert set(published().mean_infected) == {"(3,1)", "(6,4)", "(7,4)", "(8,1)"}
+
+
+def test_verdicts():
+    assert Comparison("V", 1.0, 1.0004).verdict == "equal"
+    assert Comparison("V", 1.0, 1.2, 1.1, 0.1).verdict == "sampling error explains it (z = 1.0)"
+    assert Comparison("V", 1.0, 2.0, 1.1, 0.1, "because").verdict == "beyond sampling error (z = 9.0): because"
+    assert Comparison("V", 1.0, 2.0, 1.0, 0.0).verdict == "differs"
+    assert Comparison("V", 1.0).verdict == "not published"
+    assert Comparison("V", 1.0, 2.0, of="path", k=3, m=1).at == "path, k = 3, m = 1"
+
+
+def test_compact_puts_equal_numbers_on_one_line():
+    rows = compact([Comparison("V", -1.0, -1.0, k=k, m=m) for k in (1, 2, 3) for m in (1, 2)]).rows
+    assert rows == (("V", "k = 1 … 3, m = 1, 2", "-1.000", "-1.000", "", "equal"),)
+    assert joined([1, 3]) == "1, 3"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_sampled_rows_scatter_about_the_exact_ones(shared):
+    case = tether.cases.grid_world()
+    cf = conditioned(case)
+    pair = case.mdp.pair_index(2, "left")
+    names, exact = cf.row(2, 2, "left")
+    drawn = []
+    for sampled in resample(cf, 20, seed=1, shared=shared):
+        rows = sampled.graph.layers[2].edits
+        at = rows.find(pair)
+        share = rows.probability[rows.start[at] : rows.start[at + 1]]
+        assert np.all(share * DRAWS == np.round(share * DRAWS))
+        drawn.append(share)
+    error = np.sqrt(exact * (1 - exact) / DRAWS / 20)
+    assert len(names) == len(drawn[0])
+    assert np.all(np.abs(np.mean(drawn, axis=0) - exact) < 5 * error)
+
+
+def test_the_spread_of_what_does_not_depend_on_chance_is_zero():
+    cf = conditioned(tether.cases.grid_world())
+    mean, std = spread_of(
+        cf, lambda sampled: sweep(sampled, "published", ms=[0]).values, repeats=3, seed=0, shared=False
+    )
+    assert np.all(mean == -897.0)
+    assert np.all(std == 0.0)
+
+
+def test_the_mixed_model_mixes():
+    full = tether.cases.sepsis().mdp
+    mixed = mixed_model(full)
+    assert mixed.n_states == 720
+    healthy = full.states[57]
+    diabetic = full.states[57 + 720]
+    assert tuple(healthy)[1:] == tuple(diabetic)[1:] == mixed.states[57]
+    for action in full.actions:
+        blend = {}
+        for weight, state in ((0.8, healthy), (0.2, diabetic)):
+            for after, chance in zip(*full.row(state, action), strict=True):
+                blend[tuple(after)[1:]] = blend.get(tuple(after)[1:], 0.0) + weight * chance
+        row = dict(zip(*mixed.row(mixed.states[57], action), strict=True))
+        assert row.keys() == blend.keys()
+        assert all(abs(row[after] - blend[after]) < 1e-12 for after in row)
+
+
+def test_the_component_of_the_initial_state():
+    # 6,996 is the size the paper prints for sepsis without constraint.
+    case = tether.cases.sepsis()
+    assert component(conditioned(case, case.paths["catastrophic"])) == 6996
+
+
+def test_twelve_states_as_the_rules_see_them():
+    cf = conditioned(twelve_states())
+    needed = {rule: cf.why(0, "s0", "a1", 2, rule=rule).needed for rule in ("definition", "published", "printed")}
+    # The paper's figure leaves (s0, a1) out for k = 2; its definition allows it.
+    assert needed == {"definition": 2, "published": 3, "printed": 3}
+
+
+def small_study():
+    drawn = Figure("line", "A line & more.", _figure)
+    section = Section("one", "One <case>", ("Text.",), (Comparison("V", 1.0, 1.0, k=1, m=2),), (), (drawn,), 0.5)
+    return study.Study((section,))
+
+
+def _figure():
+    from matplotlib.figure import Figure as Canvas
+
+    canvas = Canvas()
+    canvas.add_subplot().plot([0, 1], [0, 1])
+    return canvas
+
+
+def test_what_is_written(tmp_path):
+    files = page.write(small_study(), tmp_path / "out")
+    assert [file.name for file in files] == ["index.html", "line.png", "line.svg", "numbers.json", "one.csv"]
+    html = files[0].read_text()
+    assert "One &lt;case&gt;" in html
+    assert "A line &amp; more." in html
+    assert not re.search(r"(src|href)=['\"](https?:|//)", html)  # self-contained
+    numbers = json.loads(files[3].read_text())
+    assert numbers["sections"][0]["comparisons"][0]["exact"] == 1.0
+    with files[4].open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows == [
+        {
+            "quantity": "V",
+            "of": "",
+            "k": "1",
+            "m": "2",
+            "t": "",
+            "exact": "1.0",
+            "published": "1.0",
+            "sampled mean": "",
+            "sampled error": "",
+            "verdict": "equal",
+        }
+    ]
+
+
+def test_a_failed_run_leaves_the_old_result(tmp_path):
+    out = tmp_path / "out"
+    page.write(small_study(), out)
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+
+    def broken():
+        raise RuntimeError("no ink")
+
+    good = small_study().sections[0]
+    bad = replace(good, figures=(Figure("line", "", broken),), text=("Other.",))
+    with pytest.raises(RuntimeError, match="no ink"):
+        page.write(study.Study((bad,)), out)
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+
+
+def test_progress_is_told():
+    told = []
+    reproduce(["notions", "toy", "toy"], progress=told.append)
+    assert told == ["notions", "toy"]
+
+
+def saved_table(tmp_path, table):
+    file = tmp_path / "table.npz"
+    np.savez(file, tx_mat=table)
+    return file
+
+
+def test_tables_that_are_not_the_table(tmp_path):
+    with pytest.raises(tether.ModelError, match=re.escape("has shape (2, 3); expected (2, 8, 720, 720)")):
+        load_table(saved_table(tmp_path, np.zeros((2, 3))))
+    other = tmp_path / "other.npz"
+    np.savez(other, P=np.zeros(3))
+    with pytest.raises(tether.ModelError, match=r"expected an \.npz file with an array 'tx_mat'; it has P"):
+        load_table(other)
+    text = tmp_path / "text.npz"
+    text.write_text("not a table")
+    with pytest.raises(tether.ModelError, match=r"text\.npz: cannot be read as an \.npz file"):
+        load_table(text)
+    with pytest.raises(tether.ModelError, match=r"none\.npz: cannot be read"):
+        load_table(tmp_path / "none.npz")
+
+
+@pytest.mark.compiled
+def test_rows_of_a_table_must_be_distributions(tmp_path):
+    table = np.zeros((2, 8, 720, 720), dtype=np.float32)
+    table[..., 0] = 1.0
+    table[1, 2, 3, 0] = 0.5
+    with pytest.raises(tether.ModelError, match=re.escape("the row tx_mat[1, 2, 3] sums to 0.5, not 1 (1 such rows)")):
+        load_table(saved_table(tmp_path, table))
+    table[1, 2, 3, 0] = -1.0
+    with pytest.raises(tether.ModelError, match=re.escape("tx_mat[1, 2, 3, 0] is -1.0, not a probability")):
+        load_table(saved_table(tmp_path, table))
+
+
+@pytest.mark.compiled
+def test_a_table_made_from_the_exact_model_gives_the_exact_model(tmp_path):
+    """Round trip: the exact model written as a table of the public layout, dead states left to wander."""
+    exact = tether.cases.sepsis()
+    form = exact.mdp.form
+    table = np.zeros((2, 8, 720, 720))
+    for pair in range(exact.mdp.n_pairs):
+        s, entries = divmod(pair, 8)[0], exact.mdp.entries(pair)
+        a = int(form.pair_action[pair])
+        table[s // 720, a, s % 720, form.next_state[entries] % 720] = form.probability[entries]
+    again = load_table(saved_table(tmp_path, table)).mdp
+    assert np.array_equal(again.form.next_state, form.next_state)
+    assert np.allclose(again.form.probability, form.probability, rtol=1e-14)  # rows are normalised once more
+    assert np.array_equal(again.form.rewards.values, form.rewards.values)
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, arguments)
+
+
+def test_the_command_checks():
+    done = run("reproduce", "--check")
+    assert done.exit_code == 0
+    assert done.output == "No number has moved.\n"
+    assert json.loads(run("reproduce", "--check", "--json").output) == {"moved": []}
+
+
+def test_the_command_says_what_moved(monkeypatch):
+    monkeypatch.setattr("tether.reproduce.screen.check", lambda table: ["Epidemic: something moved"])
+    done = run("reproduce", "--check")
+    assert done.exit_code == 1
+    assert "something moved" in done.output
+
+
+def test_the_command_writes_and_prints(tmp_path):
+    out = tmp_path / "out"
+    done = run("reproduce", "notions", "--out", str(out))
+    assert done.exit_code == 0, done.output
+    assert "Notions of influence" in done.output
+    assert (out / "index.html").exists()
+    as_json = run("reproduce", "notions", "--out", str(out), "--json")
+    assert json.loads(as_json.stdout)["sections"][0]["name"] == "notions"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "moon"], "there is no case 'moon'; there are toy, grid_world"),
+        (["reproduce", "sepsis", "--sepsis-table", "nowhere.npz"], "nowhere.npz: cannot be read"),
+        (["reproduce", "--check", "toy"], "--check looks at every number; it takes no CASE"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert message in done.output
+    assert "Traceback" not in done.output
+    assert [file for _, _, files in os.walk(tmp_path) for file in files] == []
+
+
+def test_an_output_directory_that_cannot_be_written(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    done = run("reproduce", "notions", "--out", str(blocked / "below"))
+    assert done.exit_code == 2
+    assert "cannot write to" in done.output
