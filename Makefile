@@ -7,13 +7,17 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types imports unit coverage bench format clean
+.PHONY: demo test checks lint types imports unit coverage bench format clean
 
 demo: $(VENV)/installed
 	@$(RUN) -m tether.demo
 
-test: lint types imports unit coverage
+# Two at a time, so that the tests and their run for coverage share two cores.
+test: $(VENV)/installed-dev
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) checks
 	@echo "make test: lint, types, import direction, tests and coverage all passed"
+
+checks: lint types imports unit coverage
 
 lint: $(VENV)/installed-dev
 	@$(RUN) -m ruff check .

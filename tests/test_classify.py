@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 from brute import (
     FEWER,
@@ -122,9 +123,15 @@ def reached(world, rule, hits, k, t):
 def test_every_state_is_in_its_class(rule, rollout, data, world):
     criterion = data.draw(criteria_for(rule))
     hits = influenced(world, criterion)
-    k, t = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
-    classes = world.cf.classify(k, t, rule=rule, influence=in_package(criterion), rollout=rollout)
+    k = data.draw(st.integers(1, world.T + 1))
     drawn = Nominal(world) if rollout == "nominal" else world
+    for t in range(world.T + 1):
+        classes = world.cf.classify(k, t, rule=rule, influence=in_package(criterion), rollout=rollout)
+        check_classes(classes, world, drawn, rule, hits)
+
+
+def check_classes(classes, world, drawn, rule, hits):
+    k, t = classes.k, classes.t
     there = reached(drawn, rule, hits, k, t)
     for s in world.states:
         near = t + k > world.T or any(is_near(drawn, rule, hits, k, t, (s, a)) for a in world.available(s))
@@ -172,6 +179,21 @@ def test_a_test_of_influence_decides_also_over_the_nominal_rollout(grid):
     }
     assert list(counts.values()) == sorted(counts.values())
     assert counts[0.0] < counts[0.9] == 15
+
+
+def test_what_the_observation_moves_is_allowed_over_the_nominal_rollout_too():
+    # "stay" (½, ½ to 0, 1) led to 0. "mix" (¼, ¼, ½) shares half of it: r = 2, 2, 0, so P(0) = 1/D(2) = ½, P(2) = ½,
+    # P(1) = 0, moved by ¼. Everywhere "stay" is the observed row, moved by ½.
+    P = np.array([[[0.5, 0.5, 0], [0.25, 0.25, 0.5]]] * 3)
+    cf = tether.counterfactual(
+        tether.MDP.from_arrays(P, actions=["stay", "mix"]), tether.Path([0, 0, 0], ["stay", "stay"])
+    )
+    assert cf.strength(0, 0, "mix") == pytest.approx(0.25)
+    for eps, state_2 in ((0.1, REACHABLE), (0.3, UNREACHABLE)):
+        test = tether.effective(eps)
+        assert list(cf.classify(1, 1, influence=test).values()) == [OBSERVED, UNREACHABLE, state_2]
+        nominal = cf.classify(1, 1, influence=test, rollout="nominal")
+        assert list(nominal.values()) == [OBSERVED, REACHABLE, state_2]
 
 
 # --- A mapping -------------------------------------------------------------------------------------------

@@ -358,3 +358,34 @@ def test_models_are_equal_only_to_themselves():
     twin = pickle.loads(pickle.dumps(WEATHER))
     assert twin != WEATHER
     assert len({WEATHER, twin, WEATHER}) == 2
+
+
+@pytest.mark.parametrize("discount", [-0.1, 1.1, float("nan"), "0.9", True, [1]])
+def test_a_discount_is_a_number_from_0_to_1(discount):
+    with pytest.raises(tether.ModelError, match="discount must be a number from 0 to 1, not"):
+        tether.cases.toy().mdp.with_objective(discount=discount)
+
+
+def test_a_final_reward_by_function_mapping_and_array():
+    mdp = tether.cases.toy().mdp
+    by_function = mdp.with_objective(final_reward=lambda state: 3.0 if state == "s7" else 0.0)
+    by_mapping = mdp.with_objective(final_reward={"s7": 3.0})
+    by_array = mdp.with_objective(final_reward=[0, 0, 0, 0, 0, 0, 0, 3])
+    assert by_function.final_reward.tolist() == by_mapping.final_reward.tolist() == by_array.final_reward.tolist()
+    assert mdp.final_reward is None
+    with pytest.raises(ValueError, match="read-only"):
+        by_array.final_reward[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("final_reward", "message"),
+    [
+        ({"s9": 1.0}, "final_reward: the model has no state 's9'"),
+        ([1.0, 2.0], r"final_reward has shape \(2,\)"),
+        (lambda state: "much", "final_reward is not made of numbers"),
+        ([0, 0, 0, 0, 0, 0, 0, float("inf")], "state 's7': the final reward inf is not"),
+    ],
+)
+def test_a_final_reward_that_is_none(final_reward, message):
+    with pytest.raises(tether.ModelError, match=message):
+        tether.cases.toy().mdp.with_objective(final_reward=final_reward)

@@ -482,6 +482,19 @@ def test_sepsis(rule, first):
     np.testing.assert_allclose(table.values[first - 1 :], [expected] * (12 - first), rtol=0, atol=5e-3)
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("rule", ["definition", "assured"])
+def test_on_all_cores_the_bits_are_the_same(rule, monkeypatch):
+    cf = case("sepsis", "catastrophic")
+    on_all = cf.sweep(rule).values, cf.plan(9, 3, rule)
+    monkeypatch.setattr("tether.planning._LARGE", 10**9)
+    on_one = cf.sweep(rule).values, cf.plan(9, 3, rule)
+    assert on_all[0].tobytes() == on_one[0].tobytes()
+    assert on_all[1].value == on_one[1].value
+    for many, one in zip(on_all[1].choices, on_one[1].choices, strict=True):
+        np.testing.assert_array_equal(many, one)
+
+
 def test_toy_as_the_definitions_say():
     # No numbers are published for it, and it has no rewards: with 1 for each state's number, against brute force.
     toy = tether.cases.toy()

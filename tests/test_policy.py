@@ -167,6 +167,31 @@ def test_without_a_signature_it_is_asked_for_time_and_state(grid):
     assert grid.evaluate(Opaque()).mean == -897.0
 
 
+def between():
+    """Stay here or go there, and back: staying here was observed, so what leads here is influenced, the rest is not."""
+    rows = [("here", "stay", "here"), ("here", "go", "there"), ("there", "stay", "there"), ("there", "go", "here")]
+    mdp = tether.MDP.from_table(*zip(*rows, strict=True), [1.0] * 4)
+    return tether.counterfactual(mdp, tether.Path(["here"] * 5, ["stay"] * 4))
+
+
+def test_a_run_begins_anew_after_every_influence():
+    # There and back again, and there to stay: runs of 1 and 2. Or, half the time, first a wait: a run of 1.
+    table = {(t, s): a for s in ("here", "there") for t, a in enumerate(["go", "go", "go", "stay"])}
+    assert between().evaluate(table).tailoring.run_at_least.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0]
+    table[0, "here"] = {"go": 0.5, "stay": 0.5}
+    told = between().evaluate(table).tailoring
+    # The other half: wait, there, back, and stay here: influenced but for one step.
+    assert told.run_at_least.tolist() == [1.0, 1.0, 0.5, 0.0, 0.0]
+    assert (told.longest_run, told.longest_run_probability) == (2, 0.5)
+    assert told.influenced.tolist() == [0.5, 0.5, 0.5, 0.5]
+
+
+def test_what_is_never_done_leads_nowhere():
+    outlook = between().evaluate(lambda s: {"stay": 1.0, "go": 0.0})
+    for t in range(5):
+        assert outlook.distribution(t)[0] == ("here",)
+
+
 # --- States that are tuples ------------------------------------------------------------------------
 
 

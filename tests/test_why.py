@@ -275,6 +275,15 @@ def test_k_beyond_the_end_is_the_end(toy):
     assert toy.why(0, "s0", "a1", 99).sentence == toy.why(0, "s0", "a1", 5).sentence
 
 
+def test_the_successor_that_is_stuck_after_this_run():
+    # x was stayed in. From x one may go to y, from where the way back is influenced, or to z, which is for ever.
+    ways = [("x", "stay", "x", 1.0), ("x", "go", "y", 0.5), ("x", "go", "z", 0.5), ("y", "stay", "x", 1.0)]
+    mdp = tether.MDP.from_table(*zip(*ways, ("z", "stay", "z", 1.0), strict=True))
+    cf = tether.counterfactual(mdp, tether.Path(["x"] * 4, ["stay"] * 3))
+    answer = cf.why(0, "x", "go", 2, rule="assured")
+    assert (answer.reason, answer.successor, answer.needed) == ("successor", "z", 4)
+
+
 # --- Where s_0 cannot get ------------------------------------------------------------------------------
 
 

@@ -86,7 +86,7 @@ def _side_by_side(explanations: list[Explanation], action_name: Callable[[Any], 
     for explanation in explanations:
         table.add_column(f"best, k = {explanation.plan.k}, m = {explanation.plan.m}")
     for steps in zip(*(explanation.steps for explanation in explanations), strict=True):
-        happened = steps[0].observed_state
+        happened = str(steps[0].observed_state)
         if steps[0].observed_action is not None:
             happened += f" → {action_name(steps[0].observed_action)}"
         table.add_row(str(steps[0].t), happened, *(_cell(step, action_name) for step in steps))

@@ -198,8 +198,8 @@ class Evaluation:
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> path, chance = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).evaluate().likeliest_path()
-        >>> path.states[-1], round(chance, 3)
-        ((4, 0, 17), 0.138)
+        >>> path.actions[:3], round(chance, 3)
+        (('NIL', 'V_I', 'V_I'), 0.133)
         """
         best = np.ones(self.chain.visits[0].size)
         came_by = []

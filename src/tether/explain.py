@@ -108,9 +108,9 @@ class Explanation:
             likeliest = max(alternatives, key=lambda action: alternatives[action])
             told.append(f"at t = {step.t} {name(likeliest)} instead of {name(other)}{share}")
         expected = sum(step.changed for step in self.steps)
-        count = f"{expected:.3g}" if abs(expected - round(expected)) > 5e-4 else f"{round(expected)}"
-        many = f"Change {count} action{'' if count == '1' else 's'}"
-        return f"{many}{'' if count == str(len(told)) else ' on average'}: {', '.join(told)}."
+        certain = abs(expected - len(told)) <= 5e-4
+        many = counted(len(told), "action") if certain else f"{expected:.3g} actions on average"
+        return f"Change {many}: {', '.join(told)}."
 
     def _gain(self) -> str:
         plan = self.plan

@@ -264,7 +264,8 @@ class MDP:
         """
         changed = self
         if discount is not None:
-            if isinstance(discount, bool | str) or not 0 <= discount <= 1:
+            number = isinstance(discount, int | float | np.integer | np.floating) and not isinstance(discount, bool)
+            if not number or not 0 <= discount <= 1:
                 raise ModelError(f"discount must be a number from 0 to 1, not {discount!r}")
             changed = replace(changed, discount=float(discount))
         if final_reward is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +45,7 @@ def save(what: Axes | Figure, path: str | os.PathLike[str]) -> Path:
         raise QueryError(f"figures are written as .svg or .png; {target.name!r} ends in neither")
     figure = figure_of(what) if isinstance(what, Axes) else what
     drawn = BytesIO()
-    with styled():
+    with styled(), _undisturbed(figure):
         figure.savefig(drawn, format=kind, dpi=200, metadata=_UNDATED[kind])
     partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
@@ -52,3 +54,18 @@ def save(what: Axes | Figure, path: str | os.PathLike[str]) -> Path:
     finally:
         partial.unlink(missing_ok=True)
     return target
+
+
+@contextmanager
+def _undisturbed(figure: Figure) -> Iterator[None]:
+    """Put the axes back where they were: layout starts from there, and must do so again."""
+    before = [
+        (ax, ax.get_position(True).frozen(), ax.get_position().frozen(), ax.get_in_layout()) for ax in figure.axes
+    ]
+    try:
+        yield
+    finally:
+        for ax, original, active, laid_out in before:
+            ax.set_position(original, which="original")
+            ax.set_position(active, which="active")
+            ax.set_in_layout(laid_out)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether.errors import QueryError
 from tether.form import Floats
 from tether.plot.style import MARK, RING, Look, figure_of
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["Series", "draw", "fit_limits", "merge", "note", "same", "slots"]
+__all__ = ["Series", "draw", "fit_limits", "merge", "note", "ring", "same", "series_of", "slots"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +31,14 @@ class Series:
     x: Floats
     y: Floats
     hollow: tuple[Floats, ...] = ()
+
+
+def series_of(label: str, x: Any, y: Any) -> Series:
+    """A series of plain numbers, one y for each x."""
+    series = Series(label, np.asarray(x, dtype=float).reshape(-1), np.asarray(y, dtype=float).reshape(-1))
+    if series.x.size != series.y.size or not series.x.size:
+        raise QueryError(f"{label!r} needs a value for each k; got {series.x.size} k and {series.y.size} values")
+    return series
 
 
 def same(a: Floats, b: Floats) -> bool:
@@ -72,9 +81,10 @@ def fit_limits(ax: Axes, series: Sequence[Series], extra: Sequence[float] = ()) 
     """Limits that hold every mark; set first, for what collides depends on them."""
     xs = np.concatenate([one.x for one in series])
     ys = np.concatenate([*(np.concatenate((one.y, *one.hollow)) for one in series), np.asarray(extra, dtype=float)])
-    ys = ys[np.isfinite(ys)]
+    logarithmic = ax.get_yscale() == "log"
+    ys = ys[np.isfinite(ys) & ((ys > 0) | (not logarithmic))]
     low, high = float(ys.min(initial=np.inf)), float(ys.max(initial=-np.inf))
-    if ax.get_yscale() == "log":
+    if logarithmic:
         room = (high / low) ** 0.07
         ax.set_ylim(low / room, high * room)
     else:

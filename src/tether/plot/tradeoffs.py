@@ -9,7 +9,7 @@ import numpy as np
 
 from tether.errors import QueryError
 from tether.planning import Sweep
-from tether.plot.series import Series, fit_limits
+from tether.plot.series import Series, fit_limits, series_of
 from tether.plot.style import (
     BLACK,
     BLUE,
@@ -148,9 +148,7 @@ def plot_lines(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['policy made for each $k$', 'knows', 'does not know']
     """
-    series = Series(label, np.asarray(ks, dtype=float), np.asarray(values, dtype=float))
-    if series.x.shape != series.y.shape or not series.x.size:
-        raise QueryError(f"each k needs one value; got {series.x.size} k and {series.y.size} values")
+    series = series_of(label, ks, values)
     levels: dict[float, str] = {}
     for name, value in references.items():
         known = next((level for level in levels if abs(level - value) <= 1e-9 * max(abs(level), 1e-300)), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from tether.errors import QueryError
 from tether.form import Floats
 from tether.planning import Sweep
-from tether.plot.series import Series, draw, fit_limits, merge, note
+from tether.plot.series import Series, draw, fit_limits, merge, note, series_of
 from tether.plot.style import BLACK, CHANGES, TETHER, VALUE, axes, explain_with, figure_of, look, steps_axis, styled
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def plot_values(table: Sweep, published: Mapping[int, Any] | None = None, ax: Ax
         fit_limits(ax, series, [table.observed_value])
         line = ax.axhline(table.observed_value, color=BLACK, linewidth=0.8, zorder=1, label="observed")
         if len(series) > _MANY:
-            _many(ax, series)
+            _many(ax, merge(rows, itemgetter(0)))
             explain_with(ax, [line])
         else:
             lines = draw(ax, series, [look(i) for i in range(len(series))])
@@ -80,14 +81,14 @@ def _published_row(published: Mapping[int, Any] | None, k: int, ms: Any) -> tupl
 
 
 def _many(ax: Axes, series: list[Series]) -> None:
-    """Many curves, coloured by k."""
+    """Many curves, coloured by k; each is labelled with its first."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    first = [float(one.label.split("=")[1].replace("…", ",").split(",")[0]) for one in series]
-    scale = ScalarMappable(Normalize(min(first), max(first)), colormaps["cividis_r"])
-    for one, colour in zip(series, scale.to_rgba(np.array(first)), strict=True):
+    first = np.array([float(one.label) for one in series])
+    scale = ScalarMappable(Normalize(first.min(), first.max()), colormaps["cividis_r"])
+    for one, colour in zip(series, scale.to_rgba(first), strict=True):
         ax.plot(one.x, one.y, color=colour, label=one.label)
     figure_of(ax).colorbar(scale, ax=ax, label=TETHER)
 
@@ -112,10 +113,7 @@ def plot_sizes(series: Mapping[str, tuple[Any, Any]], ax: Axes | None = None) ->
     """
     if not series:
         raise QueryError("there are no sizes to draw")
-    given = [
-        Series(name, np.asarray(ks, dtype=float), np.asarray(sizes, dtype=float))
-        for name, (ks, sizes) in series.items()
-    ]
+    given = [series_of(name, ks, sizes) for name, (ks, sizes) in series.items()]
     lines = merge(given, " = ".join)
     smallest = min(float(one.y[one.y > 0].min(initial=np.inf)) for one in lines)
     largest = max(float(one.y.max(initial=0.0)) for one in lines)
