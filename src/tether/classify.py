@@ -84,8 +84,8 @@ def classify(
         raise QueryError(f"rollout must be 'counterfactual' or 'nominal', not {rollout!r}")
     graph, whole = cf.graph, everywhere(cf.graph, cf.posteriors)
     if rollout == "nominal":
-        graph = _with_strengths(nominal_rollout(cf.graph), cf.posteriors)
-        whole = _with_strengths(everywhere(cf.graph, (None,) * cf.T), cf.posteriors)
+        graph = with_strengths(nominal_rollout(cf.graph), cf.posteriors)
+        whole = with_strengths(everywhere(cf.graph, (None,) * cf.T), cf.posteriors)
     codes = np.full(cf.mdp.n_states, CLASSES.index("not influenced"), dtype=np.int8)
     codes[_influenced_states(whole, chosen, test, k, t)] = CLASSES.index("influenced but unreachable")
     found = thresholds(graph, chosen, test, up_to=k)
@@ -97,7 +97,7 @@ def classify(
     return Classes(cf, k, t, codes)
 
 
-def _with_strengths(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
+def with_strengths(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
     """A graph of nominal rows, told how strong the observation's influence on them is."""
     layers = tuple(
         replace(layer, edits=replace(layer.edits, strength=replay(graph.mdp, posterior, layer.edits.pairs).strength))

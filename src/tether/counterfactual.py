@@ -20,7 +20,7 @@ import numpy as np
 
 from tether.errors import PathError, Problem, QueryError
 from tether.form import Floats, Ints
-from tether.graph import Graph, Layer, meeting, replay, successors
+from tether.graph import Graph, Layer, Walk, replay
 from tether.mechanism import GumbelMax, Mechanism, ObservedStep, Posterior, Rows, make_mechanism
 from tether.model import MDP
 from tether.observation import Observation, Path, observe
@@ -377,21 +377,19 @@ def counterfactual(
     """
     chosen = make_mechanism(mechanism, options)
     observation = observe(mdp, path)
-    seen = np.zeros(mdp.n_states, dtype=np.uint8)
+    observed = [_observed_step(mdp, observation, t) for t in range(observation.T)]
+    posteriors = tuple(chosen.infer(step) if step.recorded else None for step in observed)
+    walk = Walk(mdp, (step.next_state for step in observed))
     states = observation.states[:1].astype(np.int32)
     states.flags.writeable = False
     layers: list[Layer] = []
-    posteriors: list[Posterior | None] = []
-    for t in range(observation.T):
-        _check_not_stuck(mdp, t, states)
-        observed = _observed_step(mdp, observation, t)
-        posterior = chosen.infer(observed) if observed.recorded else None
-        edits = replay(mdp, posterior, meeting(mdp, states, observed.next_state))
-        layers.append(Layer(states, edits, observed))
-        posteriors.append(posterior)
-        states = successors(mdp, states, edits, seen)
+    for step, posterior in zip(observed, posteriors, strict=True):
+        _check_not_stuck(mdp, step.t, states)
+        edits = replay(mdp, posterior, walk.meeting(states, step.next_state))
+        layers.append(Layer(states, edits, step))
+        states = walk.onward(states, edits)
     graph = Graph(mdp, observation, tuple(layers), states)
-    return CounterfactualMDP(mdp, path, chosen, graph, tuple(posteriors))
+    return CounterfactualMDP(mdp, path, chosen, graph, posteriors)
 
 
 def _observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:

@@ -10,16 +10,17 @@ Rules, plans and evaluations all walk the same kind of graph. Three of them are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tether.form import Ints
+from tether.form import Ints, pair_states
 from tether.mechanism import ObservedStep, Posterior, Rows
 from tether.model import MDP
 from tether.observation import Observation
 
-__all__ = ["Graph", "Layer", "everywhere", "meeting", "nominal_rollout", "replay", "successors"]
+__all__ = ["Graph", "Layer", "Walk", "everywhere", "nominal_rollout", "replay"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,52 +56,109 @@ def replay(mdp: MDP, posterior: Posterior | None, pairs: Ints) -> Rows:
     return Rows.nominal(mdp.form, pairs) if posterior is None else posterior.replay(mdp.form, pairs)
 
 
-def meeting(mdp: MDP, states: Ints, support: Ints) -> Ints:
-    """Pairs of ``states`` whose support meets ``support``, ascending: the only rows that can change."""
-    from tether._kernels.gumbel import which_meet
+class Walk:
+    """Goes through a model layer by layer, looking at nothing twice.
 
-    form = mdp.form
-    most = int(np.sum(form.pair_start[states + 1] - form.pair_start[states]))
-    met = np.empty(most, dtype=np.int64)
-    n = which_meet(states, form.pair_start, form.row_start, form.next_state, support, met)
-    return met[:n].copy()
-
-
-def successors(mdp: MDP, states: Ints, edits: Rows, seen: Ints) -> Ints:
-    """States that can follow ``states``, ascending; the same array again where nothing changes.
-
-    ``seen`` is scratch: a byte a state, all 0, touched only where the walk goes.
+    A row can change at some step only if it leads to a state of some observed support: each state is scanned
+    for such pairs once, when it is first met. Its scratch is a few bytes a state, touched only where it walks.
     """
-    from tether._kernels.reach import successors as kernel
 
-    form = mdp.form
-    lengths = form.row_start[form.pair_start[states + 1]] - form.row_start[form.pair_start[states]]
-    out = np.empty(min(mdp.n_states, int(lengths.sum())), dtype=np.int32)
-    n = kernel(
-        states,
-        form.pair_start,
-        form.row_start,
-        form.next_state,
-        edits.pairs,
-        edits.start,
-        edits.probability,
-        seen,
-        out,
-    )
-    after = np.sort(out[:n])
-    if np.array_equal(after, states):
-        return states
-    after.flags.writeable = False
-    return after
+    def __init__(self, mdp: MDP, supports: Iterable[Ints]) -> None:
+        self.mdp = mdp
+        self._marked = np.zeros(mdp.n_states, dtype=np.uint8)
+        for support in supports:
+            self._marked[support] = 1
+        self._scanned = np.zeros(mdp.n_states, dtype=bool)
+        self._seen = np.zeros(mdp.n_states, dtype=np.uint8)
+        self._pairs = np.empty(0, dtype=np.int64)
+        self._pair_states = np.empty(0, dtype=np.int64)
+        self._layer: Ints | None = None
+        self._after = np.empty(0, dtype=np.int32)
+
+    def meeting(self, states: Ints, support: Ints) -> Ints:
+        """Pairs of ``states`` (ascending) whose support meets ``support``, ascending: the only rows that can change."""
+        from tether._kernels.gumbel import which_meet
+
+        self._scan(states)
+        at = np.minimum(np.searchsorted(states, self._pair_states), states.size - 1)
+        here = self._pairs[states[at] == self._pair_states]
+        met = np.empty(here.size, dtype=np.int64)
+        n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, support, met)
+        return met[:n].copy()
+
+    def onward(self, states: Ints, edits: Rows) -> Ints:
+        """States that can follow ``states``, ascending; the same array again where nothing changes."""
+        if self._layer is not states:
+            self._layer, self._after = states, self._nominal_successors(states)
+        lost = self._lost(states, edits)
+        if lost.size == 0:
+            return self._after
+        after = self._after[~np.isin(self._after, lost, assume_unique=True)]
+        after.flags.writeable = False
+        return after
+
+    def _scan(self, states: Ints) -> None:
+        from tether._kernels.reach import touching
+
+        new = states[~self._scanned[states]]
+        if new.size == 0:
+            return
+        self._scanned[new] = True
+        form = self.mdp.form
+        found = np.empty(int(np.sum(form.pair_start[new + 1] - form.pair_start[new])), dtype=np.int64)
+        n = touching(new, form.pair_start, form.row_start, form.next_state, self._marked, found)
+        self._pairs = np.sort(np.concatenate((self._pairs, found[:n])))
+        self._pair_states = pair_states(form.pair_start, self._pairs)
+
+    def _nominal_successors(self, states: Ints) -> Ints:
+        from tether._kernels.reach import successors
+
+        form = self.mdp.form
+        lengths = form.row_start[form.pair_start[states + 1]] - form.row_start[form.pair_start[states]]
+        out = np.empty(min(self.mdp.n_states, int(lengths.sum())), dtype=np.int32)
+        n = successors(states, form.pair_start, form.row_start, form.next_state, self._seen, out)
+        after = np.sort(out[:n])
+        if np.array_equal(after, states):
+            return states
+        after.flags.writeable = False
+        return after
+
+    def _lost(self, states: Ints, edits: Rows) -> Ints:
+        """Nominal successors that no row leads to any more: only entries the edits left without probability matter."""
+        from tether._kernels.reach import still_reached
+
+        form = self.mdp.form
+        gone = np.flatnonzero(edits.probability == 0.0)
+        if gone.size == 0:
+            return gone
+        row = np.searchsorted(edits.start, gone, side="right") - 1
+        targets = np.unique(form.next_state[form.row_start[edits.pairs[row]] + gone - edits.start[row]])
+        wanted = self._seen
+        wanted[targets] = 1
+        still_reached(
+            states,
+            form.pair_start,
+            form.row_start,
+            form.next_state,
+            edits.pairs,
+            edits.start,
+            edits.probability,
+            wanted,
+            targets.size,
+        )
+        lost: Ints = targets[wanted[targets] == 1]
+        wanted[targets] = 0
+        return lost
 
 
 def everywhere(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
     """Every state of the model at every time."""
     mdp = graph.mdp
     states = np.arange(mdp.n_states, dtype=np.int32)
+    walk = Walk(mdp, (layer.observed.next_state for layer in graph.layers))
     layers = []
     for layer, posterior in zip(graph.layers, posteriors, strict=True):
-        pairs = meeting(mdp, states, layer.observed.next_state)
+        pairs = walk.meeting(states, layer.observed.next_state)
         layers.append(Layer(states, replay(mdp, posterior, pairs), layer.observed))
     return Graph(mdp, graph.observation, tuple(layers), states)
 
@@ -108,11 +166,11 @@ def everywhere(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
 def nominal_rollout(graph: Graph) -> Graph:
     """What s_0 can reach under the nominal rows; supports still tell which pairs are influenced."""
     mdp = graph.mdp
-    seen = np.zeros(mdp.n_states, dtype=np.uint8)
+    walk = Walk(mdp, (layer.observed.next_state for layer in graph.layers))
     states = graph.layers[0].states
     layers = []
     for layer in graph.layers:
-        edits = Rows.nominal(mdp.form, meeting(mdp, states, layer.observed.next_state))
+        edits = Rows.nominal(mdp.form, walk.meeting(states, layer.observed.next_state))
         layers.append(Layer(states, edits, layer.observed))
-        states = successors(mdp, states, edits, seen)
+        states = walk.onward(states, edits)
     return Graph(mdp, graph.observation, tuple(layers), states)

@@ -37,7 +37,7 @@ import numpy as np
 
 from tether.errors import QueryError
 from tether.form import Ints
-from tether.graph import Graph
+from tether.graph import Graph, Walk
 from tether.influence import Influence, Support, influenced_pairs
 from tether.mechanism import Rows
 
@@ -309,14 +309,12 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
 
 def _nominal_layers(graph: Graph, extra: int = 0) -> list[Ints]:
     """For each time, states of the graph and all that its states lead to without the observation."""
-    from tether.graph import successors
-
     mdp = graph.mdp
     none = Rows.empty(mdp.form, np.empty(0, np.int64))
-    seen = np.zeros(mdp.n_states, dtype=np.uint8)
+    walk = Walk(mdp, ())
     layers = [graph.layers[0].states]
     for t in range(1, graph.T + 1 + extra):
-        onward = successors(mdp, layers[-1], none, seen)
+        onward = walk.onward(layers[-1], none)
         if t <= graph.T and not np.array_equal(onward, graph.states(t)):
             onward = np.union1d(onward, graph.states(t))
         layers.append(onward)

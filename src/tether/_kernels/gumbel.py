@@ -66,14 +66,13 @@ def meets(row: Ints, support: Ints) -> bool:
 
 
 @kernel
-def which_meet(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, support: Ints, out: Ints) -> int:
-    """Collect in ``out`` the pairs of ``states`` whose row meets ``support``; return how many."""
+def which_meet(pairs: Ints, row_start: Ints, next_state: Ints, support: Ints, out: Ints) -> int:
+    """Collect in ``out`` the pairs whose row meets ``support``; return how many."""
     n = 0
-    for s in states:
-        for x in range(pair_start[s], pair_start[s + 1]):
-            if meets(next_state[row_start[x] : row_start[x + 1]], support):
-                out[n] = x
-                n += 1
+    for x in pairs:
+        if meets(next_state[row_start[x] : row_start[x + 1]], support):
+            out[n] = x
+            n += 1
     return n
 
 

@@ -1,4 +1,4 @@
-"""One step of reachability in the counterfactual MDP."""
+"""Walking through the graph layer by layer: what a layer leads to, and which of its rows matter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,26 @@ from tether.form import Floats, Ints
 
 
 @kernel
-def successors(
+def successors(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, seen: Ints, out: Ints) -> int:
+    """States that the nominal rows of ``states`` lead to, each once, in the order met; returns how many.
+
+    ``seen`` is a byte a state, all 0 before and after.
+    """
+    n = 0
+    for s in states:
+        for i in range(row_start[pair_start[s]], row_start[pair_start[s + 1]]):
+            j = next_state[i]
+            if seen[j] == 0:
+                seen[j] = 1
+                out[n] = j
+                n += 1
+    for i in range(n):
+        seen[out[i]] = 0
+    return n
+
+
+@kernel
+def still_reached(
     states: Ints,
     pair_start: Ints,
     row_start: Ints,
@@ -15,15 +34,13 @@ def successors(
     edited: Ints,
     edit_start: Ints,
     edit_probability: Floats,
-    seen: Ints,
-    out: Ints,
-) -> int:
-    """States that ``states`` can lead to, each once, in the order met; returns how many.
+    wanted: Ints,
+    n_wanted: int,
+) -> None:
+    """Clear in ``wanted``, a byte a state, the states that some entry of ``states`` still leads to; stop at the last.
 
-    Rows are nominal but for ``edited`` pairs (ascending), where an entry may have lost all its
-    probability. ``seen`` is a byte a state, all 0 before and after.
+    Rows are nominal but for ``edited`` pairs (ascending), where an entry may have lost all its probability.
     """
-    n = 0
     e = 0
     for s in states:
         for x in range(pair_start[s], pair_start[s + 1]):
@@ -31,13 +48,23 @@ def successors(
                 e += 1
             is_edited = e < edited.size and edited[e] == x
             for i in range(row_start[x], row_start[x + 1]):
-                if is_edited and edit_probability[edit_start[e] + i - row_start[x]] == 0.0:
-                    continue
                 j = next_state[i]
-                if seen[j] == 0:
-                    seen[j] = 1
-                    out[n] = j
+                if wanted[j] and not (is_edited and edit_probability[edit_start[e] + i - row_start[x]] == 0.0):
+                    wanted[j] = 0
+                    n_wanted -= 1
+                    if n_wanted == 0:
+                        return
+
+
+@kernel
+def touching(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, marked: Ints, out: Ints) -> int:
+    """Collect in ``out`` the pairs of ``states`` with a successor that is ``marked``, a byte a state; how many."""
+    n = 0
+    for s in states:
+        for x in range(pair_start[s], pair_start[s + 1]):
+            for i in range(row_start[x], row_start[x + 1]):
+                if marked[next_state[i]]:
+                    out[n] = x
                     n += 1
-    for i in range(n):
-        seen[out[i]] = 0
+                    break
     return n

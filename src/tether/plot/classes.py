@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether.classify import CLASSES, _with_strengths
+from tether.classify import CLASSES, with_strengths
 from tether.counterfactual import CounterfactualMDP
 from tether.form import Ints
 from tether.graph import Graph, nominal_rollout
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_classes"]
 
-_LARGE = 12
-"""States in a layer, or steps in time, beyond which classes are counted, not drawn."""
-
-_DENSE = 16
-"""Edges between two layers beyond which they are."""
+_LARGE, _LONG, _DENSE = 12, 8, 16
+"""States in a layer, steps in time, and edges between two layers, beyond which classes are counted, not drawn."""
 
 _HATCHES = ("", "", "", "//////")
 
@@ -72,7 +69,7 @@ def plot_classes(
     graph = cf.graph if rollout == "counterfactual" else _nominal(cf)
     states = [graph.states(t) for t in range(cf.T + 1)]
     shown = [code[layer] for code, layer in zip(codes, states, strict=True)]
-    small = max(cf.T, *(layer.size for layer in states)) <= _LARGE
+    small = cf.T <= _LONG and max(layer.size for layer in states) <= _LARGE
     steps = steps_of(cf, graph, min(k, cf.T + 1), rule, influence) if small else []
     if not small or max(sum(step.t == t for step in steps) for t in range(cf.T)) > _DENSE:
         return _counts(shown, rollout, ax, legend)
@@ -82,7 +79,7 @@ def plot_classes(
 
 
 def _nominal(cf: CounterfactualMDP) -> Graph:
-    return _with_strengths(nominal_rollout(cf.graph), cf.posteriors)
+    return with_strengths(nominal_rollout(cf.graph), cf.posteriors)
 
 
 def _position(states: Ints, state: int) -> int | None:

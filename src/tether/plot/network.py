@@ -34,6 +34,10 @@ _LEGEND, _WIDE = 0.8, 3.8
 _ROW = 1.25
 """Distance of two rows."""
 
+_SLOPE = 0.66
+"""Distance of two columns for each row an edge climbs, at least: a little more than radius · row / (row - radius), so
+that a straight edge between two circles passes clear of those above and below them."""
+
 _LINES: dict[str, dict[str, Any]] = {
     "observed": {"color": BLACK, "linewidth": 2.4, "linestyle": "-"},
     "kept": {"color": BLACK, "linewidth": 1.0, "linestyle": "-"},
@@ -80,7 +84,8 @@ def draw_network(
     with styled():
         geometry = _measure(names, steps, heights)
         left, right, bottom, top = geometry.extent
-        ax = axes(_own(right - left, top - bottom) if ax is None else ax, grid="")
+        own = ax is None
+        ax = axes(ax or _own(right - left, top - bottom), grid="")
         ax.set_aspect("equal")
         ax.set_xlim(left, right)
         ax.set_ylim(bottom, top)
@@ -88,7 +93,7 @@ def draw_network(
         _nodes(ax, geometry, names, codes)
         _times(ax, geometry)
         if legend:
-            _legend(ax, steps)
+            _legend(ax, steps, 2 if own or ax.get_window_extent().width / figure_of(ax).dpi >= _WIDE else 1)
     return ax
 
 
@@ -109,7 +114,8 @@ def _measure(names: Sequence[Sequence[str]], steps: Sequence[Step], heights: lis
     action = max((text_width(action_text(step)) for step in steps), default=0.0) / _UNIT
     circles = widest <= 0.55
     half = 0.38 if circles else widest / 2 + 0.16
-    column = 2 * half + max(1.1, action + 0.75)
+    steepest = max((abs(heights[s.t][s.source] - heights[s.t + 1][s.target]) for s in steps), default=0.0)
+    column = max(2 * half + max(1.1, action + 0.75), _SLOPE * steepest + (0.0 if circles else 2 * half))
     places = [np.column_stack((np.full(h.size, t * column), h * _ROW)) for t, h in enumerate(heights)]
     return _Geometry(places, half, 0.38 if circles else 0.3, column, circles)
 
@@ -181,17 +187,12 @@ def _curves(geometry: _Geometry, steps: Sequence[Step]) -> list[Floats]:
 
 
 def _curve(geometry: _Geometry, start: Floats, end: Floats, bend: float) -> Floats:
-    """Straight from rim to rim where that passes clear of the neighbours; else level at both ends."""
-    across, up = end - start
-    clear = abs(up) / across * geometry.half_width <= _ROW - geometry.half_height - 0.08
-    if clear and geometry.round:
-        unit = np.array([across, up]) / np.hypot(across, up)
-        first, last = start + geometry.half_width * unit, end - geometry.half_width * unit
-    else:
-        rim = np.array([geometry.half_width, 0.0])
-        first, last = start + rim, end - rim
-    third = (last - first) / 3 if clear else np.array([0.45 * (last - first)[0], 0.0])
-    side = np.array([0.0, bend])
+    """From rim to rim: of circles the nearest points, of boxes the sides."""
+    rim = np.array([geometry.half_width, 0.0])
+    if geometry.round:
+        rim = geometry.half_width * (end - start) / np.hypot(*(end - start))
+    first, last = start + rim, end - rim
+    third, side = (last - first) / 3, np.array([0.0, bend])
     return np.array([first, first + third + side, last - third + side, last])
 
 
@@ -245,7 +246,7 @@ def _times(ax: Axes, geometry: _Geometry) -> None:
     ax.tick_params(axis="x", length=0, pad=1, top=False, bottom=False, labeltop=True, labelbottom=False, labelsize=9)
 
 
-def _legend(ax: Axes, steps: Sequence[Step]) -> None:
+def _legend(ax: Axes, steps: Sequence[Step], columns: int) -> None:
     """What fills and lines mean."""
     from matplotlib.lines import Line2D
 
@@ -264,5 +265,4 @@ def _legend(ax: Axes, steps: Sequence[Step]) -> None:
     ]
     kinds = {step.kind for step in steps}
     handles += [Line2D([], [], label=_MEANING[kind], **how) for kind, how in _LINES.items() if kind in kinds]
-    wide = ax.get_window_extent().width / figure_of(ax).dpi >= _WIDE
-    ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2 if wide else 1, borderaxespad=0.3)
+    ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=columns, borderaxespad=0.3)

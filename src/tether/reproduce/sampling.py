@@ -18,7 +18,7 @@ import numpy as np
 from tether.chain import expand
 from tether.counterfactual import CounterfactualMDP
 from tether.form import Floats, Ints
-from tether.graph import Graph, Layer, successors
+from tether.graph import Graph, Layer, Walk
 from tether.mechanism import Rows, SampledGumbelMax
 
 __all__ = ["DRAWS", "resample", "spread_of"]
@@ -54,7 +54,7 @@ def resample(cf: CounterfactualMDP, repeats: int, seed: int, shared: bool) -> It
 def _resampled(graph: Graph, rng: np.random.Generator, shared: bool) -> Graph:
     mdp = graph.mdp
     mechanism = SampledGumbelMax(DRAWS, rng=rng)
-    seen = np.zeros(mdp.n_states, dtype=np.uint8)
+    walk = Walk(mdp, ())
     states = graph.layers[0].states
     layers = []
     for layer in graph.layers:
@@ -64,7 +64,7 @@ def _resampled(graph: Graph, rng: np.random.Generator, shared: bool) -> Graph:
         else:
             rows = _multinomial_rows(graph, layer, pairs, rng)
         layers.append(Layer(states, rows, layer.observed))
-        states = successors(mdp, states, rows, seen)
+        states = walk.onward(states, rows)
     return Graph(mdp, graph.observation, tuple(layers), states)
 
 
