@@ -47,6 +47,9 @@ __all__ = [
 _LARGE = 256
 """A layer of at least so many nodes is worth starting threads for."""
 
+_CACHE_LINE = 16
+"""Numbers to keep between what two threads write: two lines of 64 bytes."""
+
 _CHUNKS = 64
 """Pieces a large layer is cut into: more than cores, so that uneven pieces even out."""
 
@@ -373,7 +376,7 @@ def solve_backward(
             layer_rows(graph, t, found.influenced[t]),
             Limits(
                 found.kappa[t],
-                found.nodes[t].pair_offsets(mdp.form.pair_start)[kept[t]],
+                found.offsets[t][kept[t]],
                 index_of_k,
                 index_of_k[np.minimum(found.reach[t][kept[t]], T + 2)],
                 ks.size,
@@ -396,8 +399,9 @@ def backward_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Obje
 
     chunks = 1 if nodes.states.size < _LARGE else _CHUNKS
     step = plan_layer if chunks == 1 else plan_layer_parallel
+    stride = limits.n_ks * values.columns_after + _CACHE_LINE  # no two threads write to one cache line
     with np.errstate(invalid="ignore"):  # with the JIT off NumPy warns of 0·(-∞); the kernel knows what it means
-        step(nodes, rows, limits, goal, values, np.empty(chunks * limits.n_ks * values.columns_after), chunks)
+        step(nodes, rows, limits, goal, values, np.empty(chunks * stride), chunks)
 
 
 def _final_values(final_reward: Floats | None, nodes: Nodes, n_runs: int, n_states: int, n_ks: int) -> Floats:

@@ -101,10 +101,14 @@ class Thresholds:
     nodes : tuple of Nodes, t = 0 … T
     influenced : tuple of array, t = 0 … T-1
         Influenced pairs, ascending.
+    offsets : tuple of array, t = 0 … T-1
+        Where the pairs of each node begin in ``kappa``.
     kappa : tuple of array, t = 0 … T-1
         κ_t(s,a), in the order of the layer's nodes and their pairs.
     reach : tuple of array, t = 0 … T
         The smallest k at which each node is reached through allowed pairs; large where it never is.
+    met : array (T + 3,)
+        Marks each k at which a pair comes into reach; the last item stands for all beyond T + 1.
     """
 
     graph: Graph
@@ -112,8 +116,10 @@ class Thresholds:
     influence: Influence
     nodes: tuple[Nodes, ...]
     influenced: tuple[Ints, ...]
+    offsets: tuple[Ints, ...]
     kappa: tuple[Ints, ...]
     reach: tuple[Ints, ...]
+    met: Ints
 
     def sizes(self, ks: Ints) -> Ints:
         """Nodes (t, s) that are reached, for each k."""
@@ -131,12 +137,7 @@ class Thresholds:
 
     def distinct(self) -> Ints:
         """The values of k at which something changes: the only ones worth planning for."""
-        beyond = self.graph.T + 2
-        met = np.zeros(beyond + 1, dtype=bool)
-        for nodes, kappa, reach in zip(self.nodes, self.kappa, self.reach, strict=False):
-            counts = np.diff(nodes.pair_offsets(self.graph.mdp.form.pair_start))
-            met[np.minimum(np.maximum(kappa, np.repeat(reach, counts)), beyond)] = True
-        return np.flatnonzero(met[:beyond])
+        return np.flatnonzero(self.met[:-1])
 
 
 _NONE = np.empty(0, np.int64)
@@ -160,36 +161,70 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
 
     ``up_to`` is the largest k of interest; it limits how long a run `assured` has to remember.
     """
-    from tether._kernels.thresholds import FAR, close_thresholds, spread_reach
+    from tether._kernels.thresholds import FAR, spread_reach
 
     T = graph.T
     if T > MAX_STEPS:
         raise QueryError(f"the path has {T:,} steps; influence is computed for up to {MAX_STEPS:,}")
     influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
     nodes = _nodes(graph, rule, influenced, T + 1 if up_to is None else min(up_to, T + 1))
+    offsets = tuple(layer.pair_offsets(graph.mdp.form.pair_start) for layer in nodes[:T])
     shape = (run_count(nodes), graph.mdp.n_states)
-    own = own_thresholds(graph, rule, nodes, influenced)
+    # Where every state has an action no κ of time t + 1 exceeds T - t; a state without one has none at all.
+    stuck = any(bool(np.any(np.diff(offset) == 0)) for offset in offsets)
+    close = _closing(graph, rule, nodes, influenced, bounded=not stuck and rule != "assured")
     kappa: list[Ints] = [np.empty(0, np.int16)] * T
     after, before = _filled(shape, nodes[T], 1, FAR), _filled(shape, None, 0, FAR)
-    first = np.empty(0, np.int16)
-    highest = FAR if rule == "assured" else 1
     for t in range(T - 1, -1, -1):
-        kappa[t] = own(t)
-        cap = FAR if rule == "assured" else T - t + 1
-        layer = nodes[t].arguments(graph.mdp.n_states)
-        largest = close_thresholds(layer, layer_rows(graph, t, influenced[t]), cap, highest, after, before, kappa[t])
-        highest = FAR if rule == "assured" else largest  # runs that are too long to remember are ∞ there
+        kappa[t] = np.empty(int(offsets[t][-1]), dtype=np.int16)
+        close(t, after, before, kappa[t])
         kappa[t].flags.writeable = False
-        if t == 0:
-            first = _at(before, nodes[0])
         after, before = before, after
+    first = _at(after, nodes[0])
     reach = [np.ascontiguousarray(first)]
+    met = np.zeros(T + 3, dtype=np.uint8)
     for t in range(T):
         onward = _filled(shape, nodes[t + 1], FAR, FAR)
         layer = nodes[t].arguments(graph.mdp.n_states)
-        spread_reach(layer, layer_rows(graph, t, influenced[t]), kappa[t], reach[t], onward)
+        spread_reach(layer, layer_rows(graph, t, influenced[t]), kappa[t], reach[t], onward, met)
         reach.append(_at(onward, nodes[t + 1]))
-    return Thresholds(graph, rule, influence, nodes, influenced, tuple(kappa), tuple(reach))
+    return Thresholds(graph, rule, influence, nodes, influenced, offsets, tuple(kappa), tuple(reach), met)
+
+
+def _closing(
+    graph: Graph, rule: Rule, nodes: tuple[Nodes, ...], influenced: tuple[Ints, ...], bounded: bool
+) -> Callable[[int, Ints, Ints, Ints], None]:
+    """How a layer's κ follows from the next one's; to be asked for t = T-1, T-2, …, 0 in turn."""
+    from tether._kernels.thresholds import FAR, close_definition, close_thresholds
+
+    T, n_states = graph.T, graph.mdp.n_states
+    if rule == "definition":
+        near = _near(graph)
+
+        def close_both(t: int, after: Ints, before: Ints, kappa: Ints) -> None:
+            layer, rows = nodes[t].arguments(n_states), layer_rows(graph, t, influenced[t])
+            highest = T - t if bounded else FAR
+            close_definition(layer, rows, T - t + 1, highest, near[(t + 1) % 2], near[t % 2], after, before, kappa)
+
+        return close_both
+    own = own_thresholds(graph, rule, nodes, influenced)
+
+    def close(t: int, after: Ints, before: Ints, kappa: Ints) -> None:
+        kappa[:] = own(t)
+        cap, highest = FAR if rule == "assured" else T - t + 1, T - t if bounded else FAR
+        layer, rows = nodes[t].arguments(n_states), layer_rows(graph, t, influenced[t])
+        close_thresholds(layer, rows, cap, highest, after, before, kappa)
+
+    return close
+
+
+def _near(graph: Graph) -> tuple[Ints, Ints]:
+    """Distances to the nearest influence, by state, for even and odd times; none at the end."""
+    from tether._kernels.thresholds import FAR
+
+    near = (np.empty(graph.mdp.n_states, dtype=np.int16), np.empty(graph.mdp.n_states, dtype=np.int16))
+    near[graph.T % 2][graph.last_states] = FAR
+    return near
 
 
 def run_count(nodes: tuple[Nodes, ...]) -> int:
@@ -213,10 +248,9 @@ def own_thresholds(
 
 def _definition(graph: Graph, nodes: tuple[Nodes, ...], influenced: tuple[Ints, ...]) -> Callable[[int], Ints]:
     """dist_t(s,a): the nearest influence on any path that starts with the pair."""
-    from tether._kernels.thresholds import FAR, nearest_influence
+    from tether._kernels.thresholds import nearest_influence
 
-    near = [np.empty(graph.mdp.n_states, dtype=np.int16) for _ in range(2)]
-    near[graph.T % 2][graph.last_states] = FAR
+    near = _near(graph)
 
     def own(t: int) -> Ints:
         out = _pair_array(graph, nodes[t])

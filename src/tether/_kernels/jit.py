@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-__all__ = ["inlined", "kernel", "parallel_kernel", "set_cache_fallback"]
+__all__ = ["kernel", "parallel_kernel", "set_cache_fallback"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -18,11 +18,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compile on first use and keep the result on disk; release the GIL while running."""
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
-
-
-def inlined(function: Function) -> Function:
-    """A piece of a kernel, compiled into its caller: a call with arrays would count references in the inner loop."""
-    return cast(Function, numba.njit(inline="always")(function))
 
 
 def parallel_kernel(function: Function) -> Function:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from tether._kernels.jit import inlined, kernel, parallel_kernel
+from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.layer import LayerNodes, LayerRows, is_in, lower_bound
 from tether.form import Floats, Ints
 
@@ -65,59 +65,6 @@ class Values(NamedTuple):
     choice: Ints
 
 
-@inlined
-def _row_values(
-    start: int, end: int, next_state: Ints, probability: Floats, shift: int, edited: bool,
-    after: Floats, base: int, low: int, high: int, scratch: Floats, at: int,
-) -> None:  # fmt: skip
-    """Σ P·V_{t+1} into the scratch, columns ``low`` to ``high``; the probability of entry i is that of i + shift.
-
-    Four columns at a time, so that sums stay in registers. Only an edited row has entries without probability;
-    they lead where no value was written.
-    """
-    c = low
-    while c + 4 <= high:
-        v0, v1, v2, v3 = 0.0, 0.0, 0.0, 0.0
-        for i in range(start, end):
-            p = probability[i + shift]
-            if edited and p == 0.0:
-                continue
-            there = (base + next_state[i]) * high + c
-            v0 += p * after[there]
-            v1 += p * after[there + 1]
-            v2 += p * after[there + 2]
-            v3 += p * after[there + 3]
-        scratch[at + c] = v0
-        scratch[at + c + 1] = v1
-        scratch[at + c + 2] = v2
-        scratch[at + c + 3] = v3
-        c += 4
-    while c < high:
-        v0 = 0.0
-        for i in range(start, end):
-            p = probability[i + shift]
-            if edited and p == 0.0:
-                continue
-            v0 += p * after[(base + next_state[i]) * high + c]
-        scratch[at + c] = v0
-        c += 1
-
-
-@kernel
-def _largest_behind(
-    start: int, end: int, next_state: Ints, probability: Floats, shift: int,
-    after: Floats, base: int, width: int, column: int,
-) -> float:  # fmt: skip
-    """The largest |V_{t+1}| of a row in one column: the scale of the rounding error of its sum."""
-    largest = 0.0
-    for i in range(start, end):
-        if probability[i + shift] > 0.0:
-            size = abs(after[(base + next_state[i]) * width + column])
-            if largest < size < np.inf:
-                largest = size
-    return largest
-
-
 def _plan_layer(
     nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values, scratch: Floats, chunks: int
 ) -> None:
@@ -126,8 +73,8 @@ def _plan_layer(
     In each node the observed action is tried first, then the others in their order, and where choices are kept
     only what is better by more than rounding replaces what was tried before: ties change nothing.
     Column c looks at column c of the next layer if the action is the observed one, else at c - 1; beyond its last
-    column nothing changes. The nodes are cut into ``chunks`` pieces, each with ``n_ks·columns_after`` of the scratch;
-    the result does not depend on how many.
+    column nothing changes. The nodes are cut into ``chunks`` pieces, each with its part of the scratch, at least
+    ``n_ks·columns_after`` long; the result does not depend on how many.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, pair_action, row_start, next_state, probability = (
@@ -140,9 +87,11 @@ def _plan_layer(
     after, columns_after, before, columns, choice = values
     width, width_after = n_ks * columns, n_ks * columns_after
     size = states.size
+    row_width = np.uint64(width_after)
+    stride = scratch.size // chunks
     keep = choice.shape[1] > 0
     for chunk in numba.prange(chunks):
-        scratch_at = chunk * width_after
+        scratch_at = chunk * stride
         for node in range(chunk * size // chunks, (chunk + 1) * size // chunks):
             s = states[node]
             run = runs[node] if with_runs else 0
@@ -154,84 +103,104 @@ def _plan_layer(
                 choice[node, c] = -1
             begin, end = pair_start[s], pair_start[s + 1]
             first_edit = lower_bound(edited, begin)
-            for turn in range(2):
-                e = first_edit
-                for x in range(begin, end):
-                    edit = -1
-                    if e < edited.size and edited[e] == x:
-                        edit = e
-                        e += 1
-                    is_observed = pair_action[x] == observed
-                    if is_observed != (turn == 0):
-                        continue
-                    k_from = first
-                    if kappa.size > 0:
-                        smallest = min(kappa[pair_offset[node] + x - begin], index_of_k.size - 1)
-                        k_from = max(first, index_of_k[smallest])
-                    used = 0 if is_observed or observed < 0 else 1
-                    if k_from >= n_ks or used >= columns:
-                        continue
-                    base = 0
-                    if with_runs and not is_in(influenced, x):
-                        base = (run + 1) * n_states
-                    low = k_from * columns_after
-                    start, stop = row_start[x], row_start[x + 1]
-                    gain = 0.0
-                    if edit < 0:
-                        _row_values(
-                            start, stop, next_state, probability, 0, False, after, base, low, width_after,
-                            scratch, scratch_at,
-                        )  # fmt: skip
-                        if by_entry:
-                            for i in range(start, stop):
-                                gain += probability[i] * reward[i]
-                    else:
-                        shift = edit_start[edit] - start
-                        _row_values(
-                            start, stop, next_state, edit_probability, shift, True, after, base, low, width_after,
-                            scratch, scratch_at,
-                        )  # fmt: skip
-                        if by_entry:
-                            for i in range(start, stop):
-                                gain += edit_probability[i + shift] * reward[i]
-                        if bonus.size > 0:
-                            gain += bonus[edit]
-                    if not by_entry:
-                        gain += reward[x]
-                    straight = min(columns - used, columns_after)
-                    for ki in range(k_from, n_ks):
-                        rest_at = scratch_at + ki * columns_after
-                        best_at = at + ki * columns + used
-                        if not keep:
-                            for c in range(straight):
-                                candidate = gain + discount * scratch[rest_at + c]
-                                best = before[best_at + c]
-                                before[best_at + c] = candidate if candidate > best else best
-                            for c in range(straight, columns - used):
-                                candidate = gain + discount * scratch[rest_at + columns_after - 1]
-                                best = before[best_at + c]
-                                before[best_at + c] = candidate if candidate > best else best
-                            continue
-                        for c in range(columns - used):
-                            column = ki * columns_after + min(c, columns_after - 1)
-                            candidate = gain + discount * scratch[scratch_at + column]
-                            best = before[best_at + c]
-                            if not candidate > best:  # nor is 0·(-∞), without a future that counts
+            has_edits = first_edit < edited.size and edited[first_edit] < end
+            at_observed = end
+            for x in range(begin, end):
+                if pair_action[x] == observed:
+                    at_observed = x
+            for turn in range(begin - 1, end):
+                x = at_observed if turn < begin else turn
+                if x == end or turn == at_observed:
+                    continue
+                is_observed = x == at_observed
+                edit = -1
+                if has_edits:
+                    edit = lower_bound(edited, x)
+                    if edit == edited.size or edited[edit] != x:
+                        edit = -1
+                k_from = first
+                if kappa.size > 0:
+                    smallest = min(kappa[pair_offset[node] + x - begin], index_of_k.size - 1)
+                    k_from = max(first, index_of_k[smallest])
+                used = 0 if is_observed or observed < 0 else 1
+                if k_from >= n_ks or used >= columns:
+                    continue
+                base = np.uint64(0)  # an unsigned index needs no test for being negative
+                if with_runs and not is_in(influenced, x):
+                    base = np.uint64((run + 1) * n_states)
+                low = k_from * columns_after
+                start, stop = row_start[x], row_start[x + 1]
+                shift = edit_start[edit] - start if edit >= 0 else 0
+                gain = 0.0 if by_entry else reward[x]
+                if by_entry:
+                    for i in range(start, stop):
+                        gain += (probability[i] if edit < 0 else edit_probability[i + shift]) * reward[i]
+                if edit >= 0 and bonus.size > 0:
+                    gain += bonus[edit]
+                # Σ P·V_{t+1}, four columns at a time, so that sums stay in registers. Only an edited row has entries
+                # without probability; they lead where no value was written.
+                c = low
+                while c + 4 <= width_after:
+                    v0, v1, v2, v3 = 0.0, 0.0, 0.0, 0.0
+                    for i in range(start, stop):
+                        p = probability[i]
+                        if edit >= 0:
+                            p = edit_probability[i + shift]
+                            if p == 0.0:
                                 continue
-                            if candidate - best < _CLOSE * (abs(gain) + abs(best)):
-                                if edit < 0:
-                                    largest = _largest_behind(
-                                        start, stop, next_state, probability, 0, after, base, width_after, column
-                                    )
-                                else:
-                                    largest = _largest_behind(
-                                        start, stop, next_state, edit_probability, edit_start[edit] - start,
-                                        after, base, width_after, column,
-                                    )  # fmt: skip
-                                if candidate - best <= _ROUNDING * (abs(gain) + discount * largest):
-                                    continue
-                            before[best_at + c] = candidate
-                            choice[node, used + c] = x - begin
+                        there = (base + np.uint64(next_state[i])) * row_width + np.uint64(c)
+                        v0 += p * after[there]
+                        v1 += p * after[there + np.uint64(1)]
+                        v2 += p * after[there + np.uint64(2)]
+                        v3 += p * after[there + np.uint64(3)]
+                    scratch[scratch_at + c] = v0
+                    scratch[scratch_at + c + 1] = v1
+                    scratch[scratch_at + c + 2] = v2
+                    scratch[scratch_at + c + 3] = v3
+                    c += 4
+                while c < width_after:
+                    v0 = 0.0
+                    for i in range(start, stop):
+                        p = probability[i]
+                        if edit >= 0:
+                            p = edit_probability[i + shift]
+                            if p == 0.0:
+                                continue
+                        v0 += p * after[(base + np.uint64(next_state[i])) * row_width + np.uint64(c)]
+                    scratch[scratch_at + c] = v0
+                    c += 1
+                straight = min(columns - used, columns_after)
+                for ki in range(k_from, n_ks):
+                    rest_at = scratch_at + ki * columns_after
+                    best_at = at + ki * columns + used
+                    if not keep:
+                        for c in range(straight):
+                            candidate = gain + discount * scratch[rest_at + c]
+                            best = before[best_at + c]
+                            before[best_at + c] = candidate if candidate > best else best
+                        for c in range(straight, columns - used):
+                            candidate = gain + discount * scratch[rest_at + columns_after - 1]
+                            best = before[best_at + c]
+                            before[best_at + c] = candidate if candidate > best else best
+                        continue
+                    for c in range(columns - used):
+                        column = ki * columns_after + min(c, columns_after - 1)
+                        candidate = gain + discount * scratch[scratch_at + column]
+                        best = before[best_at + c]
+                        if not candidate > best:  # nor is 0·(-∞), without a future that counts
+                            continue
+                        if candidate - best < _CLOSE * (abs(gain) + abs(best)):
+                            largest = 0.0  # of the |V_{t+1}| behind it: the scale of its rounding error
+                            for i in range(start, stop):
+                                if edit < 0 or edit_probability[i + shift] > 0.0:
+                                    there = (base + np.uint64(next_state[i])) * row_width + np.uint64(column)
+                                    size_there = abs(after[there])
+                                    if largest < size_there < np.inf:
+                                        largest = size_there
+                            if candidate - best <= _ROUNDING * (abs(gain) + discount * largest):
+                                continue
+                        before[best_at + c] = candidate
+                        choice[node, used + c] = x - begin
 
 
 plan_layer = kernel(_plan_layer)

@@ -177,10 +177,58 @@ def close_thresholds(
 
 
 @kernel
-def spread_reach(nodes: LayerNodes, rows: LayerRows, kappa_pair: Ints, reach: Ints, reach_next: Ints) -> None:
+def close_definition(
+    nodes: LayerNodes,
+    rows: LayerRows,
+    cap: int,
+    highest: int,
+    near_next: Ints,
+    near: Ints,
+    kappa_next: Ints,
+    kappa: Ints,
+    kappa_pair: Ints,
+) -> None:
+    """`nearest_influence` and `close_thresholds` in one: each row is read once."""
+    states = nodes.states
+    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
+    edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
+    influenced = rows.influenced
+    n = 0
+    for s in states:
+        nearest, best = FAR, FAR
+        e = lower_bound(edited, pair_start[s])
+        for x in range(pair_start[s], pair_start[s + 1]):
+            edit = -1
+            if e < edited.size and edited[e] == x:
+                edit = edit_start[e]
+                e += 1
+            distance, worst = FAR, 1
+            if edit >= 0 and is_in(influenced, x):
+                distance = 1
+            start = row_start[x]
+            for i in range(start, row_start[x + 1]):
+                if edit < 0 or edit_probability[edit + i - start] > 0.0:
+                    j = next_state[i]
+                    distance = min(distance, near_next[j] + 1)
+                    worst = max(worst, kappa_next[0, j])
+                    if distance <= 2 and worst >= highest:
+                        break
+            worst = max(worst, min(distance, cap))
+            kappa_pair[n] = worst
+            nearest, best = min(nearest, distance), min(best, worst)
+            n += 1
+        near[s] = nearest
+        kappa[0, s] = best
+
+
+@kernel
+def spread_reach(
+    nodes: LayerNodes, rows: LayerRows, kappa_pair: Ints, reach: Ints, reach_next: Ints, met: Ints
+) -> None:
     """The smallest k at which a node is reached: min over the pairs that lead to it of max(their node's, their κ).
 
     ``reach`` is given node by node; ``reach_next[run, state]`` must hold FAR for the nodes of the next layer.
+    ``met[k]`` is set for each k at which a pair comes into reach; its last item stands for all beyond.
     """
     states, runs, with_runs = nodes.states, nodes.runs, nodes.with_runs
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
@@ -196,6 +244,7 @@ def spread_reach(nodes: LayerNodes, rows: LayerRows, kappa_pair: Ints, reach: In
                 edit = edit_start[e]
                 e += 1
             k = max(reach[node], kappa_pair[n])
+            met[min(k, met.size - 1)] = 1
             n += 1
             if k >= FAR:
                 continue
