@@ -32,7 +32,7 @@ def measure(n_states: int) -> dict[str, float]:
     warm = tether.cases.grid_world()
     tether.counterfactual(warm.mdp, warm.path).strength(0, 1, "up")
     rng = np.random.default_rng(0)
-    indptr = np.arange(0, 5 * n_states + 1, 5)
+    indptr = np.arange(0, 5 * n_states + 1, 5, dtype=np.int32)  # what scipy itself would use
     start = peak_memory()
     P = []
     for _ in range(4):

@@ -118,7 +118,9 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
         kept = distances(graph, t) <= influence.eps
     else:
         kept = (edits.strength > influence.eps) | (edits.pairs == graph.observation.pairs[t])
-    return np.ascontiguousarray(edits.pairs[kept])
+    pairs: Ints = edits.pairs[kept]
+    pairs.flags.writeable = False  # as the edits' own are: kernels are compiled for one kind of array
+    return pairs
 
 
 def distances(graph: Graph, t: int) -> Floats:

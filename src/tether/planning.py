@@ -44,11 +44,8 @@ __all__ = [
     "whole_number",
 ]
 
-_LARGE = 256
+_LARGE = 32_768
 """A layer of at least so many nodes is worth starting threads for."""
-
-_CACHE_LINE = 16
-"""Numbers to keep between what two threads write: two lines of 64 bytes."""
 
 _CHUNKS = 64
 """Pieces a large layer is cut into: more than cores, so that uneven pieces even out."""
@@ -397,11 +394,11 @@ def backward_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Obje
     """One layer of backward induction, on all cores where the layer is large; see `tether._kernels.plan`."""
     from tether._kernels.plan import plan_layer, plan_layer_parallel
 
-    chunks = 1 if nodes.states.size < _LARGE else _CHUNKS
-    step = plan_layer if chunks == 1 else plan_layer_parallel
-    stride = limits.n_ks * values.columns_after + _CACHE_LINE  # no two threads write to one cache line
     with np.errstate(invalid="ignore"):  # with the JIT off NumPy warns of 0·(-∞); the kernel knows what it means
-        step(nodes, rows, limits, goal, values, np.empty(chunks * stride), chunks)
+        if nodes.states.size < _LARGE:
+            plan_layer(nodes, rows, limits, goal, values)
+        else:
+            plan_layer_parallel(nodes, rows, limits, goal, values, _CHUNKS)
 
 
 def _final_values(final_reward: Floats | None, nodes: Nodes, n_runs: int, n_states: int, n_ks: int) -> Floats:

@@ -186,7 +186,7 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     for t in range(T):
         onward = _filled(shape, nodes[t + 1], FAR, FAR)
         layer = nodes[t].arguments(graph.mdp.n_states)
-        spread_reach(layer, layer_rows(graph, t, influenced[t]), kappa[t], reach[t], onward, met)
+        spread_reach(layer, layer_rows(graph, t, influenced[t]), kappa[t], reach[t], onward.reshape(-1), met)
         reach.append(_at(onward, nodes[t + 1]))
     return Thresholds(graph, rule, influence, nodes, influenced, offsets, tuple(kappa), tuple(reach), met)
 
@@ -204,7 +204,9 @@ def _closing(
         def close_both(t: int, after: Ints, before: Ints, kappa: Ints) -> None:
             layer, rows = nodes[t].arguments(n_states), layer_rows(graph, t, influenced[t])
             highest = T - t if bounded else FAR
-            close_definition(layer, rows, T - t + 1, highest, near[(t + 1) % 2], near[t % 2], after, before, kappa)
+            close_definition(
+                layer, rows, T - t + 1, highest, near[(t + 1) % 2], near[t % 2], after[0], before[0], kappa
+            )
 
         return close_both
     own = own_thresholds(graph, rule, nodes, influenced)

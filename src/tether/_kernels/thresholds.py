@@ -6,6 +6,8 @@ nodes of a layer and their pairs in order; arrays "pair by pair" are in that ord
 
 from __future__ import annotations
 
+import numpy as np
+
 from tether._kernels.jit import kernel
 from tether._kernels.layer import LayerNodes, LayerRows, is_in, lower_bound
 from tether.form import Ints
@@ -188,7 +190,7 @@ def close_definition(
     kappa: Ints,
     kappa_pair: Ints,
 ) -> None:
-    """`nearest_influence` and `close_thresholds` in one: each row is read once."""
+    """`nearest_influence` and `close_thresholds` in one, for nodes without runs: each row is read once."""
     states = nodes.states
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
     edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
@@ -208,9 +210,9 @@ def close_definition(
             start = row_start[x]
             for i in range(start, row_start[x + 1]):
                 if edit < 0 or edit_probability[edit + i - start] > 0.0:
-                    j = next_state[i]
+                    j = np.uint64(next_state[i])  # an unsigned index needs no test for being negative
                     distance = min(distance, near_next[j] + 1)
-                    worst = max(worst, kappa_next[0, j])
+                    worst = max(worst, kappa_next[j])
                     if distance <= 2 and worst >= highest:
                         break
             worst = max(worst, min(distance, cap))
@@ -218,7 +220,7 @@ def close_definition(
             nearest, best = min(nearest, distance), min(best, worst)
             n += 1
         near[s] = nearest
-        kappa[0, s] = best
+        kappa[s] = best
 
 
 @kernel
@@ -227,10 +229,10 @@ def spread_reach(
 ) -> None:
     """The smallest k at which a node is reached: min over the pairs that lead to it of max(their node's, their κ).
 
-    ``reach`` is given node by node; ``reach_next[run, state]`` must hold FAR for the nodes of the next layer.
+    ``reach`` is given node by node; ``reach_next[run·S + state]`` must hold FAR for the nodes of the next layer.
     ``met[k]`` is set for each k at which a pair comes into reach; its last item stands for all beyond.
     """
-    states, runs, with_runs = nodes.states, nodes.runs, nodes.with_runs
+    states, runs, with_runs, n_states = nodes
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
     edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
     influenced = rows.influenced
@@ -251,11 +253,12 @@ def spread_reach(
             run_next = 0
             if with_runs and not is_in(influenced, x):
                 run_next = run + 1
+            base = np.uint64(run_next * n_states)
             start = row_start[x]
             for i in range(start, row_start[x + 1]):
                 if edit < 0 or edit_probability[edit + i - start] > 0.0:
-                    j = next_state[i]
-                    reach_next[run_next, j] = min(reach_next[run_next, j], k)
+                    j = base + np.uint64(next_state[i])
+                    reach_next[j] = min(reach_next[j], k)
 
 
 @kernel
