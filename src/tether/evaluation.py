@@ -24,7 +24,7 @@ from tether.influence import influenced_pairs, make_influence
 from tether.model import MDP
 from tether.observation import Path
 from tether.planning import Plan, whole_number
-from tether.policy import decider, make_policy
+from tether.policy import array_decider, decider, make_policy
 
 __all__ = [
     "Course",
@@ -332,7 +332,7 @@ def evaluate_policy(cf: CounterfactualMDP, policy: Any, influence: Any = "suppor
         chain = policy.chain
     else:
         start = visit(int(cf.observation.states[0]))
-        decide = decider(cf.mdp, make_policy(cf.mdp, policy))
+        decide = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy))
         chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, start, decide, cf.T)
     flags = tuple(influenced_pairs(cf.graph, t, test) for t in range(cf.T))
     return evaluate_chain(cf.mdp, chain, cf, flags)

@@ -77,6 +77,28 @@ def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Decisions]:
     return decide
 
 
+def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Decisions] | None:
+    """The same for arrays of whole numbers, a layer at a time; None for any other policy."""
+    if not (isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.ndim in (1, 2)):
+        return None
+    one_by_one = decider(mdp, make_policy(mdp, actions))
+    form = mdp.form
+    keys = np.repeat(np.arange(mdp.n_states), np.diff(form.pair_start)) * mdp.n_actions + form.pair_action
+
+    def decide(t: int, visits: Visits) -> Decisions:
+        if actions.ndim == 2 and t >= len(actions):
+            return one_by_one(t, visits)  # which says what is wrong
+        chosen = (actions[t] if actions.ndim == 2 else actions)[visits.states]
+        wanted = visits.states * mdp.n_actions + chosen
+        pairs = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        if np.any(keys[pairs] != wanted) or np.any((chosen < 0) | (chosen >= mdp.n_actions)):
+            return one_by_one(t, visits)
+        none = np.zeros(visits.size, dtype=np.int64)
+        return Decisions(np.arange(visits.size), pairs, np.ones(visits.size), none, none)
+
+    return decide
+
+
 def _uniform(mdp: MDP, s: int) -> list[tuple[int, float]]:
     pairs = range(int(mdp.form.pair_start[s]), int(mdp.form.pair_start[s + 1]))
     if not pairs:

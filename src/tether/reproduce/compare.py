@@ -23,6 +23,7 @@ __all__ = [
     "joined",
     "rules_table",
     "share_explained",
+    "size_table",
     "sweeps",
     "value_table",
 ]
@@ -93,6 +94,18 @@ def value_table(title: str, table: Sweep, theirs: PublishedPath | None) -> Table
             printed = theirs.values[group[0]]
             rows.append(("  published", *(f"{printed[m - 1]:,.3f}" if m <= len(printed) else "" for m in ms)))
     return Table(title, ("", *(f"m = {m}" for m in ms)), tuple(rows))
+
+
+def size_table(title: str, table: Sweep, theirs: PublishedPath) -> Table:
+    """Nodes of the pruned graph for every k: as the paper counts, published, and from s0 alone."""
+    rows = [
+        ("as the paper counts", *(f"{size:,}" for size in table.layered_sizes)),
+        ("from s0 alone", *(f"{size:,}" for size in table.sizes)),
+    ]
+    if theirs.sizes:
+        shown = (f"{theirs.sizes[int(k)]:,}" if int(k) in theirs.sizes else "" for k in table.ks)
+        rows.insert(1, ("  published", *shown))
+    return Table(title, ("", *(f"k = {k}" for k in table.ks)), tuple(rows))
 
 
 def rules_table(tables: dict[str, Sweep], m: int) -> Table:

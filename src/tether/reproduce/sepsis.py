@@ -23,6 +23,7 @@ from tether.reproduce.compare import (
     first_improvement,
     rules_table,
     share_explained,
+    size_table,
     sweeps,
     value_table,
 )
@@ -90,7 +91,11 @@ def sepsis_section(case: Case | None = None) -> Section:
         values = compare_values(cf, ours, theirs, seed=13, repeats=10, shared=False, reason=reason, of=of)
         component_only = {11: "the published number is the weakly connected component of the initial state"}
         comparisons += [*values, *compare_sizes(ours, theirs, dict.fromkeys(theirs.sizes, reason) | component_only, of)]
-        tables += [value_table(f"V(s0), {name} path, rule published", ours, theirs), rules_table(by_rule, 3)]
+        tables += [
+            value_table(f"V(s0), {name} path, rule published", ours, theirs),
+            size_table(f"Nodes of the pruned graph, {name} path, rule published", ours, theirs),
+            rules_table(by_rule, 3),
+        ]
         figures.append(
             Figure(
                 f"sepsis-{name}-values{tag}",
