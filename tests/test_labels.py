@@ -302,7 +302,7 @@ def test_dates_are_labels():
     assert list(labels) == [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
     assert codes[0].tolist() == [0, 1]
     assert labels.find(days[1]) == labels.find(datetime.date(2020, 1, 2)) == 1
-    assert is_missing(np.datetime64("NaT"))
+    assert is_missing(np.datetime64("NaT", "D"))
     with pytest.raises(tether.ModelError, match=r"^row 1: the state is missing \(None\)$"):
         encode([np.array(["2020-01-01", "NaT"], dtype="datetime64[D]")], "state", ["state"])
 
