@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether.errors import PathError, Problem, QueryError
+from tether.errors import PathError, Problem
 from tether.form import Floats, Ints
 from tether.graph import Graph, Layer, Walk, replay
 from tether.mechanism import GumbelMax, Mechanism, ObservedStep, Posterior, Rows, make_mechanism
 from tether.model import MDP
-from tether.observation import Observation, Path, observe
+from tether.observation import Observation, Path, observe, time_index
 from tether.wording import counted
 
 if TYPE_CHECKING:
@@ -335,10 +335,7 @@ class CounterfactualMDP:
 
     def time(self, t: Any, last: int | None = None) -> int:
         """``t`` as an int from 0 to ``last`` (T - 1 by default), or an error that says so."""
-        last = self.T - 1 if last is None else last
-        if isinstance(t, bool) or not isinstance(t, int | np.integer) or not 0 <= t <= last:
-            raise QueryError(Problem(f"t must be a whole number from 0 to {last}, not {t!r}", value=t))
-        return int(t)
+        return time_index(t, self.T - 1 if last is None else last)
 
     def __repr__(self) -> str:
         nodes = sum(int(self.graph.states(t).size) for t in range(self.T + 1))

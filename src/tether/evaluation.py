@@ -22,7 +22,7 @@ from tether.errors import Problem, QueryError
 from tether.form import Floats, Ints
 from tether.influence import influenced_pairs, make_influence
 from tether.model import MDP
-from tether.observation import Path
+from tether.observation import Path, time_index
 from tether.planning import Plan, whole_number
 from tether.policy import array_decider, decider, make_policy
 
@@ -227,7 +227,7 @@ class Evaluation:
 
     def actions_among(self, t: int, states: Iterable[Any] | None) -> dict[Any, float]:
         """Probability of each action at step t, given that the state is one of ``states`` (None: any)."""
-        self._time(t, self.T - 1)
+        time_index(t, self.T - 1)
         decided = self.chain.decisions[t]
         weight = self.occupancy[t][decided.source] * decided.probability
         if states is not None:
@@ -256,13 +256,9 @@ class Evaluation:
         return Course(mean, std)
 
     def _by_state(self, t: int) -> tuple[Ints, Floats]:
-        self._time(t, self.T)
+        time_index(t, self.T)
         states, index = np.unique(self.chain.visits[t].states, return_inverse=True)
         return states, collect(index.reshape(-1), self.occupancy[t], states.size)
-
-    def _time(self, t: Any, last: int) -> None:
-        if isinstance(t, bool) or not isinstance(t, int | np.integer) or not 0 <= t <= last:
-            raise QueryError(Problem(f"t must be a whole number from 0 to {last}, not {t!r}", value=t))
 
     def __repr__(self) -> str:
         told = f"<Evaluation: {self.T} steps, return {self.mean:.4g} ± {self.std:.3g}"

@@ -138,6 +138,7 @@ def finish(
     rounding = Rounding(int(np.count_nonzero(deviation > 1e-12)), float(deviation.max()), float(tolerance))
     _normalise(probability, row_start, sums)
     rewards = _by_pair_if_possible(rewards, row_start)
+    rewards = Rewards(np.ascontiguousarray(rewards.values), rewards.by_entry)  # a step of it is one run of memory
     if ends.size:
         pair_start, pair_action, row_start, next_state, probability, rewards = _with_terminal(
             ends, len(actions), pair_start, pair_action, row_start, next_state, probability, rewards

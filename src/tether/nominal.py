@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tether.chain import build_chain
-from tether.errors import Problem, QueryError
+from tether.errors import QueryError
 from tether.evaluation import Evaluation, evaluate_chain, visit
 from tether.form import Floats, Ints
 from tether.model import MDP
-from tether.observation import Path
+from tether.observation import Path, time_index
 from tether.planning import backward_step, whole_number
 from tether.policy import Policy, decider, make_policy, noisy
 
@@ -44,7 +44,7 @@ class Solution:
 
     def action(self, t: int, state: Any) -> Any:
         """The best action at step t; None in a state without actions. Ties go to the lowest index."""
-        t, s, form = self._time(t, self.horizon - 1), self.mdp.state_index(state), self.mdp.form
+        t, s, form = time_index(t, self.horizon - 1), self.mdp.state_index(state), self.mdp.form
         local = int(self.choices[t, s])
         return None if local < 0 else self.mdp.actions[int(form.pair_action[form.pair_start[s] + local])]
 
@@ -52,12 +52,7 @@ class Solution:
 
     def value(self, state: Any, t: int = 0) -> float:
         """Expected return from ``state`` at time t = 0 … horizon on; -∞ where no way avoids states without actions."""
-        return float(self.values[self._time(t, self.horizon), self.mdp.state_index(state)])
-
-    def _time(self, t: Any, last: int) -> int:
-        if isinstance(t, bool) or not isinstance(t, int | np.integer) or not 0 <= t <= last:
-            raise QueryError(Problem(f"t must be a whole number from 0 to {last}, not {t!r}", value=t))
-        return int(t)
+        return float(self.values[time_index(t, self.horizon), self.mdp.state_index(state)])
 
     def __repr__(self) -> str:
         return f"<Solution: {self.horizon} steps, {self.mdp.n_states:,} states>"

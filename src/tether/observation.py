@@ -19,7 +19,7 @@ from tether.labels import label_list, plain
 from tether.model import MDP
 from tether.wording import counted
 
-__all__ = ["Observation", "Path", "observe"]
+__all__ = ["Observation", "Path", "observe", "time_index"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
@@ -114,6 +114,13 @@ class Observation:
     def T(self) -> int:
         """Number of steps."""
         return int(self.actions.size)
+
+
+def time_index(t: Any, last: int) -> int:
+    """``t`` as an int from 0 to ``last``, or an error that says so."""
+    if isinstance(t, bool) or not isinstance(t, int | np.integer) or not 0 <= t <= last:
+        raise QueryError(Problem(f"t must be a whole number from 0 to {last}, not {t!r}", value=t))
+    return int(t)
 
 
 def observe(mdp: MDP, path: Path) -> Observation:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._kernels.jit import kernel
-from tether._kernels.sorting import sort_by_key
+from tether._kernels.sorting import lower_bound, sort_by_key
 from tether.form import Floats, Ints
 
 _SAME_RATIO = 1e-14
@@ -42,16 +42,8 @@ _SMALLEST = 5e-324
 @kernel
 def _find(sorted_values: Ints, value: int) -> int:
     """Position of ``value``, or -1."""
-    low, high = 0, sorted_values.size
-    while low < high:
-        middle = (low + high) // 2
-        if sorted_values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    if low < sorted_values.size and sorted_values[low] == value:
-        return low
-    return -1
+    at = lower_bound(sorted_values, value)
+    return at if at < sorted_values.size and sorted_values[at] == value else -1
 
 
 @kernel

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tether._kernels.jit import kernel
 from tether.form import Floats, Ints
 
 
@@ -36,23 +35,3 @@ class LayerRows(NamedTuple):
     edit_start: Ints
     edit_probability: Floats
     influenced: Ints
-
-
-@kernel
-def lower_bound(values: Ints, value: int) -> int:
-    """Position of the first of the ascending ``values`` that is at least ``value``."""
-    low, high = 0, values.size
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def is_in(values: Ints, value: int) -> bool:
-    """Whether ``value`` is among the ascending ``values``."""
-    i = lower_bound(values, value)
-    return i < values.size and values[i] == value

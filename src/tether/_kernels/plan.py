@@ -13,7 +13,8 @@ import numba
 import numpy as np
 
 from tether._kernels.jit import kernel, parallel_kernel
-from tether._kernels.layer import LayerNodes, LayerRows, is_in, lower_bound
+from tether._kernels.layer import LayerNodes, LayerRows
+from tether._kernels.sorting import is_in, lower_bound
 from tether.form import Floats, Ints
 
 _ROUNDING = 8 * 2.0**-52

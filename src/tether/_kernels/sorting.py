@@ -1,4 +1,4 @@
-"""Sorting of a stretch of two arrays by the first, in place, without allocating."""
+"""Sorting of a stretch of two arrays by the first, in place, without allocating; and searching in what is sorted."""
 
 from __future__ import annotations
 
@@ -45,3 +45,23 @@ def sort_by_key(key: Floats, item: Ints, n: int) -> None:
             child = 2 * root + 1
         key[root] = k
         item[root] = x
+
+
+@kernel
+def lower_bound(values: Ints, value: int) -> int:
+    """Position of the first of the ascending ``values`` that is at least ``value``."""
+    low, high = 0, values.size
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def is_in(values: Ints, value: int) -> bool:
+    """Whether ``value`` is among the ascending ``values``."""
+    i = lower_bound(values, value)
+    return i < values.size and values[i] == value

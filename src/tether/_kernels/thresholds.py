@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from tether._kernels.jit import kernel
-from tether._kernels.layer import LayerNodes, LayerRows, is_in, lower_bound
+from tether._kernels.layer import LayerNodes, LayerRows
+from tether._kernels.sorting import is_in, lower_bound
 from tether.form import Ints
 
 FAR = 1 << 14
