@@ -113,10 +113,10 @@ def expand(mdp: MDP, edits: Rows | None, pairs: Ints) -> tuple[Ints, Ints, Float
     offset = np.arange(owner.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     entry = form.row_start[pairs][owner] + offset
     probability = form.probability[entry]
-    if edits is not None and edits.pairs.size:
-        at = np.minimum(np.searchsorted(edits.pairs, pairs), edits.pairs.size - 1)
-        edited = (edits.pairs[at] == pairs)[owner]
-        probability[edited] = edits.probability[(edits.start[at][owner] + offset)[edited]]
+    if edits is not None:
+        at = edits.locate(pairs)[owner]
+        edited = at >= 0
+        probability[edited] = edits.probability[edits.start[at[edited]] + offset[edited]]
     possible = np.flatnonzero(probability)
     return owner[possible], entry[possible], probability[possible]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from tether.rules import Nodes, Rule, make_rule, own_thresholds, thresholds
 __all__ = ["CLASSES", "Classes", "classify"]
 
 CLASSES = ("observed", "influenced and reachable", "influenced but unreachable", "not influenced")
-
-Rollout = Literal["counterfactual", "nominal"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -406,8 +406,8 @@ def _tailoring(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats], inf
     for t, decided in enumerate(chain.decisions):
         weight = occupancy[t][decided.source] * decided.probability
         edits = cf.graph.layers[t].edits
-        at = np.minimum(np.searchsorted(edits.pairs, decided.pairs), max(edits.pairs.size - 1, 0))
-        found = edits.pairs[at] == decided.pairs if edits.pairs.size else np.zeros(at.size, bool)
+        at = edits.locate(decided.pairs)
+        found = at >= 0
         strength[t] = np.sum(weight[found] * edits.strength[at[found]])
         flag = np.isin(decided.pairs, influenced[t])
         share[t] = weight[flag].sum()

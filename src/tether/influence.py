@@ -129,8 +129,7 @@ def distances(graph: Graph, t: int) -> Floats:
     edits, observed = layer.edits, layer.observed
     if edits.pairs.size == 0:
         return np.empty(0)
-    lengths = np.diff(edits.start)
-    entries = np.arange(edits.probability.size) + np.repeat(form.row_start[edits.pairs] - edits.start[:-1], lengths)
+    entries = edits.entries(form)
     at = np.searchsorted(observed.next_state, form.next_state[entries])
     at = np.minimum(at, observed.next_state.size - 1)
     p = np.where(observed.next_state[at] == form.next_state[entries], observed.probability[at], 0.0)

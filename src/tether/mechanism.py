@@ -68,6 +68,19 @@ class Rows:
         i = int(np.searchsorted(self.pairs, pair))
         return i if i < self.pairs.size and self.pairs[i] == pair else -1
 
+    def locate(self, pairs: Ints) -> Ints:
+        """Position of each of some pairs, -1 where it has no row here."""
+        if self.pairs.size == 0:
+            return np.full(pairs.size, -1)
+        at = np.minimum(np.searchsorted(self.pairs, pairs), self.pairs.size - 1)
+        return np.where(self.pairs[at] == pairs, at, -1)
+
+    def entries(self, form: Form) -> Ints:
+        """The model's entry behind each probability."""
+        shift = np.repeat(form.row_start[self.pairs] - self.start[:-1], np.diff(self.start))
+        entries: Ints = np.arange(shift.size) + shift
+        return entries
+
     @classmethod
     def empty(cls, form: Form, pairs: Ints) -> Rows:
         """Rows for ``pairs``, not yet filled."""

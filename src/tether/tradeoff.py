@@ -208,9 +208,8 @@ class _Search:
     def _influence(self, plan: Plan, occupancy: tuple[Floats, ...]) -> float:
         total = 0.0
         for t, decided in enumerate(plan.chain.decisions):
-            pairs = self.cf.graph.layers[t].edits.pairs
-            at = np.minimum(np.searchsorted(pairs, decided.pairs), pairs.size - 1)
-            hit = pairs[at] == decided.pairs
+            at = self.cf.graph.layers[t].edits.locate(decided.pairs)
+            hit = at >= 0
             total += float(np.sum(occupancy[t][decided.source][hit] * self.held[t][at[hit]]))
         return total
 

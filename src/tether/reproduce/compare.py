@@ -184,7 +184,7 @@ def compact(comparisons: Sequence[Comparison]) -> Table:
                 ", ".join(where),
                 f"{ours:,.{digits}f}",
                 f"{theirs:,.{digits}f}",
-                "" if verdict == "equal" else f"{theirs - ours:+,.{digits}f}",
+                "" if verdict == "equal" else f"{members[0].difference:+,.{digits}f}",
                 verdict,
             )
         )
