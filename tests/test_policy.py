@@ -12,25 +12,6 @@ import tether
 SMALL = {"max_states": 4, "max_steps": 3}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quiet():
-    """With the JIT off NumPy warns of 0·(-∞), an infeasible future that does not count; compiled code does not."""
-    with np.errstate(invalid="ignore"):
-        yield
-
-
-@pytest.fixture(scope="module")
-def grid():
-    case = tether.cases.grid_world()
-    return tether.counterfactual(case.mdp, case.path)
-
-
-@pytest.fixture(scope="module")
-def epidemic():
-    case = tether.cases.epidemic()
-    return tether.counterfactual(case.mdp, case.path)
-
-
 @st.composite
 def given_policies(draw, **options):
     """A world and a policy for it, as a table of answers."""

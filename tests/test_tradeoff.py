@@ -26,25 +26,6 @@ import tether
 PENALTIES = ["strength", "distance"]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quiet():
-    """With the JIT off NumPy warns of 0·(-∞), an infeasible future that does not count; compiled code does not."""
-    with np.errstate(invalid="ignore"):
-        yield
-
-
-@pytest.fixture(scope="module")
-def grid():
-    case = tether.cases.grid_world()
-    return tether.counterfactual(case.mdp, case.path)
-
-
-@pytest.fixture(scope="module")
-def epidemic():
-    case = tether.cases.epidemic()
-    return tether.counterfactual(case.mdp, case.path)
-
-
 # --- Against all policies ------------------------------------------------------------------------------
 
 
