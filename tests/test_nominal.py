@@ -55,6 +55,17 @@ def induction(world, T):
 # --- The optimal plan --------------------------------------------------------------------------------
 
 
+@given(worlds(), st.integers(1, 9))
+def test_however_the_states_are_cut_into_pieces_the_bits_are_the_same(world, pieces):
+    whole = world.cf.mdp.solve(world.T)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tether.nominal.LARGE", 1)
+        patch.setattr("tether.nominal.CHUNKS", pieces)
+        cut = world.cf.mdp.solve(world.T)
+    assert whole.values.tobytes() == cut.values.tobytes()
+    np.testing.assert_array_equal(whole.choices, cut.choices)
+
+
 @given(worlds())
 def test_values_by_induction(world):
     solution = world.cf.mdp.solve(world.T)

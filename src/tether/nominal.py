@@ -17,8 +17,9 @@ from tether.evaluation import Evaluation, evaluate_chain, visit
 from tether.form import Floats, Ints
 from tether.model import MDP
 from tether.observation import Path, time_index
-from tether.planning import backward_step, whole_number
+from tether.planning import choice_type, whole_number
 from tether.policy import Policy, decider, make_policy, noisy
+from tether.rules import CHUNKS, LARGE
 
 __all__ = ["Solution", "evaluate_nominal", "simulate", "solve"]
 
@@ -60,23 +61,24 @@ class Solution:
 
 def solve(mdp: MDP, horizon: int) -> Solution:
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
-    from tether._kernels.layer import LayerNodes, LayerRows
-    from tether._kernels.plan import Limits, Objective, Values
+    from tether._kernels.layer import LayerRows
+    from tether._kernels.plan import Objective, solve_layer, solve_layer_parallel
 
     T = _horizon(mdp, horizon)
     form, none = mdp.form, np.empty(0, np.int64)
-    nodes = LayerNodes(np.arange(mdp.n_states, dtype=np.int32), np.empty(0, np.int32), False, mdp.n_states)
     arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
     rows = LayerRows(*arrays, none, none, np.empty(0), none)
-    no_limits = Limits(np.empty(0, np.int16), none, np.empty(0, np.int16), np.empty(0, np.int16), 1)
     values = np.empty((T + 1, mdp.n_states))
-    choices = np.empty((T, mdp.n_states, 1), dtype=np.int16)
+    choices = np.empty((T, mdp.n_states), dtype=choice_type(form))
     values[T] = 0.0 if mdp.final_reward is None else mdp.final_reward
     for t in range(T - 1, -1, -1):
         goal = Objective(mdp.rewards.at(t), mdp.rewards.by_entry, np.empty(0), mdp.discount, -1)
-        backward_step(nodes, rows, no_limits, goal, Values(values[t + 1], 1, values[t], 1, choices[t]))
+        if mdp.n_states < LARGE:
+            solve_layer(rows, goal, values[t + 1], values[t], choices[t])
+        else:
+            solve_layer_parallel(rows, goal, values[t + 1], values[t], choices[t], CHUNKS)
     values.flags.writeable = choices.flags.writeable = False
-    return Solution(mdp, T, values, choices[:, :, 0])
+    return Solution(mdp, T, values, choices)
 
 
 def evaluate_nominal(mdp: MDP, policy: Any, horizon: int, start: Any = None) -> Evaluation:

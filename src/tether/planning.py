@@ -21,21 +21,21 @@ import numpy as np
 from tether.chain import Chain, Decisions, Visits, build_chain
 from tether.counterfactual import CounterfactualMDP
 from tether.errors import Problem, QueryError
-from tether.form import Floats, Ints
+from tether.form import Floats, Form, Ints
 from tether.graph import everywhere
 from tether.influence import Influence, make_influence
-from tether.rules import Nodes, Rule, Thresholds, layer_rows, make_rule, run_count, thresholds
+from tether.rules import CHUNKS, LARGE, Nodes, Rule, Thresholds, layer_rows, make_rule, run_count, thresholds
 
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
-    from tether._kernels.plan import Limits, Objective, Values
+    from tether._kernels.plan import Limits, Objective, Scratch, Values
     from tether.evaluation import Evaluation, Trajectories
     from tether.explain import Explanation
 
 __all__ = [
     "Plan",
     "Sweep",
-    "backward_step",
+    "choice_type",
     "choose_k",
     "observed_value",
     "plan",
@@ -43,13 +43,6 @@ __all__ = [
     "sweep",
     "whole_number",
 ]
-
-_LARGE = 32_768
-"""A layer of at least so many nodes is worth starting threads for."""
-
-_CHUNKS = 64
-"""Pieces a large layer is cut into: more than cores, so that uneven pieces even out."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
@@ -352,61 +345,95 @@ def solve_backward(
     ``keep`` keeps the choices, of a single k. ``bonus`` is added to the rewards of each step's edited rows,
     for trade-offs; without ``rewarded`` it is all there is.
     """
-    from tether._kernels.plan import Limits, Objective, Values
+    from tether._kernels.memory import aligned
+    from tether._kernels.plan import Limits, Objective, Values, scratch_for
 
     graph, mdp, T = found.graph, found.graph.mdp, found.graph.T
     index_of_k = np.searchsorted(ks, np.arange(T + 3)).astype(np.int16)
-    kept = [np.flatnonzero(reach <= ks[-1]) for reach in found.reach]
+    kept, first_k = _worth_planning(found, ks, index_of_k)
     nodes = tuple(layer.only(which) for layer, which in zip(found.nodes, kept, strict=True))
-    n_runs = run_count(found.nodes)
+    rows_of_values = run_count(found.nodes) * mdp.n_states * ks.size
+    room = (aligned(rows_of_values * _columns(m, T)), aligned(rows_of_values * _columns(m, T - 1)))
     final = None if mdp.final_reward is None or not rewarded else mdp.final_reward
-    after = _final_values(final, nodes[T], n_runs, mdp.n_states, ks.size)
+    after = room[T % 2][: rows_of_values * _columns(m, 0)]
+    _write_final_values(after, final, nodes[T], mdp.n_states, ks.size * _columns(m, 0))
+    scratch, stride = scratch_for(int(np.diff(mdp.form.pair_start).max()), CHUNKS)
     choices: list[Ints] = []
     for t in range(T - 1, -1, -1):
-        columns, columns_next = min(m, T - t) + 1, min(m, T - t - 1) + 1
-        choice = np.empty((nodes[t].size, columns if keep else 0), dtype=np.int16)
-        before = np.empty(n_runs * mdp.n_states * ks.size * columns)
+        left = T - t  # steps, and so changes, that can still be made
+        choice = np.empty((nodes[t].size, min(m, left) + 1 if keep else 0), dtype=choice_type(mdp.form))
+        before = room[t % 2][: rows_of_values * _columns(m, left)]
         reward = mdp.rewards.at(t) if rewarded else np.zeros_like(mdp.rewards.at(t))
-        extra = np.empty(0) if bonus is None else bonus[t]
-        backward_step(
+        _backward_step(
             nodes[t].arguments(mdp.n_states),
             layer_rows(graph, t, found.influenced[t]),
-            Limits(
-                found.kappa[t],
-                found.offsets[t][kept[t]],
-                index_of_k,
-                index_of_k[np.minimum(found.reach[t][kept[t]], T + 2)],
-                ks.size,
+            Limits(found.kappa[t], found.offsets[t][kept[t]], index_of_k, first_k[t], ks.size),
+            Objective(
+                reward,
+                mdp.rewards.by_entry,
+                np.empty(0) if bonus is None else bonus[t],
+                mdp.discount,
+                int(graph.observation.actions[t]),
             ),
-            Objective(reward, mdp.rewards.by_entry, extra, mdp.discount, int(graph.observation.actions[t])),
-            Values(after, columns_next, before, columns, choice),
+            Values(after, _columns(m, left - 1), before, _columns(m, left), choice),
+            scratch,
+            stride,
         )
         after = before
         choice.flags.writeable = False
         choices.append(choice)
     start = int(graph.observation.states[0])
-    first = after.reshape(n_runs, mdp.n_states, ks.size, -1)[0, start]
-    values = first[:, np.minimum(np.arange(m + 1), first.shape[1] - 1)]
-    return Solved(values, nodes, tuple(reversed(choices)))
+    first = after.reshape(-1, mdp.n_states, ks.size, _columns(m, T))[0, start]
+    return Solved(first[:, : m + 1].copy(), nodes, tuple(reversed(choices)))
 
 
-def backward_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values) -> None:
+def _columns(m: int, left: int) -> int:
+    """Columns of V with so many steps left, one for each number of changes: a multiple of four, as the kernel wants."""
+    return (min(m, left) // 4 + 1) * 4
+
+
+def choice_type(form: Form) -> type[np.signedinteger[Any]]:
+    """The smallest integer that can number the actions of a state; choices are the bulk of a large plan."""
+    return np.int8 if np.diff(form.pair_start).max(initial=0) < 128 else np.int16
+
+
+def _worth_planning(found: Thresholds, ks: Ints, index_of_k: Ints) -> tuple[list[Ints], list[Ints]]:
+    """Positions of the nodes of each layer that some of ``ks`` reaches, and the index of the first k that does.
+
+    For a single k that index says nothing and is left out; nodes that no allowed pair leads to may then be among
+    them where a layer is so large that finding out would cost as much as planning for them.
+    """
+    if ks.size == 1:
+        return found.within(int(ks[0])), [np.empty(0, np.int16)] * found.graph.T
+    kept = [np.flatnonzero(reach <= ks[-1]) for reach in found.reach]
+    T = found.graph.T
+    return kept, [index_of_k[np.minimum(found.reach[t][kept[t]], T + 2)] for t in range(T)]
+
+
+def _backward_step(
+    nodes: LayerNodes,
+    rows: LayerRows,
+    limits: Limits,
+    goal: Objective,
+    values: Values,
+    scratch: Scratch,
+    stride: int,
+) -> None:
     """One layer of backward induction, on all cores where the layer is large; see `tether._kernels.plan`."""
     from tether._kernels.plan import plan_layer, plan_layer_parallel
 
     with np.errstate(invalid="ignore"):  # with the JIT off NumPy warns of 0·(-∞); the kernel knows what it means
-        if nodes.states.size < _LARGE:
-            plan_layer(nodes, rows, limits, goal, values)
+        if nodes.states.size < LARGE:
+            plan_layer(nodes, rows, limits, goal, values, scratch)
         else:
-            plan_layer_parallel(nodes, rows, limits, goal, values, _CHUNKS)
+            plan_layer_parallel(nodes, rows, limits, goal, values, scratch, stride, CHUNKS)
 
 
-def _final_values(final_reward: Floats | None, nodes: Nodes, n_runs: int, n_states: int, n_ks: int) -> Floats:
-    """V_T(s, 0) for each k."""
-    values = np.empty((n_runs, n_states, n_ks))
+def _write_final_values(values: Floats, final_reward: Floats | None, nodes: Nodes, n_states: int, width: int) -> None:
+    """V_T(s, c): the same in each of the ``width`` columns, one for each k and c."""
     final = np.zeros(nodes.size) if final_reward is None else final_reward[nodes.states]
-    values[0 if nodes.runs is None else nodes.runs, nodes.states] = final[:, None]
-    return values.reshape(-1)
+    rows = nodes.states if nodes.runs is None else nodes.runs.astype(np.int64) * n_states + nodes.states
+    values.reshape(-1, width)[rows] = final[:, None]
 
 
 def whole_number(name: str, value: Any, least: int) -> int:

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
 
 __all__ = [
+    "CHUNKS",
+    "LARGE",
     "MAX_STEPS",
     "Nodes",
     "Rule",
@@ -60,6 +63,12 @@ Rule = Literal["definition", "published", "printed", "assured"]
 
 MAX_STEPS = 16_000
 """Longest path thresholds are stored for (they are 16-bit integers)."""
+
+LARGE = 32_768
+"""A layer of at least so many nodes is worth starting threads for."""
+
+CHUNKS = 64
+"""Pieces a large layer is cut into: more than cores, so that uneven pieces even out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +101,7 @@ class Nodes:
         return LayerNodes(self.states, self.runs, True, n_states)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Thresholds:
     """For every pair and node, the smallest k that allows it.
 
@@ -105,10 +114,8 @@ class Thresholds:
         Where the pairs of each node begin in ``kappa``.
     kappa : tuple of array, t = 0 … T-1
         κ_t(s,a), in the order of the layer's nodes and their pairs.
-    reach : tuple of array, t = 0 … T
-        The smallest k at which each node is reached through allowed pairs; large where it never is.
-    met : array (T + 3,)
-        Marks each k at which a pair comes into reach; the last item stands for all beyond T + 1.
+    first : array
+        κ_0(s) of the nodes of the first layer.
     """
 
     graph: Graph
@@ -118,8 +125,67 @@ class Thresholds:
     influenced: tuple[Ints, ...]
     offsets: tuple[Ints, ...]
     kappa: tuple[Ints, ...]
-    reach: tuple[Ints, ...]
-    met: Ints
+    first: Ints
+
+    @property
+    def reach(self) -> tuple[Ints, ...]:
+        """For t = 0 … T, the smallest k at which each node is reached through allowed pairs; large where it never is.
+
+        One forward pass, made when first asked for.
+        """
+        return self._spread[0]
+
+    @property
+    def met(self) -> Ints:
+        """Marks each k at which a pair comes into reach; the last of T + 3 items stands for all beyond T + 1."""
+        return self._spread[1]
+
+    @cached_property
+    def _spread(self) -> tuple[tuple[Ints, ...], Ints]:
+        from tether._kernels.thresholds import FAR, spread_reach
+
+        T, n_states = self.graph.T, self.graph.mdp.n_states
+        shape = (run_count(self.nodes), n_states)
+        reach = [np.ascontiguousarray(self.first)]
+        met = np.zeros(T + 3, dtype=np.uint8)
+        for t in range(T):
+            onward = _filled(shape, self.nodes[t + 1], FAR, FAR)
+            layer, rows = self.nodes[t].arguments(n_states), layer_rows(self.graph, t, self.influenced[t])
+            spread_reach(layer, rows, self.kappa[t], reach[t], onward.reshape(-1), met)
+            reach.append(_at(onward, self.nodes[t + 1]))
+        return tuple(reach), met
+
+    def within(self, k: int) -> list[Ints]:
+        """For t = 0 … T, positions of nodes that hold all that is reached for ``k``, and only nodes allowed for it.
+
+        Where most of a large layer is reached, so is most of the next; to plan for the few that are not costs less
+        than to find them.
+        """
+        from tether._kernels.thresholds import any_allowed, mark_allowed
+
+        T, n_states = self.graph.T, self.graph.mdp.n_states
+        seen = np.zeros(run_count(self.nodes) * n_states, dtype=np.uint8)
+        kept = [np.flatnonzero(self.first <= k)]
+        for t, after in enumerate(self.nodes[1:], 1):
+            before = self.nodes[t - 1]
+            if kept[-1].size >= LARGE and 2 * kept[-1].size >= before.size:
+                marked = np.ones(after.size, dtype=np.uint8)
+                if t < T:
+                    any_allowed(self.kappa[t], self.offsets[t], k, marked)
+                kept.append(np.flatnonzero(marked))
+                continue
+            mark_allowed(
+                before.only(kept[-1]).arguments(n_states),
+                layer_rows(self.graph, t - 1, self.influenced[t - 1]),
+                self.kappa[t - 1],
+                self.offsets[t - 1][kept[-1]],
+                k,
+                seen,
+            )
+            place = after.states if after.runs is None else after.runs.astype(np.int64) * n_states + after.states
+            kept.append(np.flatnonzero(seen[place]))
+            seen[place] = 0
+        return kept
 
     def sizes(self, ks: Ints) -> Ints:
         """Nodes (t, s) that are reached, for each k."""
@@ -161,63 +227,73 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
 
     ``up_to`` is the largest k of interest; it limits how long a run `assured` has to remember.
     """
-    from tether._kernels.thresholds import FAR, spread_reach
-
     T = graph.T
     if T > MAX_STEPS:
         raise QueryError(f"the path has {T:,} steps; influence is computed for up to {MAX_STEPS:,}")
     influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
     nodes = _nodes(graph, rule, influenced, T + 1 if up_to is None else min(up_to, T + 1))
     offsets = tuple(layer.pair_offsets(graph.mdp.form.pair_start) for layer in nodes[:T])
-    shape = (run_count(nodes), graph.mdp.n_states)
     # Where every state has an action no κ of time t + 1 exceeds T - t; a state without one has none at all.
     stuck = any(bool(np.any(np.diff(offset) == 0)) for offset in offsets)
-    close = _closing(graph, rule, nodes, influenced, bounded=not stuck and rule != "assured")
-    kappa: list[Ints] = [np.empty(0, np.int16)] * T
-    after, before = _filled(shape, nodes[T], 1, FAR), _filled(shape, None, 0, FAR)
+    kappa = [np.empty(int(offset[-1]), dtype=np.int16) for offset in offsets]
+    close = _close_definition if rule == "definition" else _close
+    first = close(graph, rule, nodes, influenced, offsets, kappa, bounded=not stuck and rule != "assured")
+    for array in kappa:
+        array.flags.writeable = False
+    return Thresholds(graph, rule, influence, nodes, influenced, offsets, tuple(kappa), first)
+
+
+def _close_definition(
+    graph: Graph,
+    rule: Rule,
+    nodes: tuple[Nodes, ...],
+    influenced: tuple[Ints, ...],
+    offsets: tuple[Ints, ...],
+    kappa: list[Ints],
+    *,
+    bounded: bool,
+) -> Ints:
+    """κ of every pair under `definition`, own thresholds and all, in one pass; that of the first nodes is returned."""
+    from tether._kernels.thresholds import FAR, close_definition, close_definition_parallel
+
+    T = graph.T
+    room = tuple(np.empty((graph.mdp.n_states, 2), dtype=np.int16) for _ in range(2))  # distance and κ, by state
+    room[T % 2][nodes[T].states] = (FAR, 1)
     for t in range(T - 1, -1, -1):
-        kappa[t] = np.empty(int(offsets[t][-1]), dtype=np.int16)
-        close(t, after, before, kappa[t])
-        kappa[t].flags.writeable = False
-        after, before = before, after
-    first = _at(after, nodes[0])
-    reach = [np.ascontiguousarray(first)]
-    met = np.zeros(T + 3, dtype=np.uint8)
-    for t in range(T):
-        onward = _filled(shape, nodes[t + 1], FAR, FAR)
-        layer = nodes[t].arguments(graph.mdp.n_states)
-        spread_reach(layer, layer_rows(graph, t, influenced[t]), kappa[t], reach[t], onward.reshape(-1), met)
-        reach.append(_at(onward, nodes[t + 1]))
-    return Thresholds(graph, rule, influence, nodes, influenced, offsets, tuple(kappa), tuple(reach), met)
+        states, rows = nodes[t].states, layer_rows(graph, t, influenced[t])
+        limits = T - t + 1, T - t if bounded else FAR
+        arrays = room[(t + 1) % 2].reshape(-1), room[t % 2].reshape(-1), kappa[t]
+        if states.size < LARGE:
+            close_definition(states, rows, offsets[t], *limits, *arrays)
+        else:
+            close_definition_parallel(states, rows, offsets[t], *limits, *arrays, CHUNKS)
+    return room[0][nodes[0].states, 1]
 
 
-def _closing(
-    graph: Graph, rule: Rule, nodes: tuple[Nodes, ...], influenced: tuple[Ints, ...], bounded: bool
-) -> Callable[[int, Ints, Ints, Ints], None]:
-    """How a layer's κ follows from the next one's; to be asked for t = T-1, T-2, …, 0 in turn."""
-    from tether._kernels.thresholds import FAR, close_definition, close_thresholds
+def _close(
+    graph: Graph,
+    rule: Rule,
+    nodes: tuple[Nodes, ...],
+    influenced: tuple[Ints, ...],
+    offsets: tuple[Ints, ...],
+    kappa: list[Ints],
+    *,
+    bounded: bool,
+) -> Ints:
+    """κ of every pair under any rule, from its own thresholds; that of the first nodes is returned."""
+    from tether._kernels.thresholds import FAR, close_thresholds
 
     T, n_states = graph.T, graph.mdp.n_states
-    if rule == "definition":
-        near = _near(graph)
-
-        def close_both(t: int, after: Ints, before: Ints, kappa: Ints) -> None:
-            layer, rows = nodes[t].arguments(n_states), layer_rows(graph, t, influenced[t])
-            highest = T - t if bounded else FAR
-            close_definition(
-                layer, rows, T - t + 1, highest, near[(t + 1) % 2], near[t % 2], after[0], before[0], kappa
-            )
-
-        return close_both
+    shape = (run_count(nodes), n_states)
     own = own_thresholds(graph, rule, nodes, influenced)
-
-    def close(t: int, after: Ints, before: Ints, kappa: Ints) -> None:
-        kappa[:] = own(t)
+    after, before = _filled(shape, nodes[T], 1, FAR), _filled(shape, None, 0, FAR)
+    for t in range(T - 1, -1, -1):
+        kappa[t][:] = own(t)
         cap, highest = FAR if rule == "assured" else T - t + 1, T - t if bounded else FAR
         layer, rows = nodes[t].arguments(n_states), layer_rows(graph, t, influenced[t])
-        close_thresholds(layer, rows, cap, highest, after, before, kappa)
-
-    return close
+        close_thresholds(layer, rows, cap, highest, after, before, kappa[t])
+        after, before = before, after
+    return _at(after, nodes[0])
 
 
 def _near(graph: Graph) -> tuple[Ints, Ints]:

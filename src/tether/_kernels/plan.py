@@ -1,8 +1,9 @@
 """Backward induction: one layer of V_t(s, c), for every number c of changes left and for several k at once.
 
-Values of a layer are flat: those of node (run, state) begin at ``(run·S + state)·width`` with
-``width = n_ks·columns``, first all c for the first k, then all c for the next. Nothing is read where
-nothing was written: a pair is taken for k only if its successors are allowed for k.
+Values of a layer are flat: those of node (run, state) begin at ``(run·S + state)·n_ks·columns``, first all c for
+the first k, then all c for the next. The number of columns is a multiple of four, so that four sums at a time stay
+in registers; columns beyond those asked for are what more changes would give. Nothing is read where nothing was
+written: a pair is taken for k only if its successors are allowed for k.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
+from tether._kernels.memory import AHEAD, FETCH_FROM, LONGEST, prefetch
 from tether._kernels.sorting import is_in, lower_bound
 from tether.form import Floats, Ints
 
@@ -23,6 +25,9 @@ _ROUNDING = 8 * 2.0**-52
 _CLOSE = 1e-9
 """Values that differ by less than this, relatively, are looked at more closely for a tie."""
 
+
+# Unsigned indices: a signed one is tested for being negative each time.
+ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 _CACHE_LINE = 16
 """Numbers to keep between what two threads write: two lines of 64 bytes."""
@@ -57,10 +62,10 @@ class Limits(NamedTuple):
 
 
 class Values(NamedTuple):
-    """V of this layer and the next, flat, with their numbers of columns c; and the choices of this one.
+    """V of this layer and the next, flat, with their numbers of columns c (multiples of four); and the choices.
 
-    ``choice[node, c]``, if it has columns, is the number of the chosen pair among those of the state, -1 where
-    none is allowed (the value is then -∞).
+    Beyond its last column V of the next layer does not change any more. ``choice[node, c]``, if it has columns, is
+    the number of the chosen pair among those of the state, -1 where none is allowed (the value is then -∞).
     """
 
     after: Floats
@@ -68,6 +73,33 @@ class Values(NamedTuple):
     before: Floats
     columns: int
     choice: Ints
+
+
+class Scratch(NamedTuple):
+    """What is known of the pairs of one node, in the order they are tried; room for some threads side by side."""
+
+    pair: Ints
+    edit: Ints
+    from_k: Ints
+    gain: Floats
+
+
+@kernel
+def _is_rounding(
+    difference: float, gain: float, discount: float, start: int, stop: int, next_state: Ints,
+    edit_probability: Floats, edit_at: int, edit: int, after: Floats, place: int, width: int,
+) -> bool:  # fmt: skip
+    """Whether a difference is small beside what it was computed from: the largest |V_{t+1}| of a row's outcomes.
+
+    That of outcome s' stands at ``place + s'·width``.
+    """
+    largest = 0.0
+    for i in range(start, stop):
+        if edit < 0 or edit_probability[edit_at + i - start] > 0.0:
+            size_there = abs(after[place + np.uint64(next_state[i]) * width])
+            if largest < size_there < np.inf:
+                largest = size_there
+    return difference <= _ROUNDING * (abs(gain) + discount * largest)
 
 
 @kernel
@@ -79,15 +111,15 @@ def _plan_nodes(
     values: Values,
     low_node: int,
     high_node: int,
-    scratch: Floats,
+    scratch: Scratch,
     scratch_at: int,
 ) -> None:
     """V_t(node, c) = max over allowed a of R + γ·Σ P_cf·V_{t+1}(s', c - [a ≠ a_t]), for each k; for some nodes.
 
     In each node the observed action is tried first, then the others in their order, and where choices are kept
     only what is better by more than rounding replaces what was tried before: ties change nothing.
-    Column c looks at column c of the next layer if the action is the observed one, else at c - 1; beyond its last
-    column nothing changes. The scratch has ``n_ks·columns_after`` numbers from ``scratch_at`` on.
+    Column c looks at column c of the next layer if the action is the observed one, else at c - 1. The scratch has
+    room for the pairs of any state from ``scratch_at`` on.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, pair_action, row_start, next_state, probability = (
@@ -98,149 +130,271 @@ def _plan_nodes(
     kappa, pair_offset, index_of_k, first_k, n_ks = limits
     reward, by_entry, bonus, discount, observed = goal
     after, columns_after, before, columns, choice = values
-    width, width_after = n_ks * columns, n_ks * columns_after
-    row_width = np.uint64(width_after)
-    keep = choice.shape[1] > 0
+    tried_pair, tried_edit, tried_from, tried_gain = scratch
+    width, width_after = np.uint64(n_ks * columns), np.uint64(n_ks * columns_after)
+    largest_kappa = index_of_k.size - 1
+    kept = np.uint64(choice.shape[1])
+    fetch = after.size * 8 >= FETCH_FROM
+    e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
     for node in range(low_node, high_node):
-        s = states[node]
-        run = runs[node] if with_runs else 0
-        first = first_k[node] if first_k.size > 0 else 0
-        at = (run * n_states + s) * width
-        for c in range(first * columns, width):
-            before[at + c] = -np.inf
-        for c in range(choice.shape[1]):
-            choice[node, c] = -1
-        begin, end = pair_start[s], pair_start[s + 1]
-        first_edit = lower_bound(edited, begin)
-        has_edits = first_edit < edited.size and edited[first_edit] < end
-        at_observed = end
+        here = np.uint64(node)
+        s = np.uint64(states[here])
+        if fetch and node + AHEAD < high_node:
+            ahead = np.uint64(states[here + np.uint64(AHEAD)])
+            soon = np.uint64(row_start[np.uint64(pair_start[ahead])])
+            until = np.uint64(row_start[np.uint64(pair_start[ahead + ONE])])
+            if until - soon <= np.uint64(LONGEST):
+                for i in range(soon, until):
+                    prefetch(after, np.uint64(next_state[i]) * width_after)
+        run = np.uint64(runs[here]) if with_runs else ZERO
+        first = first_k[here] if first_k.size > 0 else 0
+        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])
+        # List the pairs that are allowed for some k, the observed one first.
+        while e < edited.size and edited[e] < begin:
+            e += 1
+        has_edits = e < edited.size and edited[e] < end
+        kappa_at = np.uint64(pair_offset[here]) if kappa.size > 0 else ZERO
+        tried_at = np.uint64(scratch_at) + ONE
+        tried_end = tried_at
+        with_observed = False
+        edit_here = e
         for x in range(begin, end):
-            if pair_action[x] == observed:
-                at_observed = x
-        for turn in range(begin - 1, end):
-            x = at_observed if turn < begin else turn
-            if x == end or turn == at_observed:
-                continue
-            is_observed = x == at_observed
-            edit = -1
-            if has_edits:
-                edit = lower_bound(edited, x)
-                if edit == edited.size or edited[edit] != x:
-                    edit = -1
-            k_from = first
+            from_k = first
             if kappa.size > 0:
-                smallest = min(kappa[pair_offset[node] + x - begin], index_of_k.size - 1)
-                k_from = max(first, index_of_k[smallest])
-            used = 0 if is_observed or observed < 0 else 1
-            if k_from >= n_ks or used >= columns:
+                from_k = max(from_k, index_of_k[np.uint64(min(kappa[kappa_at + x - begin], largest_kappa))])
+            edit = -1
+            if has_edits and edit_here < edited.size and edited[edit_here] == x:
+                edit = edit_here
+                edit_here += 1
+            if from_k >= n_ks:
                 continue
-            base = np.uint64(0)  # an unsigned index needs no test for being negative
-            if with_runs and not is_in(influenced, x):
-                base = np.uint64((run + 1) * n_states)
-            low = k_from * columns_after
-            start, stop = row_start[x], row_start[x + 1]
-            shift = edit_start[edit] - start if edit >= 0 else 0
             gain = 0.0 if by_entry else reward[x]
             if by_entry:
-                for i in range(start, stop):
-                    gain += (probability[i] if edit < 0 else edit_probability[i + shift]) * reward[i]
+                start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+                if edit < 0:
+                    for i in range(start, stop):
+                        gain += probability[i] * reward[i]
+                else:
+                    edit_at = np.uint64(edit_start[edit])
+                    for i in range(start, stop):
+                        gain += edit_probability[edit_at + i - start] * reward[i]
             if edit >= 0 and bonus.size > 0:
                 gain += bonus[edit]
-            straight = min(columns - used, columns_after)
-            if stop - start == 1 and edit < 0 and not keep:  # a row with one outcome needs no sums
-                p = probability[start]
-                there = (base + np.uint64(next_state[start])) * row_width
-                for ki in range(k_from, n_ks):
-                    rest = there + np.uint64(ki * columns_after)
-                    best_at = at + ki * columns + used
-                    for c in range(columns - used):
-                        candidate = gain + discount * (p * after[rest + np.uint64(min(c, columns_after - 1))])
-                        best = before[best_at + c]
-                        before[best_at + c] = candidate if candidate > best else best
-                continue
-            # Σ P·V_{t+1}, four columns at a time, so that sums stay in registers. Only an edited row has entries
-            # without probability; they lead where no value was written.
-            c = low
-            while c + 4 <= width_after:
-                v0, v1, v2, v3 = 0.0, 0.0, 0.0, 0.0
-                for i in range(start, stop):
-                    p = probability[i]
-                    if edit >= 0:
-                        p = edit_probability[i + shift]
-                        if p == 0.0:
-                            continue
-                    there = (base + np.uint64(next_state[i])) * row_width + np.uint64(c)
-                    v0 += p * after[there]
-                    v1 += p * after[there + np.uint64(1)]
-                    v2 += p * after[there + np.uint64(2)]
-                    v3 += p * after[there + np.uint64(3)]
-                scratch[scratch_at + c] = v0
-                scratch[scratch_at + c + 1] = v1
-                scratch[scratch_at + c + 2] = v2
-                scratch[scratch_at + c + 3] = v3
-                c += 4
-            while c < width_after:
-                v0 = 0.0
-                for i in range(start, stop):
-                    p = probability[i]
-                    if edit >= 0:
-                        p = edit_probability[i + shift]
-                        if p == 0.0:
-                            continue
-                    v0 += p * after[(base + np.uint64(next_state[i])) * row_width + np.uint64(c)]
-                scratch[scratch_at + c] = v0
-                c += 1
-            for ki in range(k_from, n_ks):
-                rest_at = scratch_at + ki * columns_after
-                best_at = at + ki * columns + used
-                if not keep:
-                    for c in range(straight):
-                        candidate = gain + discount * scratch[rest_at + c]
-                        best = before[best_at + c]
-                        before[best_at + c] = candidate if candidate > best else best
-                    for c in range(straight, columns - used):
-                        candidate = gain + discount * scratch[rest_at + columns_after - 1]
-                        best = before[best_at + c]
-                        before[best_at + c] = candidate if candidate > best else best
-                    continue
-                for c in range(columns - used):
-                    column = ki * columns_after + min(c, columns_after - 1)
-                    candidate = gain + discount * scratch[scratch_at + column]
-                    best = before[best_at + c]
-                    if not candidate > best:  # nor is 0·(-∞), without a future that counts
+            to = tried_end
+            if pair_action[x] == observed:
+                with_observed = True
+                to = tried_at - ONE
+            else:
+                tried_end += ONE
+            tried_pair[to] = x
+            tried_edit[to] = edit
+            tried_from[to] = from_k
+            tried_gain[to] = gain
+        if with_observed:
+            tried_at -= ONE
+        for ki in range(first, n_ks):
+            at = (run * np.uint64(n_states) + s) * width + np.uint64(ki * columns)
+            for block in range(np.uint64(columns) // FOUR):
+                column = block * FOUR
+                b0, b1, b2, b3 = -np.inf, -np.inf, -np.inf, -np.inf
+                x0, x1, x2, x3 = -1, -1, -1, -1
+                for tried in range(tried_at, tried_end):
+                    if tried_from[tried] > ki:
                         continue
-                    if candidate - best < _CLOSE * (abs(gain) + abs(best)):
-                        largest = 0.0  # of the |V_{t+1}| behind it: the scale of its rounding error
+                    x = np.uint64(tried_pair[tried])
+                    edit = tried_edit[tried]
+                    gain = tried_gain[tried]
+                    is_change = observed >= 0 and not (with_observed and tried == tried_at)
+                    base = np.uint64(ki * columns_after)
+                    if with_runs and not is_in(influenced, x):
+                        base += (run + ONE) * np.uint64(n_states) * width_after
+                    beyond = column >= np.uint64(columns_after)
+                    if beyond:
+                        base += np.uint64(columns_after) - FOUR
+                    elif is_change and column > ZERO:
+                        base += column - ONE
+                    else:
+                        base += column
+                    start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+                    edit_at = np.uint64(edit_start[edit]) if edit >= 0 else ZERO
+                    v0, v1, v2, v3 = 0.0, 0.0, 0.0, 0.0
+                    if edit < 0:
                         for i in range(start, stop):
-                            if edit < 0 or edit_probability[i + shift] > 0.0:
-                                there = (base + np.uint64(next_state[i])) * row_width + np.uint64(column)
-                                size_there = abs(after[there])
-                                if largest < size_there < np.inf:
-                                    largest = size_there
-                        if candidate - best <= _ROUNDING * (abs(gain) + discount * largest):
-                            continue
-                    before[best_at + c] = candidate
-                    choice[node, used + c] = x - begin
+                            p = probability[i]
+                            there = base + np.uint64(next_state[i]) * width_after
+                            v0 += p * after[there]
+                            v1 += p * after[there + ONE]
+                            v2 += p * after[there + TWO]
+                            v3 += p * after[there + THREE]
+                    else:  # it may have entries without probability, which lead where no value was written
+                        for i in range(start, stop):
+                            p = edit_probability[edit_at + i - start]
+                            if p != 0.0:
+                                there = base + np.uint64(next_state[i]) * width_after
+                                v0 += p * after[there]
+                                v1 += p * after[there + ONE]
+                                v2 += p * after[there + TWO]
+                                v3 += p * after[there + THREE]
+                    if beyond:
+                        v0, v1, v2 = v3, v3, v3
+                    v0, v1, v2, v3 = (
+                        gain + discount * v0,
+                        gain + discount * v1,
+                        gain + discount * v2,
+                        gain + discount * v3,
+                    )
+                    if is_change and column == ZERO:
+                        v0, v1, v2, v3 = -np.inf, v0, v1, v2
+                    if kept == ZERO:
+                        b0 = v0 if v0 > b0 else b0
+                        b1 = v1 if v1 > b1 else b1
+                        b2 = v2 if v2 > b2 else b2
+                        b3 = v3 if v3 > b3 else b3
+                        continue
+                    number = np.int64(x - begin)
+                    # Where the four values came from: one to the left for a change in the first block.
+                    f0, f1, f2, f3 = base, base + ONE, base + TWO, base + THREE
+                    if beyond:
+                        f0, f1, f2 = f3, f3, f3
+                    elif is_change and column == ZERO:
+                        f1, f2, f3 = f0, f1, f2
+                    if v0 > b0 and (
+                        v0 - b0 >= _CLOSE * (abs(gain) + abs(b0))
+                        or not _is_rounding(
+                            v0 - b0, gain, discount, start, stop, next_state,
+                            edit_probability, edit_at, edit, after, f0, width_after,
+                        )
+                    ):  # fmt: skip
+                        b0, x0 = v0, number
+                    if v1 > b1 and (
+                        v1 - b1 >= _CLOSE * (abs(gain) + abs(b1))
+                        or not _is_rounding(
+                            v1 - b1, gain, discount, start, stop, next_state,
+                            edit_probability, edit_at, edit, after, f1, width_after,
+                        )
+                    ):  # fmt: skip
+                        b1, x1 = v1, number
+                    if v2 > b2 and (
+                        v2 - b2 >= _CLOSE * (abs(gain) + abs(b2))
+                        or not _is_rounding(
+                            v2 - b2, gain, discount, start, stop, next_state,
+                            edit_probability, edit_at, edit, after, f2, width_after,
+                        )
+                    ):  # fmt: skip
+                        b2, x2 = v2, number
+                    if v3 > b3 and (
+                        v3 - b3 >= _CLOSE * (abs(gain) + abs(b3))
+                        or not _is_rounding(
+                            v3 - b3, gain, discount, start, stop, next_state,
+                            edit_probability, edit_at, edit, after, f3, width_after,
+                        )
+                    ):  # fmt: skip
+                        b3, x3 = v3, number
+                to = at + column
+                before[to] = b0
+                before[to + ONE] = b1
+                before[to + TWO] = b2
+                before[to + THREE] = b3
+                if column < kept:
+                    choice[here, column] = x0
+                if column + ONE < kept:
+                    choice[here, column + ONE] = x1
+                if column + TWO < kept:
+                    choice[here, column + TWO] = x2
+                if column + THREE < kept:
+                    choice[here, column + THREE] = x3
+
+
+def scratch_for(pairs: int, threads: int) -> tuple[Scratch, int]:
+    """Scratch for nodes of so many pairs at most, for some threads; and how far apart theirs lie."""
+    stride = pairs + 1 + _CACHE_LINE  # no two threads write to one cache line
+    size = stride * threads
+    return Scratch(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size)), stride
 
 
 @kernel
-def plan_layer(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values) -> None:
+def plan_layer(
+    nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values, scratch: Scratch
+) -> None:
     """All nodes of a layer, one after the other; see `_plan_nodes`."""
-    scratch = np.empty(limits.n_ks * values.columns_after)
     _plan_nodes(nodes, rows, limits, goal, values, 0, nodes.states.size, scratch, 0)
 
 
 @parallel_kernel
 def plan_layer_parallel(
-    nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values, chunks: int
+    nodes: LayerNodes,
+    rows: LayerRows,
+    limits: Limits,
+    goal: Objective,
+    values: Values,
+    scratch: Scratch,
+    stride: int,
+    chunks: int,
 ) -> None:
     """The same in pieces, on all cores; the result does not depend on how many.
 
     A function of its own, not the one above compiled twice: numba's cache knows functions by name.
     """
     size = nodes.states.size
-    stride = limits.n_ks * values.columns_after + _CACHE_LINE  # no two threads write to one cache line
-    scratch = np.empty(chunks * stride)
     for chunk in numba.prange(chunks):
         low, high = chunk * size // chunks, (chunk + 1) * size // chunks
         _plan_nodes(nodes, rows, limits, goal, values, low, high, scratch, chunk * stride)
+
+
+@kernel
+def _solve_states(
+    rows: LayerRows,
+    goal: Objective,
+    after: Floats,
+    before: Floats,
+    choice: Ints,
+    low: int,
+    high: int,
+) -> None:
+    """V_t(s) = max over a of R + γ·Σ P·V_{t+1}(s') in the plain model, without limits; for some states."""
+    pair_start, row_start, next_state, probability = (
+        rows.pair_start, rows.row_start, rows.next_state, rows.probability,
+    )  # fmt: skip
+    edit_probability = rows.edit_probability
+    reward, by_entry, discount = goal.reward, goal.by_entry, goal.discount
+    for s in range(np.uint64(low), np.uint64(high)):
+        best, chosen = -np.inf, -1
+        begin = np.uint64(pair_start[s])
+        for x in range(begin, np.uint64(pair_start[s + ONE])):
+            start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+            gain, rest = 0.0, 0.0
+            for i in range(start, stop):
+                rest += probability[i] * after[np.uint64(next_state[i])]
+            if by_entry:
+                for i in range(start, stop):
+                    gain += probability[i] * reward[i]
+            else:
+                gain = reward[x]
+            value = gain + discount * rest
+            if value > best and (
+                value - best >= _CLOSE * (abs(gain) + abs(best))
+                or not _is_rounding(
+                    value - best, gain, discount, start, stop, next_state,
+                    edit_probability, ZERO, -1, after, ZERO, ONE,
+                )
+            ):  # fmt: skip
+                best, chosen = value, np.int64(x - begin)
+        before[s] = best
+        choice[s] = chosen
+
+
+@kernel
+def solve_layer(rows: LayerRows, goal: Objective, after: Floats, before: Floats, choice: Ints) -> None:
+    """All states, one after the other; see `_solve_states`."""
+    _solve_states(rows, goal, after, before, choice, 0, before.size)
+
+
+@parallel_kernel
+def solve_layer_parallel(
+    rows: LayerRows, goal: Objective, after: Floats, before: Floats, choice: Ints, chunks: int
+) -> None:
+    """The same in pieces, on all cores."""
+    size = before.size
+    for chunk in numba.prange(chunks):
+        low, high = chunk * size // chunks, (chunk + 1) * size // chunks
+        _solve_states(rows, goal, after, before, choice, low, high)

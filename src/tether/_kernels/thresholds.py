@@ -6,15 +6,22 @@ nodes of a layer and their pairs in order; arrays "pair by pair" are in that ord
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
-from tether._kernels.jit import kernel
+from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
+from tether._kernels.memory import AHEAD, FETCH_FROM, LONGEST, prefetch
 from tether._kernels.sorting import is_in, lower_bound
 from tether.form import Ints
 
 FAR = 1 << 14
 """Further than any horizon: stands for ∞ where a threshold is stored as a small integer."""
+
+ONE, TWO = np.uint64(1), np.uint64(2)  # unsigned indices: a signed one is tested for being negative each time
+
+_STRETCH = np.uint64(16)
+"""Entries of a row that are read before it is asked whether the rest can matter."""
 
 
 @kernel
@@ -180,48 +187,138 @@ def close_thresholds(
 
 
 @kernel
-def close_definition(
-    nodes: LayerNodes,
+def _close_nodes(
+    states: Ints,
     rows: LayerRows,
+    offsets: Ints,
     cap: int,
     highest: int,
-    near_next: Ints,
-    near: Ints,
-    kappa_next: Ints,
-    kappa: Ints,
+    after: Ints,
+    before: Ints,
     kappa_pair: Ints,
+    low_node: int,
+    high_node: int,
 ) -> None:
-    """`nearest_influence` and `close_thresholds` in one, for nodes without runs: each row is read once."""
-    states = nodes.states
+    """`nearest_influence` and `close_thresholds` in one, for some nodes without runs: each row is read once.
+
+    ``after[2·state]`` is the distance to the nearest influence and ``after[2·state + 1]`` the κ of the state at
+    t + 1, side by side so that one fetch brings both; ``before`` is the same at t. The κ of pairs go to
+    ``kappa_pair`` from ``offsets[node]`` on.
+    """
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
     edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
     influenced = rows.influenced
-    n = 0
-    for s in states:
+    fetch = after.size * 2 >= FETCH_FROM
+    e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
+    for node in range(low_node, high_node):
+        here = np.uint64(node)
+        s = np.uint64(states[here])
+        if fetch and node + AHEAD < high_node:
+            ahead = np.uint64(states[here + np.uint64(AHEAD)])
+            soon = np.uint64(row_start[np.uint64(pair_start[ahead])])
+            until = np.uint64(row_start[np.uint64(pair_start[ahead + ONE])])
+            if until - soon <= np.uint64(LONGEST):
+                for i in range(soon, until):
+                    prefetch(after, np.uint64(next_state[i]) * TWO)
+        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])
+        while e < edited.size and edited[e] < begin:
+            e += 1
         nearest, best = FAR, FAR
+        to = np.uint64(offsets[here])
+        for x in range(begin, end):
+            start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+            distance, worst = FAR, 1
+            if e < edited.size and edited[e] == x:
+                at = np.uint64(edit_start[e])
+                e += 1
+                for i in range(start, stop):
+                    if edit_probability[at + i - start] > 0.0:
+                        j = np.uint64(next_state[i]) * TWO
+                        distance = min(distance, after[j] + 1)
+                        worst = max(worst, after[j + ONE])
+                if is_in(influenced, x):
+                    distance = 1
+            else:
+                i = start
+                while i < stop:
+                    upto = min(i + _STRETCH, stop)
+                    for entry in range(i, upto):
+                        j = np.uint64(next_state[entry]) * TWO
+                        distance = min(distance, after[j] + 1)
+                        worst = max(worst, after[j + ONE])
+                    i = upto
+                    if distance <= 2 and worst >= highest:  # neither can get any further
+                        break
+            worst = max(worst, min(distance, cap))
+            kappa_pair[to + x - begin] = worst
+            nearest, best = min(nearest, distance), min(best, worst)
+        before[s * TWO] = nearest
+        before[s * TWO + ONE] = best
+
+
+@kernel
+def close_definition(
+    states: Ints, rows: LayerRows, offsets: Ints, cap: int, highest: int, after: Ints, before: Ints, kappa_pair: Ints
+) -> None:
+    """All nodes of a layer, one after the other; see `_close_nodes`."""
+    _close_nodes(states, rows, offsets, cap, highest, after, before, kappa_pair, 0, states.size)
+
+
+@parallel_kernel
+def close_definition_parallel(
+    states: Ints,
+    rows: LayerRows,
+    offsets: Ints,
+    cap: int,
+    highest: int,
+    after: Ints,
+    before: Ints,
+    kappa_pair: Ints,
+    chunks: int,
+) -> None:
+    """The same in pieces, on all cores; the result does not depend on how many."""
+    size = states.size
+    for chunk in numba.prange(chunks):
+        low, high = chunk * size // chunks, (chunk + 1) * size // chunks
+        _close_nodes(states, rows, offsets, cap, highest, after, before, kappa_pair, low, high)
+
+
+@kernel
+def mark_allowed(nodes: LayerNodes, rows: LayerRows, kappa_pair: Ints, offsets: Ints, k: int, seen: Ints) -> None:
+    """Mark in ``seen[run·S + state]`` what the pairs of ``nodes`` that are allowed for ``k`` lead to."""
+    states, runs, with_runs, n_states = nodes
+    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
+    edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
+    influenced = rows.influenced
+    for node in range(states.size):
+        s, run = states[node], runs[node] if with_runs else 0
         e = lower_bound(edited, pair_start[s])
         for x in range(pair_start[s], pair_start[s + 1]):
             edit = -1
             if e < edited.size and edited[e] == x:
                 edit = edit_start[e]
                 e += 1
-            distance, worst = FAR, 1
-            if edit >= 0 and is_in(influenced, x):
-                distance = 1
+            if kappa_pair[offsets[node] + x - pair_start[s]] > k:
+                continue
+            run_next = 0
+            if with_runs and not is_in(influenced, x):
+                run_next = run + 1
+            base = np.uint64(run_next * n_states)
             start = row_start[x]
             for i in range(start, row_start[x + 1]):
                 if edit < 0 or edit_probability[edit + i - start] > 0.0:
-                    j = np.uint64(next_state[i])  # an unsigned index needs no test for being negative
-                    distance = min(distance, near_next[j] + 1)
-                    worst = max(worst, kappa_next[j])
-                    if distance <= 2 and worst >= highest:
-                        break
-            worst = max(worst, min(distance, cap))
-            kappa_pair[n] = worst
-            nearest, best = min(nearest, distance), min(best, worst)
-            n += 1
-        near[s] = nearest
-        kappa[s] = best
+                    seen[base + np.uint64(next_state[i])] = 1
+
+
+@kernel
+def any_allowed(kappa_pair: Ints, offsets: Ints, k: int, out: Ints) -> None:
+    """For each node, whether some pair of it is allowed for ``k``."""
+    for node in range(out.size):
+        out[node] = 0
+        for n in range(offsets[node], offsets[node + 1]):
+            if kappa_pair[n] <= k:
+                out[node] = 1
+                break
 
 
 @kernel

@@ -1,0 +1,59 @@
+"""Asking for memory before it is needed, and numbers laid where one fetch brings them.
+
+Values of the next layer are read at random. On a large model each read waits for memory, unless the
+processor was told of it some nodes ahead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from tether.form import Floats, Ints
+
+__all__ = ["AHEAD", "FETCH_FROM", "LONGEST", "aligned", "prefetch"]
+
+AHEAD = 3
+"""How many nodes ahead values are asked for."""
+
+LONGEST = 64
+"""A node with more entries than this is left alone: they would push out what was asked for before."""
+
+FETCH_FROM = 1 << 20
+"""From so many bytes on, an array is larger than the fast caches."""
+
+_LINE = 64
+
+
+def aligned(size: int) -> Floats:
+    """An array whose first number begins a cache line, so that a short row of numbers never lies across two."""
+    raw = np.empty(size + _LINE // 8)
+    skip = -(raw.ctypes.data // 8) % (_LINE // 8)
+    return raw[skip : skip + size]
+
+
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask for ``array[index]``; a hint, without effect on any result."""
+    from llvmlite import ir
+    from numba.core import types
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        hint = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        read, keep, is_data = number(0), number(3), number(1)
+        builder.call(hint, [place, read, keep, is_data])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+def _no_prefetch(array: Floats | Ints, index: int) -> None:
+    """With the JIT off there is nobody to ask."""
+
+
+prefetch = _no_prefetch if numba.config.DISABLE_JIT else numba.extending.intrinsic(_prefetch)
