@@ -18,6 +18,9 @@ class Column:
     def __len__(self):
         return len(self._values)
 
+    def __array__(self, dtype=None, copy=None):
+        return self._values
+
     def __iter__(self):
         return iter(self._values)
 
@@ -441,3 +444,12 @@ def test_a_sorted_table_is_not_aliased():
     probability[:] = reward[:] = 7.0
     assert mdp.row(0, 0)[1].tolist() == [1.0]
     assert mdp.reward(0, 0) == 1.0
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_of_other_libraries(library):
+    library = pytest.importorskip(library)
+    make = getattr(library, "Series", None) or library.array
+    mdp = MDP.from_table(make(["a", "b"]), make(["go", "go"]), make(["b", "b"]), make([1.0, 1.0]), make([2, 0]))
+    assert list(mdp.states) == ["a", "b"]
+    assert mdp.reward("a", "go") == 2

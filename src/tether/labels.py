@@ -266,9 +266,9 @@ def encode(columns: Sequence[Any], noun: str, names: Sequence[str], given: Any =
 
 
 def _array(column: Any) -> npt.NDArray[Any] | None:
-    """The column as a flat array if it is one already (NumPy, pandas), else None."""
+    """The column as a flat array if it is one already (NumPy, pandas, polars, Arrow), else None."""
     if not isinstance(column, np.ndarray) and hasattr(column, "to_numpy"):
-        column = column.to_numpy()
+        column = np.asarray(column)
     return column if isinstance(column, np.ndarray) and column.ndim == 1 else None
 
 

@@ -267,7 +267,8 @@ def _close_definition(
             close_definition(states, rows, offsets[t], *limits, *arrays)
         else:
             close_definition_parallel(states, rows, offsets[t], *limits, *arrays, CHUNKS)
-    return room[0][nodes[0].states, 1]
+    first: Ints = room[0][nodes[0].states, 1]
+    return first
 
 
 def _close(

@@ -104,7 +104,7 @@ def _column(name: str, values: Any) -> Any:
 
 def _number_column(name: str, values: Any) -> Floats:
     if not isinstance(values, np.ndarray) and hasattr(values, "to_numpy"):
-        values = values.to_numpy()
+        values = np.asarray(values)
     if not _holds_others(values):
         try:
             array = np.array(values, dtype=np.float64)

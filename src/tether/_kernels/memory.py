@@ -6,14 +6,19 @@ processor was told of it some nodes ahead.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numba
+import numba.extending
 import numpy as np
 
 from tether.form import Floats, Ints
 
-__all__ = ["AHEAD", "FETCH_FROM", "LONGEST", "aligned", "prefetch"]
+__all__ = ["AHEAD", "FETCH_FROM", "LONGEST", "Index", "aligned", "prefetch"]
+
+Index = int | np.unsignedinteger[Any]
+"""A place in an array; unsigned where time counts, because a signed one is tested for being negative each time."""
 
 AHEAD = 3
 """How many nodes ahead values are asked for."""
@@ -52,8 +57,11 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), generate
 
 
-def _no_prefetch(array: Floats | Ints, index: int) -> None:
+def _no_prefetch(array: Floats | Ints, index: Index) -> None:
     """With the JIT off there is nobody to ask."""
 
 
-prefetch = _no_prefetch if numba.config.DISABLE_JIT else numba.extending.intrinsic(_prefetch)
+# With the JIT off numba's config says so; it does not declare its items.
+prefetch: Callable[[Floats | Ints, Index], None] = (
+    _no_prefetch if getattr(numba.config, "DISABLE_JIT", False) else cast(Any, numba.extending.intrinsic(_prefetch))
+)

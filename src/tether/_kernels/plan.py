@@ -15,7 +15,7 @@ import numpy as np
 
 from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
-from tether._kernels.memory import AHEAD, FETCH_FROM, LONGEST, prefetch
+from tether._kernels.memory import AHEAD, FETCH_FROM, LONGEST, Index, prefetch
 from tether._kernels.sorting import is_in, lower_bound
 from tether.form import Floats, Ints
 
@@ -28,6 +28,7 @@ _CLOSE = 1e-9
 
 # Unsigned indices: a signed one is tested for being negative each time.
 ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+NONE = np.int64(-1)
 
 _CACHE_LINE = 16
 """Numbers to keep between what two threads write: two lines of 64 bytes."""
@@ -86,8 +87,8 @@ class Scratch(NamedTuple):
 
 @kernel
 def _is_rounding(
-    difference: float, gain: float, discount: float, start: int, stop: int, next_state: Ints,
-    edit_probability: Floats, edit_at: int, edit: int, after: Floats, place: int, width: int,
+    difference: float, gain: float, discount: float, start: Index, stop: Index, next_state: Ints,
+    edit_probability: Floats, edit_at: Index, edit: int, after: Floats, place: Index, width: Index,
 ) -> bool:  # fmt: skip
     """Whether a difference is small beside what it was computed from: the largest |V_{t+1}| of a row's outcomes.
 
@@ -197,16 +198,16 @@ def _plan_nodes(
             for block in range(np.uint64(columns) // FOUR):
                 column = block * FOUR
                 b0, b1, b2, b3 = -np.inf, -np.inf, -np.inf, -np.inf
-                x0, x1, x2, x3 = -1, -1, -1, -1
+                x0, x1, x2, x3 = NONE, NONE, NONE, NONE
                 for tried in range(tried_at, tried_end):
                     if tried_from[tried] > ki:
                         continue
-                    x = np.uint64(tried_pair[tried])
+                    pair = np.uint64(tried_pair[tried])
                     edit = tried_edit[tried]
                     gain = tried_gain[tried]
                     is_change = observed >= 0 and not (with_observed and tried == tried_at)
                     base = np.uint64(ki * columns_after)
-                    if with_runs and not is_in(influenced, x):
+                    if with_runs and not is_in(influenced, int(pair)):
                         base += (run + ONE) * np.uint64(n_states) * width_after
                     beyond = column >= np.uint64(columns_after)
                     if beyond:
@@ -215,7 +216,7 @@ def _plan_nodes(
                         base += column - ONE
                     else:
                         base += column
-                    start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+                    start, stop = np.uint64(row_start[pair]), np.uint64(row_start[pair + ONE])
                     edit_at = np.uint64(edit_start[edit]) if edit >= 0 else ZERO
                     v0, v1, v2, v3 = 0.0, 0.0, 0.0, 0.0
                     if edit < 0:
@@ -251,7 +252,7 @@ def _plan_nodes(
                         b2 = v2 if v2 > b2 else b2
                         b3 = v3 if v3 > b3 else b3
                         continue
-                    number = np.int64(x - begin)
+                    number = np.int64(pair - begin)
                     # Where the four values came from: one to the left for a change in the first block.
                     f0, f1, f2, f3 = base, base + ONE, base + TWO, base + THREE
                     if beyond:
@@ -357,8 +358,15 @@ def _solve_states(
     )  # fmt: skip
     edit_probability = rows.edit_probability
     reward, by_entry, discount = goal.reward, goal.by_entry, goal.discount
+    fetch = after.size * 8 >= FETCH_FROM
+    last = np.uint64(row_start[pair_start[high]])
     for s in range(np.uint64(low), np.uint64(high)):
-        best, chosen = -np.inf, -1
+        best, chosen = -np.inf, NONE
+        if fetch:
+            soon = np.uint64(row_start[np.uint64(pair_start[s])]) + np.uint64(LONGEST)
+            until = np.uint64(row_start[np.uint64(pair_start[s + ONE])]) + np.uint64(LONGEST)
+            for i in range(soon, min(until, last)):
+                prefetch(after, np.uint64(next_state[i]))
         begin = np.uint64(pair_start[s])
         for x in range(begin, np.uint64(pair_start[s + ONE])):
             start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])

@@ -239,14 +239,14 @@ def _close_nodes(
                 if is_in(influenced, x):
                     distance = 1
             else:
-                i = start
-                while i < stop:
-                    upto = min(i + _STRETCH, stop)
-                    for entry in range(i, upto):
+                done = start
+                while done < stop:
+                    upto = min(done + _STRETCH, stop)
+                    for entry in range(done, upto):
                         j = np.uint64(next_state[entry]) * TWO
                         distance = min(distance, after[j] + 1)
                         worst = max(worst, after[j + ONE])
-                    i = upto
+                    done = upto
                     if distance <= 2 and worst >= highest:  # neither can get any further
                         break
             worst = max(worst, min(distance, cap))
