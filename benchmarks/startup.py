@@ -1,33 +1,73 @@
-"""What it costs to start: importing the package, and the first answer with kernels cached on disk."""
+"""What it costs to start: importing the package, the command line, and the first answer, with kernels cached or not."""
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
-from harness import Result
+from harness import Result, in_fresh_process
 
 IMPORT = "import tether"
-ANSWER = "import tether; c = tether.cases.grid_world(); tether.counterfactual(c.mdp, c.path).row(2, 2, 'left')"
+ROW = "import tether; c = tether.cases.grid_world(); tether.counterfactual(c.mdp, c.path).row(2, 2, 'left')"
+PLAN = "import tether; c = tether.cases.epidemic(); tether.counterfactual(c.mdp, c.path).plan(k=7, m=3)"
+TETHER = Path(sys.executable).with_name("tether")
 
 
-def run(quick: bool) -> list[Result]:
-    repeats = 3 if quick else 7
-    empty, imported, answered = (_median(code, repeats) for code in ("pass", IMPORT, ANSWER))
-    return [
-        Result(
-            "start: import tether", (imported - empty) * 1e3, "ms", f"above the {empty * 1e3:.0f} ms of Python itself"
-        ),
-        Result("start: first row", (answered - empty) * 1e3, "ms", "fresh process, kernels cached on disk"),
-    ]
+def _code(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
 
 
-def _median(code: str, repeats: int) -> float:
-    times = []
-    for _ in range(repeats + 1):  # the first fills the cache
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+STARTS = (
+    ("import tether", _code(IMPORT), "", None),
+    ("tether --help", [str(TETHER), "--help"], "whole process", 0.3),
+    ("first plan, warm", _code(PLAN), "fresh process, kernels cached on disk", None),
+    ("first row, warm", _code(ROW), "fresh process, kernels cached on disk", None),
+)
+
+
+def measure(quick: bool) -> list[Result]:
+    repeats = 1 if quick else 5
+    empty = _median(_code("pass"), repeats)
+    results = []
+    for name, command, how, limit in STARTS[: 3 if quick else 4]:
+        seconds = _median(command, repeats)
+        memory = None if quick else float(in_fresh_process("startup", *command)["memory"])
+        if limit is None:
+            detail = f"{how and how + '; '}above the {empty * 1e3:.0f} ms of Python itself"
+            results.append(Result(f"start: {name}", (seconds - empty) * 1e3, "ms", detail, memory=memory))
+        else:
+            target = f"< {limit * 1e3:.0f} ms"
+            results.append(Result(f"start: {name}", seconds * 1e3, "ms", how, target, seconds < limit, memory))
+    with tempfile.TemporaryDirectory(prefix="tether-bench-") as folder:
+        seconds = _run(_code(ROW if quick else PLAN), NUMBA_CACHE_DIR=folder)
+    what = "first row, cold" if quick else "first plan, cold"
+    detail = "fresh process, nothing cached: every kernel it uses is compiled, once for an installation"
+    results.append(Result(f"start: {what}", seconds - empty, "s", detail))
+    return results
+
+
+def _median(command: Sequence[str], repeats: int) -> float:
+    """Median seconds, without the first run, which fills caches."""
+    return statistics.median([_run(command) for _ in range(repeats + 1)][1:])
+
+
+def _run(command: Sequence[str], **environment: str) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | environment)
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    # A child counts the memory of the process it was forked from: this one is smaller than any that is measured.
+    import resource
+
+    subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    print(json.dumps({"memory": peak * (1 if sys.platform == "darwin" else 1024)}))

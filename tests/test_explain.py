@@ -6,6 +6,7 @@ from rich.console import Console
 
 import tether
 from tether import demo
+from tether.explain import ExplainedStep, Explanation, explained_steps, tailoring_sentence
 
 
 def explained(k, m, case=None, **options):
@@ -40,6 +41,69 @@ def test_sentences_of_a_plan_that_changes_something():
     assert gain == "The expected return is -22.9 (± 3.255) instead of -38: a gain of 15.1."
     assert tether_told == (
         "The observation still speaks in 2.00 of 7 steps; the longest stretch without it is 5 steps, fewer than k = 6."
+    )
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_what_the_steps_gain_sums_to_the_gain_of_the_plan(discount):
+    case = tether.cases.grid_world()
+    mdp = case.mdp.with_objective(discount=discount, final_reward={15: 50.0, 6: -5.0})
+    for path in (case.path, tether.Path(case.path.states[:-1], case.path.actions)):
+        explanation = tether.counterfactual(mdp, path).plan(6, 4).explain()
+        plan, outlook = explanation.plan, explanation.outlook
+        assert sum(step.gain for step in explanation.steps) == pytest.approx(plan.gain)
+        # The robot earned R(s, a) of what it did.
+        seen = mdp.reward(path.states[3], path.actions[3])
+        assert explanation.steps[3].gain == pytest.approx(discount**3 * (outlook.rewards[3] - seen))
+
+
+def test_the_action_of_a_step_is_the_likeliest_of_its_state_and_the_observed_one_among_equals(grid):
+    steps = explained_steps(grid, grid.evaluate("random"))
+    for step in steps[:-1]:
+        assert step.action == (step.observed_action if step.observed_action else step.action)
+        assert step.action_probability == 0.25
+    assert steps[-1].action_probability == 0.0
+
+
+def test_instead_is_the_likeliest_of_the_changes():
+    explanation = explained(6, 4)
+    for step in explanation.steps[:-1]:
+        others = {a: p for a, p in explanation.outlook.actions(step.t).items() if a != step.observed_action}
+        assert step.instead == (max(others, key=others.get) if others else None)
+
+
+def test_a_long_list_of_changes_is_cut_and_rare_ones_are_counted():
+    def told(shares):
+        steps = [_changed(t, share) for t, share in enumerate(shares)]
+        explanation = explained(1, 0)
+        return Explanation(explanation.plan, explanation.outlook, tuple(steps)).sentences(str)[0]
+
+    assert told([1.0, 0.04, 1.0]) == (
+        "Change 2.04 actions on average: at t = 0 b instead of a, at t = 2 b instead of a, "
+        "and more rarely at 1 other time."
+    )
+    assert told([0.01]) == "Change 0.01 actions on average: at t = 0 b instead of a (1 % of the time)."
+    many = told([1.0] * 14)
+    assert many.startswith("Change 14 actions: at t = 0 b instead of a, ")
+    assert many.endswith("at t = 11 b instead of a, and at 2 other times.")
+
+
+def test_actions_that_are_numbers_are_called_actions():
+    mdp = tether.cases.grid_world().mdp.with_labels(actions=range(4))
+    path = tether.cases.grid_world().path
+    moves = {"up": 0, "right": 1, "down": 2, "left": 3}
+    cf = tether.counterfactual(mdp, tether.Path(path.states, [moves[action] for action in path.actions]))
+    assert cf.plan(6, 1).explain().sentences()[0] == "Change 1 action: at t = 2 action 1 instead of 2."
+
+
+def _changed(t, share):
+    return ExplainedStep(t, "s", "a", "s", 1.0, "b", 1.0, "b", share, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_how_tailored_without_a_k():
+    held = explained(6, 4).outlook.tailoring
+    assert tailoring_sentence(held) == (
+        "The observation still speaks in 2.00 of 7 steps; the longest stretch without it is 5 steps."
     )
 
 
@@ -115,16 +179,19 @@ def test_large_numbers_are_told_without_exponents():
     assert sentence == "The expected return is -22,900 (± 3,255) instead of -38,000: a gain of 15,100."
 
 
-def test_the_demonstration_shows_an_episode(tmp_path, monkeypatch):
+def test_the_demonstration_shows_an_episode(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(demo, "sepsis", _small_patient)
     demo.main()
-    text = (tmp_path / "tether-demo" / "demo.txt").read_text()
+    text = capsys.readouterr().out
     assert "An outbreak among ten people, left alone" in text
     assert "best, k = 3, m = 1" in text
     assert "Change 1 action: at t = 5 V_I instead of NIL." in text
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    for name in ("outbreak", "sepsis"):
+        assert f"tether-demo/{name}.html" in " ".join(text.split())
+        assert (tmp_path / "tether-demo" / f"{name}.html").read_text().startswith("<!DOCTYPE html>")
 
 
 def _small_patient():

@@ -1,9 +1,15 @@
 """From functions to a model: what is reached, in which order, how far, and what is said of functions that misbehave."""
 
 import functools
+from collections import ChainMap, OrderedDict, defaultdict
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tether
 from tether import MDP
@@ -123,6 +129,82 @@ def test_a_builtin_that_does_not_say_what_it_takes_gets_three():
 
 def test_without_reward_it_is_0():
     assert MDP.from_function(0, one, stay).reward(0, "go") == 0.0
+
+
+def test_a_reward_of_two_is_asked_once_a_pair():
+    asked = []
+    MDP.from_function(0, one, climb, lambda s, a: asked.append((s, a)) or 1.0, horizon=3)
+    assert asked == [(s, "go") for s in (0, 1, 2, 3, 4)]
+
+
+# What functions may give.
+
+
+@pytest.mark.parametrize("kind", [OrderedDict, MappingProxyType, ChainMap, functools.partial(defaultdict, float)])
+def test_any_mapping_will_do(kind):
+    mdp = MDP.from_function(0, one, lambda s, a: kind({0: 0.25, 1: 0.5, 2: 0.25}))
+    assert [mdp.row(0, "go")[0], mdp.row(0, "go")[1].tolist()] == [(0, 1, 2), [0.25, 0.5, 0.25]]
+
+
+@pytest.mark.parametrize(
+    "half",
+    [0.5, np.float32(0.5), np.float64(0.5), np.array(0.5), Fraction(1, 2), Decimal("0.5")],
+    ids=lambda half: type(half).__name__,
+)
+def test_any_number_will_do(half):
+    mdp = MDP.from_function("a", one, lambda s, a: {"a": half, "b": half}, lambda s, a, j: half)
+    assert mdp.row("a", "go")[1].tolist() == [0.5, 0.5]
+    assert mdp.reward("a", "go", "b") == 0.5
+    assert MDP.from_function("a", one, lambda s, a: {"a": 1, "b": 0 * half}).n_states == 1
+
+
+def test_something_that_is_neither_zero_nor_not():
+    """An array of two numbers has no truth value: it is no number, and said to be none."""
+    error = message("s", one, lambda s, a: {"s": np.array([0.5, 0.5])})
+    assert error == "state 's', action 'go', next state 's': the probability array([0.5, 0.5]) is not a number"
+
+
+@given(
+    st.integers(1, 6),
+    st.lists(
+        st.lists(st.dictionaries(st.integers(0, 5), st.integers(1, 4), min_size=1), min_size=1, max_size=3),
+        min_size=6,
+        max_size=6,
+    ),
+    st.integers(1, 4),
+)
+def test_against_a_walk_in_a_few_lines(first, rows, horizon):
+    """Labels, in the order met, and rows, against the obvious loop."""
+    first -= 1
+
+    def outcomes(s, a):
+        return {j: w / sum(rows[s][a].values()) for j, w in rows[s][a].items()}
+
+    mdp = MDP.from_function(first, lambda s: range(len(rows[s])), outcomes, lambda s, a, j: 10 * s + j, horizon)
+    met, acts, layer = [first], [], [first]
+    expected = {}
+    for _ in range(horizon):
+        reached = []
+        for s in layer:
+            for a in range(len(rows[s])):
+                acts += [a] if a not in acts else []
+                expected[s, a] = outcomes(s, a)
+                reached += [j for j in rows[s][a] if j not in met and j not in reached]
+        met, layer = met + reached, reached
+    assert list(mdp.states) == met
+    assert list(mdp.actions) == acts
+    assert {(s, a) for s in mdp.states for a in mdp.actions_in(s)} == set(expected)
+    for (s, a), row in expected.items():
+        states, probabilities = mdp.row(s, a)
+        assert dict(zip(states, probabilities, strict=True)) == pytest.approx(row, rel=1e-15)
+        assert [mdp.reward(s, a, j) for j in states] == [10 * s + j for j in states]
+
+
+def test_a_long_way_does_not_take_a_longer_time_for_each_step():
+    """A chain of 50,000 states, one a layer: the walk looks at each layer once."""
+    n = 50_000
+    mdp = MDP.from_function(0, one, lambda s, a: {min(s + 1, n): 1.0})
+    assert mdp.n_states == n + 1
 
 
 # Horizon.

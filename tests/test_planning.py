@@ -1,6 +1,7 @@
 """Plans and sweeps: the best values against all policies and against a recursion, and what a plan promises."""
 
 import math
+import re
 from functools import cache
 from itertools import pairwise, product
 
@@ -424,8 +425,10 @@ def test_results_print_well():
         "     8   -38.00    -1.00",
     ]
     html = table._repr_html_()
-    assert "<th>m = 1</th>" in html
-    assert "<tr><th>k = 8</th><td>-38.00</td><td>-1.00</td></tr>" in html
+    assert "<th scope='col'>m&nbsp;=&nbsp;1</th>" in html
+    cells = re.findall(r"<td style='([^']*)'>([^<]*)</td>", html)
+    assert [text for _, text in cells] == ["−38.00", "−38.00", "−38.00", "−1.00"]
+    assert ["background" in style for style, _ in cells] == [False, False, False, True]  # only what gains is shaded
 
 
 # --- The paper's models --------------------------------------------------------------------------

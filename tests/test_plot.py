@@ -749,11 +749,11 @@ def test_nothing_is_left_half_written(tmp_path, toy, monkeypatch):
         raise OSError("no space left on device")
 
     monkeypatch.setattr("pathlib.Path.replace", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(tether.FileError, match="no space"):
         plot.save(ax, tmp_path / "a.svg")
     assert [path.name for path in tmp_path.iterdir()] == ["a.svg"]
     assert (tmp_path / "a.svg").read_text() == "before"
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(tether.FileError, match="nowhere"):
         plot.save(ax, tmp_path / "nowhere" / "a.svg")
 
 

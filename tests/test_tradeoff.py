@@ -335,3 +335,12 @@ def test_a_sweep_prints_a_line_for_each_k(epidemic):
 def test_options_that_are_none(grid, options, told):
     with pytest.raises(tether.QueryError, match=told):
         grid.pareto(**{"m": 1, **options})
+
+
+def test_a_plan_that_gave_its_gain_away_says_so():
+    front = tether.counterfactual(tether.cases.epidemic().mdp, tether.cases.epidemic().path).pareto(4)
+    still = [point.plan for point in front.points if not point.plan.explain().changes]
+    assert still  # the last point keeps to what was observed
+    for plan in still:
+        assert plan.price > 0
+        assert plan.explain().sentences()[0] == "Change nothing: at this price of influence no change is worth it."

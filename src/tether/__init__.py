@@ -1,45 +1,61 @@
 """Tether: exact counterfactuals for Markov decision processes that stay about the episode they started from.
 
 The way through the package: a model (`MDP`), an observation (`Path`), and the counterfactual MDP
-that follows from the two (`counterfactual`).
+that follows from the two (`counterfactual`). Models and episodes come from code, from files
+(`tether.interop`) or are learned from logs (`learn`).
 """
 
-from tether import cases
+from tether import cases, interop
 from tether._version import __version__
 from tether.classify import Classes
 from tether.counterfactual import CounterfactualMDP, counterfactual
-from tether.errors import ModelError, PathError, Problem, QueryError, TetherError
+from tether.counts import Counts
+from tether.episodes import Episodes
+from tether.errors import FileError, ModelError, PathError, Problem, QueryError, TetherError
 from tether.evaluation import Course, Evaluation, Tailoring, Trajectories
 from tether.explain import ExplainedStep, Explanation
 from tether.influence import effective, tv
+from tether.interop.gym import from_gymnasium
+from tether.learning.learn import learn
+from tether.learning.learned import Learned, learned
 from tether.mechanism import GumbelMax, SampledGumbelMax
 from tether.model import MDP
 from tether.nominal import Solution
 from tether.observation import Path
 from tether.planning import Plan, Sweep
 from tether.tradeoff import Front, Point
+from tether.uncertainty.posterior import Posterior, posterior
+from tether.uncertainty.records import ChangedAction, PlanUncertainty, SweepUncertainty
 from tether.why import Why
 
 __all__ = [
     "MDP",
+    "ChangedAction",
     "Classes",
     "CounterfactualMDP",
+    "Counts",
     "Course",
+    "Episodes",
     "Evaluation",
     "ExplainedStep",
     "Explanation",
+    "FileError",
     "Front",
     "GumbelMax",
+    "Learned",
     "ModelError",
     "Path",
     "PathError",
     "Plan",
+    "PlanUncertainty",
     "Point",
+    "Posterior",
     "Problem",
     "QueryError",
     "SampledGumbelMax",
     "Solution",
     "Sweep",
+    "SweepUncertainty",
     "Tailoring",
     "TetherError",
     "Trajectories",
@@ -48,5 +64,10 @@ __all__ = [
     "cases",
     "counterfactual",
     "effective",
+    "from_gymnasium",
+    "interop",
+    "learn",
+    "learned",
+    "posterior",
     "tv",
 ]

@@ -13,11 +13,12 @@ from tether.errors import QueryError
 from tether.form import Ints
 from tether.graph import Graph, everywhere, nominal_rollout, replay
 from tether.influence import Influence, influenced_pairs, make_influence
+from tether.markup import grid
 from tether.mechanism import Posterior
 from tether.planning import whole_number
 from tether.rules import Nodes, Rule, make_rule, own_thresholds, thresholds
 
-__all__ = ["CLASSES", "Classes", "classify"]
+__all__ = ["CLASSES", "Classes", "classify", "classify_reachable", "with_strengths"]
 
 CLASSES = ("observed", "influenced and reachable", "influenced but unreachable", "not influenced")
 
@@ -69,6 +70,13 @@ class Classes(Mapping[Any, str]):
         told = ", ".join(f"{n:,} {name}" for name, n in self.counts().items())
         return f"<Classes at t = {self.t} for k = {self.k}: {told}>"
 
+    def _repr_html_(self) -> str:
+        rows = []
+        for i, (name, n) in enumerate(self.counts().items()):
+            first = self.cf.mdp.labels_of(np.flatnonzero(self.codes == i)[:3])
+            rows.append((name, f"{n:,}", ", ".join(map(str, first)) + (", …" if n > 3 else "")))
+        return grid((f"t = {self.t}, k = {self.k}", "states", "for example"), rows)
+
 
 def classify(
     cf: CounterfactualMDP, k: int, t: int, rule: Any = "definition", influence: Any = "support", rollout: Any = None
@@ -95,6 +103,31 @@ def classify(
     return Classes(cf, k, t, codes)
 
 
+def classify_reachable(cf: CounterfactualMDP, k: int, rule: Any, influence: Any) -> tuple[Ints, ...]:
+    """Class of each state that s_0 can reach, t = 0 … T, as an index into `CLASSES`.
+
+    As `classify` says of these states, at all times at once, and without a look at any other state.
+    """
+    test = make_influence(influence)
+    chosen = make_rule(rule, test)
+    graph, T = cf.graph, cf.T
+    found = thresholds(graph, chosen, test, up_to=k)
+    nodes = tuple(Nodes(graph.states(t)) for t in range(T + 1))
+    own = own_thresholds(graph, "definition" if chosen == "assured" else chosen, nodes, found.influenced)
+    codes = []
+    for t in range(T, -1, -1):
+        states = graph.states(t)
+        code = np.full(states.size, CLASSES.index("not influenced"), dtype=np.int8)
+        near = np.empty(0, dtype=bool) if t == T else own(t) <= k
+        within = t + k > T or _any_of(near, nodes[t].pair_offsets(cf.mdp.form.pair_start))
+        code[within] = CLASSES.index("influenced but unreachable")
+        reached = found.nodes[t].states[found.reach[t] <= k]
+        code[np.searchsorted(states, reached)] = CLASSES.index("influenced and reachable")
+        code[states == cf.observation.states[t]] = CLASSES.index("observed")
+        codes.append(code)
+    return tuple(reversed(codes))
+
+
 def with_strengths(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
     """A graph of nominal rows, told how strong the observation's influence on them is."""
     layers = tuple(
@@ -117,6 +150,11 @@ def _influenced_states(whole: Graph, rule: Rule, influence: Influence, k: int, t
     own = own_thresholds(whole, "definition" if rule == "assured" else rule, nodes, influenced)
     for u in range(T - 1, t, -1):
         own(u)
-    offsets = nodes[t].pair_offsets(whole.mdp.form.pair_start)
-    allowed = np.concatenate(([0], np.cumsum(own(t) <= k)))
-    return np.flatnonzero(allowed[offsets[1:]] > allowed[offsets[:-1]])
+    return np.flatnonzero(_any_of(own(t) <= k, nodes[t].pair_offsets(whole.mdp.form.pair_start)))
+
+
+def _any_of(flags: Ints, offsets: Ints) -> Ints:
+    """Whether any pair of each node is flagged."""
+    so_far = np.concatenate(([0], np.cumsum(flags)))
+    any_of: Ints = so_far[offsets[1:]] > so_far[offsets[:-1]]
+    return any_of

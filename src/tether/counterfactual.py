@@ -12,7 +12,7 @@ pairs that s_0 can reach at that step are edited at all. A row outside is comput
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,15 @@ import numpy as np
 from tether.errors import PathError, Problem
 from tether.form import Floats, Ints
 from tether.graph import Graph, Layer, Walk, replay
+from tether.markup import facts
 from tether.mechanism import GumbelMax, Mechanism, ObservedStep, Posterior, Rows, make_mechanism
 from tether.model import MDP
 from tether.observation import Observation, Path, observe, time_index
 from tether.wording import counted
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from tether.classify import Classes
     from tether.evaluation import Evaluation
     from tether.influence import Influence
@@ -313,6 +316,29 @@ class CounterfactualMDP:
 
         return pareto(self, m, k, rule, influence, penalty, limit)
 
+    def plot(
+        self,
+        k: int,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        rollout: str = "nominal",
+        label: Callable[[Any], str] = str,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the states over time by class, for one k; returns the axes. See `tether.plot.plot_classes`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> ax = tether.counterfactual(toy.mdp, toy.path).plot(k=1)
+        >>> ax.get_legend().get_texts()[0].get_text()
+        'observed'
+        """
+        from tether.plot import plot_classes
+
+        return plot_classes(self, k, rollout, ax, label, rule, influence)
+
     def _probability(self, t: int, pair: int) -> Floats:
         """The counterfactual row of a pair, entry for entry of the nominal row."""
         rows, i = self._edited(t, pair)
@@ -342,6 +368,18 @@ class CounterfactualMDP:
         return (
             f"<CounterfactualMDP: {counted(self.T, 'step')}, {counted(nodes, 'state')} reachable over time, "
             f"{counted(self.n_edited, 'row')} edited, {self.mechanism.name}>"
+        )
+
+    def _repr_html_(self) -> str:
+        sizes = [int(self.graph.states(t).size) for t in range(self.T + 1)]
+        return facts(
+            [
+                ("model", self.mdp),
+                ("path", self.path),
+                ("reachable", f"{counted(sum(sizes), 'state')} over time, at most {max(sizes):,} at once"),
+                ("edited", f"{counted(self.n_edited, 'row')}"),
+                ("mechanism", self.mechanism.name),
+            ]
         )
 
 

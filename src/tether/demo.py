@@ -1,12 +1,13 @@
 """`make demo`: two episodes, what happened, and what should have been done differently.
 
-Prints to the terminal and leaves the same text in ``tether-demo/demo.txt``.
+Prints to the terminal and leaves a report of each in ``tether-demo/``, as a page for the browser.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,64 +20,80 @@ from tether.cases.case import Case
 from tether.counterfactual import counterfactual
 from tether.explain import ExplainedStep, Explanation
 
-__all__ = ["main"]
+__all__ = ["Story", "main", "stories"]
 
-_TARGET = Path("tether-demo") / "demo.txt"
+_TARGET = Path("tether-demo")
+
+
+@dataclass(frozen=True)
+class Story:
+    """An episode to show, the limits to explain it within, and how to write its states and actions."""
+
+    name: str
+    title: str
+    note: str
+    case: Callable[[], Case]
+    limits: tuple[tuple[int, int], ...]
+    state_name: Callable[[Any], str]
+    action_name: Callable[[Any], str]
+
+    def explanations(self) -> list[Explanation]:
+        """The best plan for each of the limits, beside what happened."""
+        case = self.case()
+        cf = counterfactual(case.mdp, case.path)
+        return [cf.plan(k, m).explain(group=self.state_name) for k, m in self.limits]
+
+
+def stories() -> tuple[Story, ...]:
+    """The epidemic and one sepsis patient."""
+    return (
+        Story(
+            "outbreak",
+            "An outbreak among ten people, left alone",
+            "S susceptible, I infected; V_I and V_S vaccinate an infected or a susceptible person. "
+            "The return is minus the infected, summed over time.",
+            epidemic,
+            ((3, 1), (6, 4), (8, 1)),
+            lambda state: f"S {state.S}, I {state.I}",
+            str,
+        ),
+        Story(
+            "sepsis",
+            "A sepsis patient, diabetic, who died at the third step",
+            "Shown are the vital signs out of range; three or more are death. A antibiotics, E ventilation, "
+            "P vasopressors, – no treatment.",
+            sepsis,
+            ((7, 8), (8, 8), (11, 8)),
+            _vital_signs,
+            _treatment,
+        ),
+    )
 
 
 def main() -> None:
-    """Show the epidemic and one sepsis patient."""
+    """Show the epidemic and one sepsis patient, and write a report of each."""
     start = time.perf_counter()
-    _TARGET.parent.mkdir(exist_ok=True)
-    console = Console(record=True, highlight=False, width=min(Console().width, 110))
+    _TARGET.mkdir(exist_ok=True)
+    console = Console(highlight=False, width=min(Console().width, 110))
     console.print(
         "\n[bold]Tether[/]: what should have been done differently, and is that answer still about this episode?\n"
         "k is the length of the tether: how far a plan may go without the observation saying anything. "
         "m is how many actions may change.\n"
     )
-    _show(
-        console,
-        epidemic(),
-        "An outbreak among ten people, left alone",
-        "S susceptible, I infected; V_I and V_S vaccinate an infected or a susceptible person. "
-        "The return is minus the infected, summed over time.",
-        ((3, 1), (6, 4), (8, 1)),
-        lambda state: f"S {state.S}, I {state.I}",
-        str,
-    )
-    _show(
-        console,
-        sepsis(),
-        "A sepsis patient, diabetic, who died at the third step",
-        "Shown are the vital signs out of range; three or more are death. A antibiotics, E ventilation, "
-        "P vasopressors, – no treatment.",
-        ((7, 8), (8, 8), (11, 8)),
-        _vital_signs,
-        _treatment,
-    )
-    console.print(f"Computed exactly, without sampling, in {time.perf_counter() - start:.1f} s. Report: {_TARGET}")
-    partial = _TARGET.with_suffix(".tmp")
-    partial.write_text(console.export_text(), encoding="utf-8")
-    partial.replace(_TARGET)
+    pages = [_show(console, story) for story in stories()]
+    console.print(f"Computed exactly, without sampling, in {time.perf_counter() - start:.1f} s.")
+    console.print("Reports to show to others (open in a browser):", ", ".join(map(str, pages)))
 
 
-def _show(
-    console: Console,
-    case: Case,
-    title: str,
-    note: str,
-    limits: tuple[tuple[int, int], ...],
-    state_name: Callable[[Any], str],
-    action_name: Callable[[Any], str],
-) -> None:
-    cf = counterfactual(case.mdp, case.path)
-    explanations = [cf.plan(k, m).explain(group=state_name) for k, m in limits]
-    console.print(f"[bold]{title}[/]\n{note}")
-    console.print(_side_by_side(explanations, action_name))
+def _show(console: Console, story: Story) -> Path:
+    explanations = story.explanations()
+    console.print(f"[bold]{story.title}[/]\n{story.note}")
+    console.print(_side_by_side(explanations, story.action_name))
     for explanation in explanations:
         plan = explanation.plan
-        console.print(f"[bold]k = {plan.k}, m = {plan.m}[/]", *explanation.sentences(action_name))
+        console.print(f"[bold]k = {plan.k}, m = {plan.m}[/]", *explanation.sentences(story.action_name))
     console.print()
+    return explanations[1].plan.report(_TARGET / f"{story.name}.html", title=story.title)
 
 
 def _side_by_side(explanations: list[Explanation], action_name: Callable[[Any], str]) -> Table:

@@ -5,10 +5,11 @@
     TetherError                  everything this package raises on purpose
     ├── ModelError               these numbers are not a Markov decision process
     ├── PathError                this episode cannot have happened in this model
-    └── QueryError               a question about a state, action, time or option that does not exist
+    ├── QueryError               a question about a state, action, time or option that does not exist
+    └── FileError                a file that is not what it says, or cannot be read or written
 
-All three are also ``ValueError``. A ``ModelError`` collects every problem found, up to a limit, so
-that a file is mended once and not twenty times; each problem is a record that says where it is.
+All are also ``ValueError``. An error collects every problem found, up to a limit, so that a file is
+mended once and not twenty times; each problem is a record that says where it is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ModelError", "PathError", "Problem", "QueryError", "TetherError"]
+__all__ = ["FileError", "ModelError", "PathError", "Problem", "QueryError", "TetherError"]
 
 SHOWN = 8
 """How many problems an error message spells out; the rest are counted, and kept in ``problems``."""
@@ -39,6 +40,10 @@ class Problem:
         The offending value.
     row : int, optional
         The row of the input table, counted from 0.
+    file : str, optional
+        The file it was found in.
+    line : int, optional
+        Its line there, counted from 1; for files that are not text, the row, counted from 1.
 
     Examples
     --------
@@ -57,6 +62,8 @@ class Problem:
     time: int | None = None
     value: Any = None
     row: int | None = None
+    file: str | None = None
+    line: int | None = None
 
 
 class TetherError(Exception):
@@ -129,6 +136,19 @@ class QueryError(_LocatedError):
     Traceback (most recent call last):
     ...
     tether.errors.QueryError: the model has no action 'dance'; it has 1 action: 'wait'
+    """
+
+
+class FileError(_LocatedError):
+    """A file that is not what it says, or cannot be read or written.
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.MDP.load("no-such-model")
+    Traceback (most recent call last):
+    ...
+    tether.errors.FileError: no-such-model: there is no such directory; a saved model is one that MDP.save wrote
     """
 
 

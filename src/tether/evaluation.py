@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +21,14 @@ from tether.counterfactual import CounterfactualMDP
 from tether.errors import Problem, QueryError
 from tether.form import Floats, Ints
 from tether.influence import influenced_pairs, make_influence
+from tether.markup import grid
 from tether.model import MDP
 from tether.observation import Path, time_index
 from tether.planning import Plan, whole_number
 from tether.policy import array_decider, decider, make_policy
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = [
     "Course",
@@ -59,6 +63,10 @@ class Course:
         first, last = (f"{self.mean[i]:.4g} ± {self.std[i]:.3g}" for i in (0, -1))
         return f"<Course: {self.mean.size} times, {first} … {last}>"
 
+    def _repr_html_(self) -> str:
+        rows = [(t, f"{a:.6g}", f"{b:.4g}") for t, (a, b) in enumerate(zip(self.mean, self.std, strict=True))]
+        return grid(("t", "mean", "standard deviation"), rows)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tailoring:
@@ -89,15 +97,21 @@ class Tailoring:
         """Expected number of influenced steps, of T."""
         return float(self.influenced.sum())
 
-    @property
+    @cached_property
     def longest_run(self) -> int:
         """The longest run of uninfluenced steps that can happen."""
-        return int(np.flatnonzero(self.run_at_least)[-1])
+        longest, run = 0, np.zeros(self.chain.visits[0].size, dtype=np.int64)
+        for link, flags, after in zip(self.chain.links, self.flags, self.chain.visits[1:], strict=True):
+            onward = np.where(flags, 0, run[link.source] + 1)
+            run = np.zeros(after.size, dtype=np.int64)
+            np.maximum.at(run, link.target, onward)
+            longest = max(longest, int(onward.max(initial=0)))
+        return longest
 
-    @property
+    @cached_property
     def longest_run_probability(self) -> float:
         """Probability that a run of that length happens."""
-        return float(self.run_at_least[self.longest_run])
+        return self._some_run(self.longest_run) if self.longest_run else 1.0
 
     @cached_property
     def run_at_least(self) -> Floats:
@@ -131,6 +145,12 @@ class Tailoring:
             f"<Tailoring: {self.expected_influenced_steps:.2f} of {self.chain.T} steps influenced, longest "
             f"uninfluenced run {self.longest_run} (probability {self.longest_run_probability:.3g})>"
         )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (t, f"{a:.4g}", f"{b:.4g}") for t, (a, b) in enumerate(zip(self.influenced, self.strength, strict=True))
+        ]
+        return grid(("t", "probability of influence", "expected strength"), rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -255,6 +275,20 @@ class Evaluation:
             std[t] = np.sqrt(chance @ (values - mean[t]) ** 2)
         return Course(mean, std)
 
+    def to_arrow(self) -> pyarrow.Table:
+        """The distribution over states in rows t, state, probability, as an Arrow table.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4).evaluate().to_arrow().slice(0, 1).to_pylist()
+        [{'t': 0, 'state': 0, 'probability': 1.0}]
+        """
+        from tether.arrow import evaluation_table
+
+        return evaluation_table(self)
+
     def _by_state(self, t: int) -> tuple[Ints, Floats]:
         time_index(t, self.T)
         states, index = np.unique(self.chain.visits[t].states, return_inverse=True)
@@ -265,6 +299,20 @@ class Evaluation:
         if self.tailoring is None:
             return f"{told}>"
         return f"{told}, {self.tailoring.expected_influenced_steps:.2f} of {self.T} steps influenced>"
+
+    def _repr_html_(self) -> str:
+        head = ["t", "likeliest state", "probability", "return so far"]
+        rows: list[list[Any]] = []
+        for t in range(self.T + 1):
+            state, chance = self.likeliest(t)
+            so_far = f"{self.returns.mean[t]:.6g} ± {self.returns.std[t]:.4g}"
+            rows.append([t, state, f"{chance:.3g}", so_far])
+        if self.changed is not None and self.tailoring is not None:
+            head += ["action changed", "influenced"]
+            for t in range(self.T):
+                rows[t] += [f"{self.changed[t]:.3g}", f"{self.tailoring.influenced[t]:.3g}"]
+            rows[self.T] += ["", ""]
+        return grid(head, rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -298,13 +346,11 @@ class Trajectories:
     @cached_property
     def paths(self) -> tuple[Path, ...]:
         """The trajectories as paths, by label."""
-        return tuple(
-            Path(
-                [self.mdp.states[int(s)] for s in states],
-                [self.mdp.actions[int(a)] for a in actions],
-            )
-            for states, actions in zip(self.states, self.actions, strict=True)
-        )
+        return tuple(self._path(i) for i in range(len(self)))
+
+    def _path(self, i: int) -> Path:
+        states, actions = self.states[i], self.actions[i]
+        return Path([self.mdp.states[int(s)] for s in states], [self.mdp.actions[int(a)] for a in actions])
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -312,6 +358,10 @@ class Trajectories:
     def __repr__(self) -> str:
         n, T = self.actions.shape
         return f"<Trajectories: {n:,} of {T} steps, mean return {self.returns.mean():.4g}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(i, self._path(i), f"{self.returns[i]:.6g}") for i in range(min(10, len(self)))]
+        return grid((f"of {len(self):,}", "trajectory", "return"), rows)
 
 
 def evaluate_plan(plan: Plan) -> Evaluation:

@@ -19,6 +19,7 @@ from tether.form import Ints, pair_states
 from tether.mechanism import ObservedStep, Posterior, Rows
 from tether.model import MDP
 from tether.observation import Observation
+from tether.scratch import room
 
 __all__ = ["Graph", "Layer", "Walk", "everywhere", "nominal_rollout", "replay"]
 
@@ -65,11 +66,11 @@ class Walk:
 
     def __init__(self, mdp: MDP, supports: Iterable[Ints]) -> None:
         self.mdp = mdp
-        self._marked = np.zeros(mdp.n_states, dtype=np.uint8)
+        self._marked = room(mdp.n_states, np.uint8)
         for support in supports:
             self._marked[support] = 1
-        self._scanned = np.zeros(mdp.n_states, dtype=bool)
-        self._seen = np.zeros(mdp.n_states, dtype=np.uint8)
+        self._scanned = room(mdp.n_states, np.bool_)
+        self._seen = room(mdp.n_states, np.uint8)
         self._pairs = np.empty(0, dtype=np.int64)
         self._pair_states = np.empty(0, dtype=np.int64)
         self._layer: Ints | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from itertools import repeat
 from typing import Any, overload
 
 import numpy as np
@@ -148,6 +149,13 @@ class _Listed(Labels):
         except TypeError:
             return -1
 
+    def find_all(self, items: list[Any]) -> Any:
+        """Codes of many labels as `plain` gives them, -1 for those not here."""
+        try:
+            return np.fromiter(map(self._index.get, items, repeat(-1)), dtype=np.int32, count=len(items))
+        except TypeError:  # one cannot be hashed
+            return np.fromiter(map(self.find, items), dtype=np.int32, count=len(items))
+
     def __repr__(self) -> str:
         if len(self) <= _LISTED:
             return f"Labels({label_list(self)})"
@@ -248,7 +256,10 @@ def encode(columns: Sequence[Any], noun: str, names: Sequence[str], given: Any =
         labels = make_labels(given, None, noun)
     codes = []
     for name, items in zip(names, lists, strict=True):
-        code = np.fromiter(map(labels.find, items), dtype=np.int32, count=len(items))
+        if isinstance(labels, _Listed):
+            code = labels.find_all(items)
+        else:
+            code = np.fromiter(map(labels.find, items), dtype=np.int32, count=len(items))
         unknown = np.flatnonzero(code < 0)
         if unknown.size:
             problems = [
@@ -273,6 +284,15 @@ def _array(column: Any) -> npt.NDArray[Any] | None:
 
 
 def _collect(items: list[Any], name: str, seen: dict[Any, int]) -> None:
+    """Add labels to ``seen`` in the order they come; each is looked at in Python only if it is new."""
+    try:
+        new = dict.fromkeys(items)
+    except TypeError:
+        new = {None: None}
+    if not any(map(is_missing, new)):
+        for item in new:
+            seen.setdefault(item, len(seen))
+        return
     for row, item in enumerate(items):
         try:
             seen.setdefault(item, len(seen))

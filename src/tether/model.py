@@ -7,6 +7,7 @@ States and actions are known by label; `tether.form` describes the arrays behind
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.arrays import form_from_arrays
+from tether.counts import Counts
 from tether.description import Description, describe
 from tether.errors import ModelError, Problem, QueryError
 from tether.explore import form_from_function
@@ -47,6 +49,8 @@ class MDP:
         What a reward is worth for each step it comes later; 1 by default. Set by `with_objective`.
     final_reward : array (states,) or None
         Reward of the state in which an episode ends. Set by `with_objective`.
+    counts : Counts or None
+        How often each transition was seen, for a model learned from episodes.
 
     Examples
     --------
@@ -72,6 +76,7 @@ class MDP:
     horizon: int | None = None
     discount: float = 1.0
     final_reward: Floats | None = None
+    counts: Counts | None = None
 
     def __post_init__(self) -> None:
         if self.final_reward is not None:
@@ -322,6 +327,49 @@ class MDP:
         from tether.nominal import evaluate_nominal
 
         return evaluate_nominal(self, policy, horizon, start)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write the model to a directory: plain ``.npy`` files and a small JSON.
+
+        The directory appears when it is complete; a saved model that was there before is replaced, other files
+        are not. Labels are saved if they are numbers, texts, truth values or (named) tuples of these.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.cases.grid_world().mdp.save(f"{folder}/grid")
+        ...     tether.MDP.load(f"{folder}/grid")
+        <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+        """
+        from tether.store import save
+
+        save(self, directory)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str], *, check: bool = False) -> MDP:
+        """Open a model that `save` wrote; its arrays are mapped from disk, and shared between processes.
+
+        Parameters
+        ----------
+        directory : path
+        check : bool
+            Read and check every number. By default the sizes of the files, what they say they hold, and a few
+            places in each are checked, which takes a moment whatever the size of the model.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.grid_world()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     case.mdp.save(f"{folder}/grid")
+        ...     mdp = tether.MDP.load(f"{folder}/grid", check=True)
+        ...     tether.counterfactual(mdp, case.path).plan(k=4, m=1).value
+        -897.0
+        """
+        from tether.store import load
+
+        return load(directory, check)
 
     @classmethod
     def _of(cls, states: Labels, actions: Labels, form: Form, horizon: int | None = None) -> MDP:

@@ -15,6 +15,7 @@ from tether.chain import build_chain
 from tether.errors import QueryError
 from tether.evaluation import Evaluation, evaluate_chain, visit
 from tether.form import Floats, Ints
+from tether.markup import grid
 from tether.model import MDP
 from tether.observation import Path, time_index
 from tether.planning import choice_type, whole_number
@@ -58,6 +59,16 @@ class Solution:
     def __repr__(self) -> str:
         return f"<Solution: {self.horizon} steps, {self.mdp.n_states:,} states>"
 
+    def _repr_html_(self) -> str:
+        few = range(min(self.mdp.n_states, 30))
+        rows = [
+            (state, self.action(0, state), f"{self.value(state):.6g}") for state in (self.mdp.states[s] for s in few)
+        ]
+        head = ("state", f"best action, {self.horizon} steps to go", "expected return")
+        return grid(head, rows) + (
+            f"<p>the first of {self.mdp.n_states:,} states</p>" if self.mdp.n_states > 30 else ""
+        )
+
 
 def solve(mdp: MDP, horizon: int) -> Solution:
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
@@ -69,7 +80,7 @@ def solve(mdp: MDP, horizon: int) -> Solution:
     arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
     rows = LayerRows(*arrays, none, none, np.empty(0), none)
     values = np.empty((T + 1, mdp.n_states))
-    choices = np.empty((T, mdp.n_states), dtype=choice_type(form))
+    choices = np.empty((T, mdp.n_states), dtype=choice_type(mdp))
     values[T] = 0.0 if mdp.final_reward is None else mdp.final_reward
     for t in range(T - 1, -1, -1):
         goal = Objective(mdp.rewards.at(t), mdp.rewards.by_entry, np.empty(0), mdp.discount, -1)

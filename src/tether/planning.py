@@ -11,7 +11,7 @@ the observed action, then to the lowest index, so that nothing is changed withou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,16 +21,25 @@ import numpy as np
 from tether.chain import Chain, Decisions, Visits, build_chain
 from tether.counterfactual import CounterfactualMDP
 from tether.errors import Problem, QueryError
-from tether.form import Floats, Form, Ints
+from tether.form import Floats, Ints
 from tether.graph import everywhere
 from tether.influence import Influence, make_influence
+from tether.markup import facts, heat
 from tether.rules import CHUNKS, LARGE, Nodes, Rule, Thresholds, layer_rows, make_rule, run_count, thresholds
+from tether.scratch import room
 
 if TYPE_CHECKING:
+    import os
+    import pathlib
+
+    import pyarrow
+    from matplotlib.axes import Axes
+
     from tether._kernels.layer import LayerNodes, LayerRows
     from tether._kernels.plan import Limits, Objective, Scratch, Values
     from tether.evaluation import Evaluation, Trajectories
     from tether.explain import Explanation
+    from tether.model import MDP
 
 __all__ = [
     "Plan",
@@ -43,6 +52,7 @@ __all__ = [
     "sweep",
     "whole_number",
 ]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
@@ -58,6 +68,8 @@ class Plan:
         The limits it keeps to (m at most T, k at most T + 1).
     rule, influence
         What "allowed" means.
+    price : float
+        What the plan was ready to give away for influence (`CounterfactualMDP.pareto`); 0 for the best plan.
 
     Examples
     --------
@@ -80,6 +92,7 @@ class Plan:
     nodes: tuple[Nodes, ...]
     choices: tuple[Ints, ...]
     influenced: tuple[Ints, ...]
+    price: float = 0.0
 
     @property
     def gain(self) -> float:
@@ -147,6 +160,81 @@ class Plan:
         from tether.evaluation import sample_plan
 
         return sample_plan(self, n, rng)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All that the plan can visit, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.
+
+        One row a node, t = 0 … T: t, state, changes_left (and, for the rule `assured`, the uninfluenced steps just
+        passed), the probability of visiting it; and what the plan does there: action, observed_action, changed,
+        influenced, strength, all empty at T.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).to_arrow()
+        >>> table.num_rows, table.slice(1, 1).select(["t", "state", "changes_left", "action"]).to_pylist()
+        (32, [{'t': 1, 'state': {'S': 8, 'I': 2, 'V': 20}, 'changes_left': 4, 'action': 'V_I'}])
+        """
+        from tether.arrow import plan_table
+
+        return plan_table(self)
+
+    def plot(self, what: Any = "return", ax: Axes | None = None) -> Axes:
+        """Draw the plan over time, beside what was observed; returns the axes.
+
+        ``what`` is "return" (so far), "influence" (of the observation), or a feature of the states as
+        `Evaluation.feature` takes it: a name of a field, a function of the label, or a mapping.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).plot("I").get_ylabel()
+        'I'
+        """
+        from tether.plot import plot_plan
+
+        return plot_plan(self, what, ax)
+
+    def report(
+        self,
+        file: str | os.PathLike[str] = "report.html",
+        *,
+        features: Any = None,
+        state_name: Callable[[Any], str] | None = None,
+        action_name: Callable[[Any], str] | None = None,
+        title: str | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> pathlib.Path:
+        """Write the plan, beside what happened, as one self-contained HTML file; see `tether.report.report`.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.epidemic()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     plan.report(f"{folder}/outbreak.html", features={"infected": lambda state: state.I}).name
+        'outbreak.html'
+        """
+        from tether.report import report
+
+        return report(
+            self, file, features=features, state_name=state_name, action_name=action_name, title=title, about=about
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("k, m", f"{self.k}, {self.m}"),
+            ("rule, influence", f"{self.rule}, {self.influence}"),
+            ("value", f"{self.value:.6g}"),
+            ("observed", f"{self.observed_value:.6g}"),
+            ("gain", f"{self.gain:.6g}"),
+        ]
+        if sum(layer.size for layer in self.nodes) <= LARGE:  # else it would take a while
+            rows.append(("plan", self.explain().sentences(str)[0]))
+        return facts(rows)
 
     def __repr__(self) -> str:
         return (
@@ -219,6 +307,36 @@ class Sweep:
         loss: Floats = values[self.ks == T + 1][0] - values
         return loss
 
+    def to_arrow(self) -> pyarrow.Table:
+        """The table in rows k, m, value, gain, size, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).sweep(ks=[3], ms=[0, 1])
+        >>> table.to_arrow().select(["k", "m", "size"]).to_pylist()
+        [{'k': 3, 'm': 0, 'size': 14}, {'k': 3, 'm': 1, 'size': 14}]
+        """
+        from tether.arrow import sweep_table
+
+        return sweep_table(self)
+
+    def plot(self, m: int | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the table, shaded, or for one ``m`` the value against k; returns the axes.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).sweep()
+        >>> table.plot().get_ylabel(), table.plot(m=2).get_xlabel()
+        ('length of the tether, $k$ (steps)', 'length of the tether, $k$ (steps)')
+        """
+        from tether.plot import plot_sweep
+
+        return plot_sweep(self, m, ax)
+
     def __repr__(self) -> str:
         return (
             f"<Sweep: k = {self.ks[0]} … {self.ks[-1]}, m = {self.ms[0]} … {self.ms[-1]}, {self.rule}, "
@@ -236,12 +354,7 @@ class Sweep:
         return "\n".join([head, *rows])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>m = {m}</th>" for m in self.ms)
-        body = "".join(
-            f"<tr><th>k = {k}</th>" + "".join(f"<td>{value:.2f}</td>" for value in row) + "</tr>"
-            for k, row in zip(self.ks, self.values, strict=True)
-        )
-        return f"<table><tr><th></th>{head}</tr>{body}</table>"
+        return heat(self.ks, self.ms, self.values, self.observed_value)
 
 
 def plan(cf: CounterfactualMDP, k: int, m: int, rule: Any = "definition", influence: Any = "support") -> Plan:
@@ -345,7 +458,6 @@ def solve_backward(
     ``keep`` keeps the choices, of a single k. ``bonus`` is added to the rewards of each step's edited rows,
     for trade-offs; without ``rewarded`` it is all there is.
     """
-    from tether._kernels.memory import aligned
     from tether._kernels.plan import Limits, Objective, Values, scratch_for
 
     graph, mdp, T = found.graph, found.graph.mdp, found.graph.T
@@ -353,16 +465,17 @@ def solve_backward(
     kept, first_k = _worth_planning(found, ks, index_of_k)
     nodes = tuple(layer.only(which) for layer, which in zip(found.nodes, kept, strict=True))
     rows_of_values = run_count(found.nodes) * mdp.n_states * ks.size
-    room = (aligned(rows_of_values * _columns(m, T)), aligned(rows_of_values * _columns(m, T - 1)))
+    touched = max(layer.size for layer in nodes) * ks.size
+    layers = [room((rows_of_values, _columns(m, left)), np.float64, touched=touched).reshape(-1) for left in (T, T - 1)]
     final = None if mdp.final_reward is None or not rewarded else mdp.final_reward
-    after = room[T % 2][: rows_of_values * _columns(m, 0)]
+    after = layers[T % 2][: rows_of_values * _columns(m, 0)]
     _write_final_values(after, final, nodes[T], mdp.n_states, ks.size * _columns(m, 0))
-    scratch, stride = scratch_for(int(np.diff(mdp.form.pair_start).max()), CHUNKS)
+    scratch, stride = scratch_for(mdp.n_actions, CHUNKS)
     choices: list[Ints] = []
     for t in range(T - 1, -1, -1):
         left = T - t  # steps, and so changes, that can still be made
-        choice = np.empty((nodes[t].size, min(m, left) + 1 if keep else 0), dtype=choice_type(mdp.form))
-        before = room[t % 2][: rows_of_values * _columns(m, left)]
+        choice = np.empty((nodes[t].size, min(m, left) + 1 if keep else 0), dtype=choice_type(mdp))
+        before = layers[t % 2][: rows_of_values * _columns(m, left)]
         reward = mdp.rewards.at(t) if rewarded else np.zeros_like(mdp.rewards.at(t))
         _backward_step(
             nodes[t].arguments(mdp.n_states),
@@ -392,9 +505,9 @@ def _columns(m: int, left: int) -> int:
     return (min(m, left) // 4 + 1) * 4
 
 
-def choice_type(form: Form) -> type[np.signedinteger[Any]]:
+def choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
     """The smallest integer that can number the actions of a state; choices are the bulk of a large plan."""
-    return np.int8 if np.diff(form.pair_start).max(initial=0) < 128 else np.int16
+    return np.int8 if mdp.n_actions < 128 else np.int16
 
 
 def _worth_planning(found: Thresholds, ks: Ints, index_of_k: Ints) -> tuple[list[Ints], list[Ints]]:

@@ -41,6 +41,7 @@ from tether.form import Ints
 from tether.graph import Graph, Walk
 from tether.influence import Influence, Support, influenced_pairs
 from tether.mechanism import Rows
+from tether.scratch import room
 
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
@@ -164,7 +165,7 @@ class Thresholds:
         from tether._kernels.thresholds import any_allowed, mark_allowed
 
         T, n_states = self.graph.T, self.graph.mdp.n_states
-        seen = np.zeros(run_count(self.nodes) * n_states, dtype=np.uint8)
+        seen = room(run_count(self.nodes) * n_states, np.uint8)
         kept = [np.flatnonzero(self.first <= k)]
         for t, after in enumerate(self.nodes[1:], 1):
             before = self.nodes[t - 1]
@@ -257,17 +258,18 @@ def _close_definition(
     from tether._kernels.thresholds import FAR, close_definition, close_definition_parallel
 
     T = graph.T
-    room = tuple(np.empty((graph.mdp.n_states, 2), dtype=np.int16) for _ in range(2))  # distance and κ, by state
-    room[T % 2][nodes[T].states] = (FAR, 1)
+    most = max(layer.size for layer in nodes)
+    both = tuple(room((graph.mdp.n_states, 2), np.int16, touched=most) for _ in range(2))  # distance and κ, by state
+    both[T % 2][nodes[T].states] = (FAR, 1)
     for t in range(T - 1, -1, -1):
         states, rows = nodes[t].states, layer_rows(graph, t, influenced[t])
         limits = T - t + 1, T - t if bounded else FAR
-        arrays = room[(t + 1) % 2].reshape(-1), room[t % 2].reshape(-1), kappa[t]
+        arrays = both[(t + 1) % 2].reshape(-1), both[t % 2].reshape(-1), kappa[t]
         if states.size < LARGE:
             close_definition(states, rows, offsets[t], *limits, *arrays)
         else:
             close_definition_parallel(states, rows, offsets[t], *limits, *arrays, CHUNKS)
-    first: Ints = room[0][nodes[0].states, 1]
+    first: Ints = both[0][nodes[0].states, 1]
     return first
 
 
@@ -301,7 +303,7 @@ def _near(graph: Graph) -> tuple[Ints, Ints]:
     """Distances to the nearest influence, by state, for even and odd times; none at the end."""
     from tether._kernels.thresholds import FAR
 
-    near = (np.empty(graph.mdp.n_states, dtype=np.int16), np.empty(graph.mdp.n_states, dtype=np.int16))
+    near = room(graph.mdp.n_states, np.int16), room(graph.mdp.n_states, np.int16)
     near[graph.T % 2][graph.last_states] = FAR
     return near
 
@@ -345,7 +347,7 @@ def _published(graph: Graph, nodes: tuple[Nodes, ...]) -> Callable[[int], Ints]:
     from tether._kernels.thresholds import furthest_node, node_distance
 
     rollout = _nominal_layers(graph)
-    node = [np.empty(graph.mdp.n_states, dtype=np.int16) for _ in range(2)]
+    node = [room(graph.mdp.n_states, np.int16) for _ in range(2)]
 
     def measure(t: int) -> None:
         targets = graph.layers[t - 1].observed.next_state if t else np.empty(0, np.int32)
@@ -413,7 +415,7 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
     layers = [Nodes(start, np.zeros(start.size, np.int32))]
     for t in range(graph.T):
         longest = min(t + 1, up_to - 1)
-        seen = np.zeros((longest + 1, graph.mdp.n_states), dtype=np.uint8)
+        seen = room((longest + 1, graph.mdp.n_states), np.uint8)
         next_runs(layers[t].arguments(graph.mdp.n_states), layer_rows(graph, t, influenced[t]), longest, seen)
         kept, run = np.nonzero(seen[:, graph.states(t + 1)].T)
         layers.append(Nodes(graph.states(t + 1)[kept], run.astype(np.int32)))
@@ -459,7 +461,7 @@ def _pair_array(graph: Graph, nodes: Nodes) -> Ints:
 
 def _filled(shape: tuple[int, int], nodes: Nodes | None, value: int, beyond: int) -> Ints:
     """An array over [run, state] with ``value`` at the nodes; one run more, ``beyond``, closes it off."""
-    array = np.empty(shape, dtype=np.int16)
+    array = room(shape, np.int16)
     if shape[0] > 1:
         array[-1] = beyond
     if nodes is not None:

@@ -21,6 +21,7 @@ from tether.evaluation import evaluate_plan
 from tether.form import Floats, Rewards
 from tether.graph import Graph
 from tether.influence import distances, make_influence
+from tether.markup import facts, grid
 from tether.planning import Plan, observed_value, solve_backward, sweep, whole_number
 from tether.rules import Thresholds, make_rule, thresholds
 
@@ -58,6 +59,10 @@ class Point:
 
     def __repr__(self) -> str:
         return f"<Point: value {self.value:.4g}, influence {self.influence:.4g} of {self.plan.T}, λ = {self.price:.4g}>"
+
+    def _repr_html_(self) -> str:
+        influence = f"{self.influence:.4g} of {self.plan.T}"
+        return facts([("value", f"{self.value:.6g}"), ("influence", influence), ("λ", f"{self.price:.4g}")])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -105,6 +110,10 @@ class Front:
             f"<Front: {len(self.points)} points, value {first.value:.4g} … {last.value:.4g}, "
             f"influence {first.influence:.2g} … {last.influence:.2g} of {first.plan.T}>"
         )
+
+    def _repr_html_(self) -> str:
+        head = ("λ", "value", f"influence, of {self.points[0].plan.T}")
+        return grid(head, [(f"{p.price:.4g}", f"{p.value:.6g}", f"{p.influence:.4g}") for p in self.points])
 
 
 def pareto(
@@ -200,6 +209,7 @@ class _Search:
             solved.nodes,
             solved.choices,
             self.found.influenced,
+            price,
         )
         outlook = evaluate_plan(plan)
         held = self._influence(plan, outlook.occupancy)

@@ -13,6 +13,7 @@ from tether.errors import Problem, QueryError
 from tether.form import Ints
 from tether.graph import Graph, everywhere
 from tether.influence import make_influence
+from tether.markup import facts
 from tether.planning import whole_number
 from tether.rules import Nodes, Rule, Thresholds, make_rule, own_thresholds, thresholds
 from tether.wording import counted
@@ -72,6 +73,10 @@ class Why:
     def __repr__(self) -> str:
         verdict = "allowed" if self.allowed else "not allowed"
         return f"<Why: t = {self.t}, {self.state!r}, {self.action!r}, k = {self.k}: {verdict} ({self.reason})>"
+
+    def _repr_html_(self) -> str:
+        needed = "no k" if self.needed is None else f"k ≥ {self.needed}"
+        return facts([("allowed", "yes" if self.allowed else "no"), ("it takes", needed), ("why", self.sentence)])
 
 
 def why(

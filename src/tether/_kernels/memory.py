@@ -1,4 +1,4 @@
-"""Asking for memory before it is needed, and numbers laid where one fetch brings them.
+"""Asking for memory before it is needed.
 
 Values of the next layer are read at random. On a large model each read waits for memory, unless the
 processor was told of it some nodes ahead.
@@ -15,7 +15,7 @@ import numpy as np
 
 from tether.form import Floats, Ints
 
-__all__ = ["AHEAD", "FETCH_FROM", "LONGEST", "Index", "aligned", "prefetch"]
+__all__ = ["AHEAD", "FETCH_FROM", "LONGEST", "Index", "prefetch"]
 
 Index = int | np.unsignedinteger[Any]
 """A place in an array; unsigned where time counts, because a signed one is tested for being negative each time."""
@@ -28,15 +28,6 @@ LONGEST = 64
 
 FETCH_FROM = 1 << 20
 """From so many bytes on, an array is larger than the fast caches."""
-
-_LINE = 64
-
-
-def aligned(size: int) -> Floats:
-    """An array whose first number begins a cache line, so that a short row of numbers never lies across two."""
-    raw = np.empty(size + _LINE // 8)
-    skip = -(raw.ctypes.data // 8) % (_LINE // 8)
-    return raw[skip : skip + size]
 
 
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The paper's models, ready to use: `toy`, `grid_world`, `epidemic`, `sepsis`.
+"""The paper's models, ready to use: `toy`, `grid_world`, `epidemic`, `sepsis`; and a real one, `icu_sepsis`.
 
 Each function builds one and returns a `Case`: the model, with readable labels, and the observed
 paths of the paper by name.
@@ -12,7 +12,8 @@ paths of the paper by name.
 from tether.cases.case import Case
 from tether.cases.epidemic import epidemic
 from tether.cases.grid_world import grid_world
+from tether.cases.icu_sepsis import IcuSepsisCase, icu_sepsis
 from tether.cases.sepsis import sepsis
 from tether.cases.toy import toy
 
-__all__ = ["Case", "epidemic", "grid_world", "sepsis", "toy"]
+__all__ = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tether.markup import facts
 from tether.model import MDP
 from tether.observation import Path
 
@@ -45,3 +46,6 @@ class Case:
     def __repr__(self) -> str:
         mdp = self.mdp
         return f"<Case {self.name}: {mdp.n_states:,} states, {mdp.n_actions} actions; paths {', '.join(self.paths)}>"
+
+    def _repr_html_(self) -> str:
+        return facts([("case", self.name), ("model", self.mdp), *self.paths.items()])

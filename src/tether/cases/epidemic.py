@@ -3,6 +3,9 @@
 A state is (S, I, V): susceptible, infected, vaccines left. At each step one may do nothing (NIL) or
 take one infected (V_I) or one susceptible (V_S) person out by vaccination; then the number of new
 infections is hypergeometric. The reward is minus the number of infected.
+
+Ten people have 2,541 states, which are listed; two hundred have sixteen million, of which an episode
+can reach a few thousand, and only those are explored.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ from math import comb
 from typing import NamedTuple
 
 from tether.cases.case import Case
+from tether.errors import QueryError
 from tether.model import MDP
 from tether.observation import Path
 
 __all__ = ["EpidemicState", "epidemic"]
 
-_POPULATION = 10
+_POPULATION, _STEPS = 10, 7
 
 
 class EpidemicState(NamedTuple):
@@ -31,8 +35,8 @@ class EpidemicState(NamedTuple):
         return f"({self.S}, {self.I}, {self.V})"
 
 
-def epidemic() -> Case:
-    """Population 10, 20 doses, 2,541 states (S, I, V) with V fastest.
+def epidemic(population: int = _POPULATION, steps: int = _STEPS) -> Case:
+    """The paper's outbreak: population 10, 20 doses, 2,541 states (S, I, V) with V fastest; or a larger one.
 
     Two conventions of the released table are kept because the published sizes count on them; neither
     touches what an episode of seven steps can reach. States with S + I > 10 are in the table, their rows
@@ -40,6 +44,15 @@ def epidemic() -> Case:
     empty it: the hypergeometric law of nobody is undefined.
 
     The observed outbreak was left alone for seven steps.
+
+    Parameters
+    ----------
+    population : int
+        How many people: one of them infected, and two doses for each. Other than 10, the model holds what an
+        episode that begins so can reach.
+    steps : int
+        Length of the episode. Other than 7, too, the model holds what it can reach. The observed outbreak
+        then takes the likeliest course.
 
     Examples
     --------
@@ -49,21 +62,46 @@ def epidemic() -> Case:
     ('NIL', 'V_I', 'V_S')
     >>> epidemic.mdp.row((9, 1, 20), "NIL")
     (((8, 2, 20), (9, 1, 20)), array([0.9, 0.1]))
+    >>> tether.cases.epidemic(population=50, steps=4)  # of 262,701 states in all
+    <Case epidemic: 84 states, 3 actions; paths observed>
     """
-    doses = 2 * _POPULATION
-    states = [
-        EpidemicState(S, I, V) for S in range(_POPULATION + 1) for I in range(_POPULATION + 1) for V in range(doses + 1)
-    ]
+    for name, value, least in (("population", population, 2), ("steps", steps, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise QueryError(f"{name} must be a whole number ≥ {least}, not {value!r}")
+    if (population, steps) == (_POPULATION, _STEPS):
+        observed = [(9, 1), (8, 2), (7, 3), (4, 6), (2, 8), (1, 9), (1, 9), (1, 9)]
+        states = [EpidemicState(S, I, 2 * _POPULATION) for S, I in observed]
+        return Case("epidemic", _listed(), {"observed": Path(states, ["NIL"] * _STEPS)})
+    states = _likeliest_course(population, steps)
+    mdp = _explored(states[0], steps)
+    return Case("epidemic", mdp, {"observed": Path(states, ["NIL"] * steps)})
+
+
+def _listed() -> MDP:
+    """The released table: every state there could be."""
+    everyone, doses = range(_POPULATION + 1), range(2 * _POPULATION + 1)
+    states = [EpidemicState(S, I, V) for S in everyone for I in everyone for V in doses]
     rows = [
         (state, action, after, chance, -state.I)
         for state in states
         for action in actions(state)
         for after, chance in _within_population(step(state, action)).items()
     ]
-    mdp = MDP.from_table(*zip(*rows, strict=True), states=states, actions=["NIL", "V_I", "V_S"])
-    observed = [(9, 1), (8, 2), (7, 3), (4, 6), (2, 8), (1, 9), (1, 9), (1, 9)]
-    path = Path([EpidemicState(S, I, doses) for S, I in observed], ["NIL"] * 7)
-    return Case("epidemic", mdp, {"observed": path})
+    return MDP.from_table(*zip(*rows, strict=True), states=states, actions=["NIL", "V_I", "V_S"])
+
+
+def _explored(start: EpidemicState, steps: int) -> MDP:
+    """What can be reached from ``start``."""
+    return MDP.from_function(start, actions, step, lambda state, action: -state.I, horizon=steps)
+
+
+def _likeliest_course(population: int, steps: int) -> list[EpidemicState]:
+    """An outbreak left alone that takes the likeliest step each time."""
+    course = [EpidemicState(population - 1, 1, 2 * population)]
+    for _ in range(steps):
+        outcomes = step(course[-1], "NIL")
+        course.append(max(outcomes, key=outcomes.__getitem__))
+    return course
 
 
 def actions(state: EpidemicState) -> list[str]:
@@ -89,9 +127,15 @@ def step(state: EpidemicState, action: str) -> dict[EpidemicState, float]:
 
 
 def _hypergeometric(M: int, n: int, N: int) -> Iterator[tuple[int, float]]:
-    """P(k marked among N drawn from M of which n are marked), for each possible k."""
-    for k in range(max(0, N + n - M), min(n, N) + 1):
-        yield k, comb(n, k) * comb(M - n, N - k) / comb(M, N)
+    """P(k marked among N drawn from M of which n are marked) = C(n, k)·C(M - n, N - k) / C(M, N), for each possible k.
+
+    In whole numbers, each from the one before, until the last division.
+    """
+    least, most, all_ways = max(0, N + n - M), min(n, N), comb(M, N)
+    ways = comb(n, least) * comb(M - n, N - least)
+    for k in range(least, most + 1):
+        yield k, ways / all_ways
+        ways = ways * (n - k) * (N - k) // ((k + 1) * (M - n - N + k + 1))
 
 
 def _within_population(outcomes: dict[EpidemicState, float]) -> dict[EpidemicState, float]:

@@ -3,7 +3,8 @@
 Every function takes library records or plain numbers, draws into ``ax`` or into a figure of its own, and
 returns the axes. Matplotlib is imported when something is drawn, never `pyplot`: no window, no backend, no
 global state. Values in order are in `values`, quantities over time in `course`, the layered graph in
-`classes`, the motivating picture in `occupancy`; `style` is what they all share.
+`classes`, the motivating picture in `occupancy`; what plans and sweeps draw of themselves in `plans`; `style`
+is what they all share.
 """
 
 from tether.plot.classes import plot_classes
@@ -11,6 +12,7 @@ from tether.plot.course import plot_course, plot_tailoring
 from tether.plot.heat import plot_heat
 from tether.plot.occupancy import plot_occupancy
 from tether.plot.output import save
+from tether.plot.plans import plot_plan, plot_sweep
 from tether.plot.style import styled
 from tether.plot.tradeoffs import plot_lines, plot_lost, plot_pareto
 from tether.plot.values import plot_sizes, plot_values
@@ -23,7 +25,9 @@ __all__ = [
     "plot_lost",
     "plot_occupancy",
     "plot_pareto",
+    "plot_plan",
     "plot_sizes",
+    "plot_sweep",
     "plot_tailoring",
     "plot_values",
     "save",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tether.errors import QueryError
 from tether.plot.style import figure_of, styled
+from tether.writing import written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,12 +48,8 @@ def save(what: Axes | Figure, path: str | os.PathLike[str]) -> Path:
     drawn = BytesIO()
     with styled(), _undisturbed(figure):
         figure.savefig(drawn, format=kind, dpi=200, metadata=_UNDATED[kind])
-    partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
+    with written(target) as partial:
         partial.write_bytes(drawn.getvalue())
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
     return target
 
 

@@ -1,4 +1,4 @@
-"""Peak memory of building, conditioning and querying a model of a million states, in a process of its own."""
+"""Building a model of a million states from matrices, conditioning and querying it: peak memory, in its own process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 from harness import Result, in_fresh_process, peak_memory
 
 
-def run(quick: bool) -> list[Result]:
+def measure(quick: bool) -> list[Result]:
     n_states = 100_000 if quick else 1_000_000
-    facts = in_fresh_process("memory", str(n_states))
+    facts = in_fresh_process("building", str(n_states))
     ratio = facts["peak"] / facts["model"]
     detail = (
         f"{n_states:,} states, 4 actions, {facts['transitions']:,} transitions, T = 20; the model's arrays "
@@ -18,10 +18,11 @@ def run(quick: bool) -> list[Result]:
         f"({facts['input'] / 1e6:.0f} MB); built in {facts['build']:.2f} s, conditioned in {facts['condition']:.2f} s"
     )
     # In a small model what Python and numba need of their own outweighs the arrays: the target is for the full size.
-    return [Result("memory: peak / model", ratio, "×", detail, "≤ 3×", None if quick else ratio <= 3)]
+    met = None if quick else ratio <= 3
+    return [Result("building: peak memory / model", ratio, "×", detail, "≤ 3×", met, facts["peak"] - facts["model"])]
 
 
-def measure(n_states: int) -> dict[str, float]:
+def _inside(n_states: int) -> dict[str, float]:
     import time
 
     import numpy as np
@@ -76,4 +77,4 @@ def _walk(mdp, rng):
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(int(sys.argv[1]))))
+    print(json.dumps(_inside(int(sys.argv[1]))))

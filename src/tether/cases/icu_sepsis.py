@@ -1,0 +1,129 @@
+"""ICU-Sepsis (Choudhary, Gupta and Thomas, 2024): patients with sepsis in intensive care, estimated from MIMIC-III."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether.cases.case import Case
+from tether.errors import Problem, QueryError
+from tether.form import Floats
+from tether.interop.icu import IcuSepsisData, read_icu_sepsis
+from tether.model import MDP
+from tether.observation import Path
+
+__all__ = ["IcuSepsisCase", "icu_sepsis"]
+
+_DEATH, _SURVIVAL, _AFTER = 713, 714, 715
+_OVER = [_DEATH, _SURVIVAL, _AFTER]
+_NAMES = {_DEATH: "death", _SURVIVAL: "survival", _AFTER: "after the end"}
+
+# Drawn once from the model, initial states and expert policy (only admissible actions among them), and kept.
+_PATHS = {
+    "death": (
+        [13, 109, 521, 306, 306, 664, 664, 10, 542, 542, 534, _DEATH],
+        [15, 5, 20, 5, 5, 10, 10, 10, 15, 5, 0],
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class IcuSepsisCase(Case):
+    """A `Case`, and what the package knows besides.
+
+    Attributes
+    ----------
+    name, mdp, paths
+        As in `Case`.
+    expert : array (states, actions)
+        The estimated policy of clinicians, as probabilities: a policy for `CounterfactualMDP.evaluate`.
+    initial : array (states,)
+        How often an episode starts in each state.
+    admissible : tuple of tuple
+        The actions, by label, that were taken often enough in each state for their outcomes to be estimated.
+    sofa : array (states,)
+        The mean SOFA score of patients in each state; higher is worse.
+
+    Examples
+    --------
+    >>> import tether
+    >>> icu = tether.cases.icu_sepsis()
+    >>> icu, icu.expert.shape
+    (<Case icu-sepsis: 716 states, 25 actions; paths death>, (716, 25))
+    """
+
+    expert: Floats
+    initial: Floats
+    admissible: tuple[tuple[Any, ...], ...]
+    sofa: Floats
+
+
+def icu_sepsis(
+    data: str | os.PathLike[str] | None = None, *, inadmissible: str = "mean", numbers: bool = False
+) -> IcuSepsisCase:
+    """716 states, 25 treatments; reward 1 for survival. Needs the data of the package ``icu-sepsis``.
+
+    Treatments are five levels of fluids by five of vasopressors. Death, survival and the state after both absorb,
+    with no further reward: an episode is over there, and the rows the data have for them are dropped. The observed
+    patient dies at the eleventh step.
+
+    Parameters
+    ----------
+    data : path, optional
+        The directory of the data; by default that of the installed package.
+    inadmissible : {"mean", "unavailable"}
+        What becomes of treatments that were too rare in a state for their outcomes to be estimated. By default,
+        as in the package's (versions 1 and 2 of its environment), their outcomes are the mean of the others'.
+        Otherwise they are not available, and the expert policy is normalised over those that are; a plan then
+        often has to change an action because the observed one cannot be taken in another state.
+    numbers : bool
+        Label states and actions by the package's numbers, as logs of its environment do, instead of by words.
+
+    Examples
+    --------
+    >>> import tether
+    >>> icu = tether.cases.icu_sepsis()
+    >>> icu.path.states[-2:], icu.path.actions[0]
+    ((534, 'death'), 'fluids 3, vasopressors 0')
+    >>> cf = tether.counterfactual(icu.mdp, icu.path)
+    >>> cf.evaluate(icu.expert).mean > 0
+    True
+    """
+    if inadmissible not in ("mean", "unavailable"):
+        message = f"inadmissible= must be 'mean' or 'unavailable', not {inadmissible!r}"
+        raise QueryError(Problem(message, value=inadmissible))
+    read = read_icu_sepsis(data)
+    states, actions = _labels(read.P.shape[0], read.P.shape[1], numbers)
+    P, expert = _restricted(read) if inadmissible == "unavailable" else (read.P, read.expert.copy())
+    P[_OVER] = 0.0
+    expert[_OVER] = np.eye(len(actions))[0]  # something must be done where nothing matters
+    mdp = MDP.from_arrays(P, read.R, states=states, actions=actions, terminal=[states[s] for s in _OVER])
+    paths = {
+        name: Path([states[s] for s in visited], [actions[a] for a in taken])
+        for name, (visited, taken) in _PATHS.items()
+    }
+    for array in (expert, read.initial, read.sofa):
+        array.flags.writeable = False
+    admissible = tuple(tuple(actions[a] for a in there) for there in read.admissible)
+    return IcuSepsisCase("icu-sepsis", mdp, paths, expert, read.initial, admissible, read.sofa)
+
+
+def _labels(n_states: int, n_actions: int, numbers: bool) -> tuple[list[Any], list[Any]]:
+    if numbers:
+        return list(range(n_states)), list(range(n_actions))
+    treatments = [f"fluids {a // 5}, vasopressors {a % 5}" for a in range(n_actions)]
+    return [_NAMES.get(s, s) for s in range(n_states)], treatments
+
+
+def _restricted(read: IcuSepsisData) -> tuple[Floats, Floats]:
+    """Only admissible actions: others have no rows, and experts do not take them."""
+    allowed = np.zeros(read.expert.shape, dtype=bool)
+    for state, there in enumerate(read.admissible):
+        allowed[state, list(there)] = True
+    expert = np.where(allowed, read.expert, 0.0)
+    total = expert.sum(axis=1, keepdims=True)
+    uniform = allowed / allowed.sum(axis=1, keepdims=True)
+    return read.P * allowed[:, :, None], np.where(total > 0, expert / np.where(total > 0, total, 1.0), uniform)

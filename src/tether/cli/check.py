@@ -1,0 +1,227 @@
+"""``tether check``: is this model sound, is this path possible in it, and what is there?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+import numpy as np
+
+from tether.cli.answers import Answer, label, print_json
+from tether.cli.hints import hint
+from tether.cli.options import Episode, about_an_episode, as_json, with_influence
+from tether.errors import FileError, ModelError, PathError, Problem
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tether.counterfactual import CounterfactualMDP
+    from tether.coverage import Coverage
+    from tether.model import MDP
+
+__all__ = ["CheckAnswer", "check"]
+
+_SHOWN = 100
+
+
+class ProblemAnswer(msgspec.Struct):
+    """One thing that is wrong, and where; see `tether.Problem`."""
+
+    message: str
+    file: str | None
+    line: int | None
+    row: int | None
+    time: int | None
+    state: Any
+    action: Any
+    next_state: Any
+    value: Any
+
+
+class CoverageAnswer(msgspec.Struct):
+    """What the episode reaches and influences, step by step."""
+
+    ever: int
+    states: list[int]
+    pairs: list[int]
+    influenced: list[int]
+    likelihood: list[float | None]
+
+
+class CheckAnswer(Answer, kw_only=True):
+    """What ``tether check --json`` prints; ``description`` has the fields of `tether.description.Description`."""
+
+    model: str
+    path: str | None
+    sound: bool
+    total_problems: int
+    problems: list[ProblemAnswer]
+    description: dict[str, Any] | None
+    T: int | None
+    coverage: CoverageAnswer | None
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether check model.csv
+  tether check model.csv path.csv
+  tether check case:sepsis"""
+)
+@about_an_episode
+@with_influence
+@as_json
+def check(episode: Episode, influence: Any, as_json: bool) -> int:
+    """Is this model sound, is this path possible in it, and what is there?
+
+    Sizes, sparsity, absorbing states; with a path, how much its start can reach and how much of that it influences.
+    All problems are told at once, with their lines. Exit code 1 if there are any; 2 if a file is not there.
+    """
+    report = _look(episode, influence)
+    if as_json:
+        print_json(_answer(episode, report))
+    else:
+        _print(episode, report)
+    return 1 if report.problems else 0
+
+
+@dataclass
+class _Report:
+    """What was found."""
+
+    mdp: MDP | None = None
+    cf: CounterfactualMDP | None = None
+    found: Coverage | None = None
+    problems: list[Problem] = field(default_factory=list)
+    total: int = 0
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note problems; a file that is not there is no problem of the model, but wrong use."""
+        try:
+            yield
+        except (FileError, ModelError, PathError) as error:
+            if isinstance(error.__cause__, OSError):
+                raise
+            self.problems += error.problems
+            self.total += error.total
+
+
+def _look(episode: Episode, influence: Any) -> _Report:
+    from tether.cli.screen import progress
+    from tether.coverage import coverage
+
+    report = _Report()
+    with report.noting():
+        report.mdp = episode.open(check=True)
+    if episode.path is None and not episode.model.startswith("case:"):
+        return report
+    with report.noting():
+        path = episode.open_path(report.mdp)  # if there is no model, the file may still have problems of its own
+        if report.mdp is not None:
+            report.cf = episode.replay(report.mdp, path)
+            with progress() as say:
+                say("looking at what it reaches and influences")
+                report.found = coverage(report.cf, influence)
+    return report
+
+
+def _print(episode: Episode, report: _Report) -> None:
+    from tether.cli.screen import grid, put
+    from tether.learning.learned import learned
+    from tether.wording import counted
+
+    if report.mdp is not None:
+        put(f"{episode.model}: a sound model.", "")
+        table = grid("", "", header=False)
+        for line in str(report.mdp.describe()).splitlines():
+            name, _, text = line.partition(" ")
+            table.add_row(name, text.strip())
+        put(table)
+        if report.mdp.counts is not None:
+            put("", *learned(report.mdp).sentences())
+    if report.found is not None and report.cf is not None:
+        put("", *_told(episode, report.cf, report.found), "")
+        put(_coverage_table(report.found))
+    if report.problems:
+        put(*([""] if report.mdp is not None else []), f"{counted(report.total, 'problem')}:")
+        shown = report.problems[:_SHOWN]
+        table = grid("", "", header=False)
+        for problem in shown:
+            table.add_row("-", problem.message)
+        put(table)
+        if report.total > len(shown):
+            put(f"… and {report.total - len(shown):,} more")
+        hints = dict.fromkeys(hint(problem.message) for problem in shown)
+        put(*(one for one in hints if one))
+
+
+def _told(episode: Episode, cf: CounterfactualMDP, found: Coverage) -> list[str]:
+    from tether.planning import observed_value
+    from tether.wording import counted, number
+
+    likely = found.likelihood[~np.isnan(found.likelihood)].prod()
+    ended = "" if cf.path.last_recorded else "; the last outcome is not recorded"
+    return [
+        f"{episode.path_source}: a possible episode of {counted(cf.T, 'step')}, return "
+        f"{number(observed_value(cf))}{ended}. The model gives what happened, under these actions, a probability of "
+        f"{likely:.3g}.",
+        f"Its start can reach {counted(found.ever, 'state')} of {cf.mdp.n_states:,}. Of the state–action pairs it can "
+        f"come to, the observation influences {_share(found)}.",
+    ]
+
+
+def _share(found: Coverage) -> str:
+    share = 100 * found.influenced.sum() / found.pairs.sum()
+    return f"{share:.3g} %"
+
+
+def _coverage_table(found: Coverage) -> Table:
+    from tether.cli.screen import grid
+
+    table = grid("t", "states reached", "pairs there", "influenced", "chance of what happened", right=range(5))
+    for t, states in enumerate(found.states):
+        if t == found.pairs.size:
+            table.add_row(str(t), f"{states:,}", "", "", "")
+            continue
+        likely = found.likelihood[t]
+        table.add_row(
+            str(t),
+            f"{states:,}",
+            f"{found.pairs[t]:,}",
+            f"{found.influenced[t]:,}",
+            "not recorded" if np.isnan(likely) else f"{likely:.3g}",
+        )
+    return table
+
+
+def _answer(episode: Episode, report: _Report) -> CheckAnswer:
+    found = report.found
+    return CheckAnswer(
+        command="check",
+        model=episode.model,
+        path=None if episode.path is None and not episode.model.startswith("case:") else episode.path_source,
+        sound=not report.problems,
+        total_problems=report.total,
+        problems=[_problem(problem) for problem in report.problems],
+        description=None if report.mdp is None else asdict(report.mdp.describe()),
+        T=None if report.cf is None else report.cf.T,
+        coverage=None
+        if found is None
+        else CoverageAnswer(
+            found.ever,
+            found.states.tolist(),
+            found.pairs.tolist(),
+            found.influenced.tolist(),
+            found.likelihood.tolist(),
+        ),
+    )
+
+
+def _problem(problem: Problem) -> ProblemAnswer:
+    given = {one.name: getattr(problem, one.name) for one in fields(problem)}
+    return ProblemAnswer(**{name: label(value) for name, value in given.items()})

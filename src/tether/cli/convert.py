@@ -1,0 +1,72 @@
+"""``tether convert``: a model from one format into another."""
+
+from __future__ import annotations
+
+import click
+
+from tether.cli.answers import Answer, print_json
+from tether.cli.options import Source, about_a_model, as_json
+
+__all__ = ["ConvertAnswer", "convert"]
+
+
+class ConvertAnswer(Answer, kw_only=True):
+    """What ``tether convert --json`` prints."""
+
+    model: str
+    output: str
+    states: int
+    actions: int
+    pairs: int
+    transitions: int
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether convert model.csv model.parquet
+  tether convert arrays.npz saved-model --order ASS
+  tether convert case:epidemic epidemic.tra
+
+\b
+Formats, by their suffixes:
+  a saved model     a directory, or no suffix; keeps everything
+  csv, tsv          .csv .tsv (also .gz): a row a transition, with columns
+                    state, action, next_state, probability[, reward]
+  parquet, arrow    .parquet .pq .arrow .feather .ipc: the same
+  npz, mat          .npz .mat: arrays P and R; see --order
+  prism             .tra, with .sta .lab .srew .trew beside it
+  drn               .drn, of Storm"""
+)
+@about_a_model
+@click.argument("out")
+@click.option("--to", metavar="NAME", help="The format of OUT, where its name does not say.")
+@as_json
+def convert(source: Source, out: str, to: str | None, as_json: bool) -> None:
+    """A model from one format into another.
+
+    The format follows from the name. OUT without a suffix is a directory: a saved model, which opens fastest and
+    keeps everything (a discount, the counts of a learned model).
+    """
+    from tether.cli.screen import progress, put
+    from tether.interop.models import write_model
+    from tether.wording import counted
+
+    mdp = source.open()
+    with progress() as say:
+        say(f"writing {out}")
+        write_model(mdp, out, to)
+    if as_json:
+        print_json(
+            ConvertAnswer(
+                command="convert",
+                model=source.model,
+                output=out,
+                states=mdp.n_states,
+                actions=mdp.n_actions,
+                pairs=mdp.n_pairs,
+                transitions=mdp.n_transitions,
+            )
+        )
+    else:
+        put(f"{source.model} → {out}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_transitions, 'transition')}.")

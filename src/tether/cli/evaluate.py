@@ -1,0 +1,109 @@
+"""``tether evaluate``: exactly what to expect of a policy in this episode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tether.cli.answers import Answer, StepAnswer, TailoringAnswer, print_json, step_answer, tailoring_answer
+from tether.cli.options import Episode, about_an_episode, as_json, columns_of, with_influence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tether.evaluation import Evaluation
+    from tether.explain import ExplainedStep
+
+__all__ = ["EvaluateAnswer", "evaluate"]
+
+
+class EvaluateAnswer(Answer, kw_only=True):
+    """What ``tether evaluate --json`` prints."""
+
+    model: str
+    path: str
+    policy: str
+    T: int
+    influence: str
+    discount: float
+    value: float
+    std: float
+    observed_value: float
+    gain: float
+    steps: list[StepAnswer]
+    tailoring: TailoringAnswer
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether evaluate case:sepsis --policy optimal
+  tether evaluate case:epidemic --policy policy.csv
+
+\b
+policy.csv has the columns state and action; with a column t the policy
+depends on time, with a column probability it is random."""
+)
+@about_an_episode
+@click.option("--policy", required=True, metavar="FILE", help="A file; or optimal, observed, random.")
+@click.option("--policy-column", "policy_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+              help="A column of the policy's file that has another name.")  # fmt: skip
+@with_influence
+@as_json
+def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], influence: Any, as_json: bool) -> None:
+    """Exactly what to expect of a policy in this episode.
+
+    The policy is a file, or one of three: optimal (the best for anyone, in the model without the observation),
+    observed (what was done), random (any action that is available).
+    """
+    from tether.cli.screen import progress, put
+    from tether.cli.steps import LEGEND, steps_table
+    from tether.explain import explained_steps
+    from tether.planning import observed_value
+    from tether.sources import open_policy
+
+    cf = episode.replay()
+    with progress() as say:
+        say("evaluating the policy")
+        outlook = cf.evaluate(open_policy(policy, cf, policy_columns), influence)
+        steps = explained_steps(cf, outlook)
+    seen = observed_value(cf)
+    if as_json:
+        print_json(
+            EvaluateAnswer(
+                command="evaluate",
+                model=episode.model,
+                path=episode.path_source,
+                policy=policy,
+                T=cf.T,
+                influence=str(influence),
+                discount=cf.mdp.discount,
+                value=outlook.value,
+                std=outlook.std,
+                observed_value=seen,
+                gain=outlook.value - seen,
+                steps=[step_answer(step) for step in steps],
+                tailoring=tailoring_answer(outlook),
+            )
+        )
+        return
+    put(f"{episode.model}: what to expect of the policy {policy}, with the luck of this episode.", "")
+    put(steps_table(steps, "the policy"))
+    put(LEGEND, style="dim")
+    put("", *_sentences(outlook, steps, seen))
+
+
+def _sentences(outlook: Evaluation, steps: Sequence[ExplainedStep], seen: float) -> list[str]:
+    from tether.explain import tailoring_sentence
+    from tether.wording import number
+
+    held = outlook.tailoring
+    assert held is not None
+    spread = f" (± {number(outlook.std)})" if outlook.std > 0 else ""
+    changes = sum(step.changed for step in steps)
+    return [
+        f"It changes {changes:.3g} of {outlook.T} actions on average.",
+        f"The expected return is {number(outlook.value)}{spread}; observed was {number(seen)}.",
+        tailoring_sentence(held),
+    ]

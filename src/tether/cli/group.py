@@ -1,0 +1,124 @@
+"""The group of commands: which there are, and what becomes of errors, of Ctrl-C and of a reader that has gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tether._version import __version__
+from tether.cli.hints import hint
+from tether.errors import TetherError
+
+__all__ = ["COMMANDS", "main"]
+
+_SECTIONS = {
+    "Answers": {
+        "explain": "explain",
+        "sweep": "sweep",
+        "choose-k": "sweep",
+        "why": "why",
+        "evaluate": "evaluate",
+        "sample": "sample",
+        "report": "report",
+    },
+    "Models and episodes": {"check": "check", "convert": "convert", "learn": "learn", "cases": "cases"},
+    "To look at": {"demo": "showcase", "reproduce": "showcase"},
+}
+
+COMMANDS = {name: module for section in _SECTIONS.values() for name, module in section.items()}
+"""Every command, and the module of this package that holds it."""
+
+HELP = """What should have been done differently, and is that answer still about this episode?
+
+\b
+Try:  tether explain case:epidemic
+      tether explain MODEL PATH -k 3 -m 2"""
+
+EPILOG = """\b
+MODEL  a file (tether convert --help lists the formats), a saved model (a
+       directory), an embedded case (case:sepsis), or an environment of
+       Gymnasium (gym:FrozenLake-v1)
+PATH   what happened: a file (CSV with columns t, state, action; JSON;
+       Parquet), an episode of a log (log.csv#17), or a path of a case
+       (case:sepsis-suboptimal); may be left out if MODEL is a case
+k      the length of the tether: from every step, the influence of what was
+       observed can be met again within k steps; T + 1 takes the tether off
+m      how many of the T actions may change
+
+\b
+Every command takes --json: its answer as JSON on standard output.
+Exit codes: 0 all is well; 1 a check found a problem, or that a number moved,
+or choose-k found no k; 2 wrong use or bad input; 130 interrupted."""
+
+
+class _Commands(click.Group):
+    """Loads a command when it is needed; turns errors into a sentence and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"tether.cli.{COMMANDS[name]}"), name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in _SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in section]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, one.get_short_help_str(formatter.width)) for name, one in commands if one is not None],
+                    col_max=12,
+                )
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _translated(ctx):
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # here, where a reader that has gone is no surprise
+            if isinstance(result, int):
+                ctx.exit(result)
+            return result
+
+
+@contextmanager
+def _translated(ctx: click.Context) -> Iterator[None]:
+    try:
+        yield
+    except TetherError as error:
+        _say("\n".join(part for part in (str(error), hint(str(error))) if part))
+        ctx.exit(2)
+    except BrokenPipeError:
+        # `| head` has read all it wanted. What is left in the buffer must go somewhere when Python ends.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        ctx.exit(0)
+    except KeyboardInterrupt:
+        click.echo("\ntether: interrupted", err=True)
+        ctx.exit(130)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        _say(f"{place}{error.strerror or error}")
+        ctx.exit(2)
+    except MemoryError:
+        _say("there is not enough memory for this; try fewer k and m, or a shorter path")
+        ctx.exit(2)
+
+
+def _say(sentence: str) -> None:
+    click.echo(f"tether: {sentence}", err=True)
+
+
+@click.group(cls=_Commands, help=HELP, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tether")
+def main() -> None:
+    """All commands."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a sign should not be a crash

@@ -1,0 +1,115 @@
+"""``tether learn``: a model from a log of episodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tether.cli.answers import Answer, label, labels, print_json
+from tether.cli.options import as_json, columns_of
+
+__all__ = ["LearnAnswer", "learn"]
+
+
+class LearnAnswer(Answer, kw_only=True):
+    """What ``tether learn --json`` prints; see `tether.Learned`."""
+
+    log: str
+    output: str
+    states: int
+    actions: int
+    pairs: int
+    transitions: int
+    episodes: int
+    steps: int
+    unrecorded: int
+    prior: float
+    minimum: int
+    times: list[int]
+    dropped: list[list[Any]]
+    terminal: list[Any]
+    end: Any
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether learn log.csv learned-model
+  tether learn log.csv learned-model --prior 0.5 --minimum 5
+  tether learn log.csv learned-model --column episode=patient
+
+\b
+and then, for the episode 17 of the log:
+  tether explain learned-model log.csv#17 -k 3 -m 2 --draws 200"""
+)
+@click.argument("log", metavar="EPISODES")
+@click.argument("out")
+@click.option("--prior", type=float, default=0.0, show_default=True,
+              help="Count each possible outcome as seen so often before; 0: the shares seen.")  # fmt: skip
+@click.option("--minimum", type=click.IntRange(min=1), default=1, show_default=True,
+              help="How often a state and action must be seen to be available.")  # fmt: skip
+@click.option("--support", type=click.Choice(["seen", "all"]), default="seen", show_default=True,
+              help="What an action may lead to: what it was seen to, or any state.")  # fmt: skip
+@click.option("--rewards", type=click.Choice(["transition", "pair"]), default="transition", show_default=True,
+              help="Mean rewards of each transition, or of each state and action.")  # fmt: skip
+@click.option("--column", "columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+              help="A column of EPISODES that has another name: episode=patient. May be repeated.")  # fmt: skip
+@as_json
+def learn(
+    log: str,
+    out: str,
+    prior: float,
+    minimum: int,
+    support: Any,
+    rewards: Any,
+    columns: dict[str, str],
+    as_json: bool,
+) -> None:
+    """A model from a log of episodes.
+
+    EPISODES is a table (CSV, Parquet, Arrow) with the columns episode, t, state, action and, where known, reward and
+    next_state. OUT without a suffix is a directory, and keeps the counts, for credible intervals; a table does not.
+    """
+    from tether.cli.screen import progress, put
+    from tether.interop.logs import read_episodes
+    from tether.interop.models import write_model
+    from tether.learning.learn import learn as fit
+    from tether.learning.learned import learned
+    from tether.sources.opening import must_exist
+
+    must_exist(log)
+    with progress() as say:
+        say(f"reading {log}")
+        episodes = read_episodes(log, columns=columns)
+        say("counting")
+        mdp = fit(episodes, prior, minimum=minimum, support=support, rewards=rewards)
+        say(f"writing {out}")
+        write_model(mdp, out)
+    told = learned(mdp)
+    if as_json:
+        print_json(
+            LearnAnswer(
+                command="learn",
+                log=log,
+                output=out,
+                states=mdp.n_states,
+                actions=mdp.n_actions,
+                pairs=told.pairs,
+                transitions=mdp.n_transitions,
+                episodes=told.episodes,
+                steps=told.steps,
+                unrecorded=told.unrecorded,
+                prior=told.prior,
+                minimum=told.minimum,
+                times=list(told.times),
+                dropped=[[label(state), label(action), times] for state, action, times in told.dropped],
+                terminal=labels(told.terminal),
+                end=label(told.end),
+            )
+        )
+        return
+    put(*told.sentences())
+    if episodes.reward is None:
+        put("The log has no column reward: all rewards of the model are 0, and no plan can gain anything.")
+    put(f"Written to {out}.")

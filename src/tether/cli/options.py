@@ -1,0 +1,270 @@
+"""Options that several commands share, and what they come to: a model, a path, a plan."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tether.errors import QueryError
+
+if TYPE_CHECKING:
+    from tether.counterfactual import CounterfactualMDP
+    from tether.model import MDP
+    from tether.observation import Path
+    from tether.planning import Plan
+
+__all__ = [
+    "Episode",
+    "Limits",
+    "Source",
+    "about_a_model",
+    "about_an_episode",
+    "as_json",
+    "columns_of",
+    "with_influence",
+    "with_limits",
+    "with_rule",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+
+
+@dataclass(frozen=True)
+class Source:
+    """MODEL, and how to read it."""
+
+    model: str
+    format: str | None
+    columns: dict[str, str]
+    order: str | None
+    reward_order: str | None
+    terminal: tuple[str, ...]
+    discount: float | None
+
+    def open(self, check: bool = False) -> MDP:
+        """Read the model, and say so; with ``check`` look at every number of a saved one too."""
+        from tether.cli.screen import progress
+        from tether.model import MDP
+        from tether.sources import open_model
+
+        with progress() as say:
+            say(f"reading {self.model}")
+            mdp = open_model(self.model, **self.reading)
+            if check and os.path.isdir(self.model):
+                mdp = MDP.load(self.model, check=True)
+        return mdp if self.discount is None else mdp.with_objective(discount=self.discount)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The options that were given, as the reader takes them."""
+        from tether.sources.words import word_to_label
+
+        given = {
+            "format": self.format,
+            "columns": self.columns,
+            "order": self.order and self.order.upper(),
+            "reward_order": self.reward_order and self.reward_order.upper(),
+            "terminal": [word_to_label(word) for word in self.terminal],
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+@dataclass(frozen=True)
+class Episode(Source):
+    """MODEL and PATH, and how to read them."""
+
+    path: str | None
+    path_columns: dict[str, str]
+
+    @property
+    def path_source(self) -> str:
+        """PATH, or the case's own."""
+        if self.path is not None:
+            return self.path
+        if self.model.startswith("case:"):
+            return self.model
+        from tether.sources.opening import must_exist
+
+        must_exist(self.model)
+        raise click.UsageError(
+            "PATH is missing: the episode that happened, as a file, as an episode of a log (log.csv#17), or case:NAME. "
+            "It may be left out only if MODEL is an embedded case."
+        )
+
+    def open_path(self, mdp: MDP | None) -> Path:
+        """Read the path, with the model's labels where there is one."""
+        from tether.cli.screen import progress
+        from tether.sources import open_path
+
+        source = self.path_source
+        with progress() as say:
+            say(f"reading {source}")
+            return open_path(source, mdp, **({"columns": self.path_columns} if self.path_columns else {}))
+
+    def replay(self, mdp: MDP | None = None, path: Path | None = None) -> CounterfactualMDP:
+        """Condition the model on the path; read both, unless they are given."""
+        from tether.cli.screen import progress
+        from tether.counterfactual import counterfactual
+
+        _ = self.path_source  # that it is missing is said before a large model is read
+        mdp = self.open() if mdp is None else mdp
+        path = self.open_path(mdp) if path is None else path
+        with progress() as say:
+            say("replaying the model with the luck of the episode")
+            return counterfactual(mdp, path)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """k, m, and what they mean."""
+
+    k: int | None
+    m: int
+    rule: Any
+    influence: Any
+
+    def plan(self, cf: CounterfactualMDP) -> Plan:
+        """The best plan within them."""
+        from tether.cli.screen import progress
+
+        with progress() as say:
+            say("planning")
+            k = self._enough(cf) if self.k is None else self.k
+            return cf.plan(k, self.m, self.rule, self.influence)
+
+    def _enough(self, cf: CounterfactualMDP) -> int:
+        from tether.enough import enough_k
+
+        return enough_k(cf.sweep(self.rule, self.influence, ms=[self.m]), self.m) or 1
+
+
+def _influence(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
+    """``support``, ``tv:0.5``, ``effective:0.1``."""
+    from tether.influence import effective, tv
+
+    name, _, eps = value.partition(":")
+    try:
+        if name == "tv":
+            return tv(float(eps))
+        if name == "effective":
+            return effective(float(eps or 0.0))
+    except QueryError as error:
+        raise click.BadParameter(str(error), param=param) from None
+    except ValueError:
+        pass
+    if value != "support":
+        message = f"{value!r} is not 'support', 'tv:EPS' or 'effective:EPS', as in tv:0.5"
+        raise click.BadParameter(message, param=param)
+    return value
+
+
+def columns_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """The names of columns, from options written ``OURS=YOURS``."""
+    columns = {}
+    for value in values:
+        ours, equals, theirs = value.partition("=")
+        if not (equals and ours and theirs):
+            raise click.BadParameter(f"{value!r}: expected OURS=YOURS, as in state=s", param=param)
+        columns[ours.strip()] = theirs.strip()
+    return columns
+
+
+_READING = [
+    click.option("--format", metavar="NAME", help="What MODEL is, where its name does not say."),
+    click.option(
+        "--column",
+        "columns",
+        multiple=True,
+        callback=columns_of,
+        metavar="OURS=YOURS",
+        help="A column of MODEL that has another name: state=s. May be repeated.",
+    ),
+    click.option("--order", metavar="AXES", help="Axes of transitions in an array file: SAS, ASS or SSA."),
+    click.option("--reward-order", metavar="AXES", help="Axes of rewards there: S, SA, AS, SAS, ASS, SSA, TSA."),
+    click.option("--terminal", multiple=True, metavar="STATE", help="A state that ends episodes. May be repeated."),
+    click.option("--discount", type=float, help="What a reward is worth a step later, 0 to 1."),
+]
+
+_MODEL = [click.argument("model"), *_READING]
+
+_EPISODE = [
+    click.argument("model"),
+    click.argument("path", required=False),
+    *_READING,
+    click.option(
+        "--path-column",
+        "path_columns",
+        multiple=True,
+        callback=columns_of,
+        metavar="OURS=YOURS",
+        help="The same for a column of PATH.",
+    ),
+]
+
+_RULE = [
+    click.option(
+        "--rule",
+        type=click.Choice(["definition", "published", "printed", "assured"]),
+        default="definition",
+        show_default=True,
+        help="What k means; assured: never k silent steps in a row.",
+    ),
+    click.option(
+        "--influence",
+        callback=_influence,
+        metavar="TEST",
+        default="support",
+        show_default=True,
+        help="When the observation has a say: support, tv:EPS, effective:EPS.",
+    ),
+]
+
+_LIMITS = [
+    click.option(
+        "-k",
+        type=click.IntRange(min=1),
+        help="Length of the tether.  [default: the shortest that gives 90 % of what any tether gives]",
+    ),
+    click.option("-m", type=click.IntRange(min=0), default=1, show_default=True, help="How many actions may change."),
+    *_RULE,
+]
+
+
+def _with(options: list[Any]) -> Callable[[F], F]:
+    def decorate(command: F) -> F:
+        decorated: Any = command
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], F]:
+    """A decorator: these options, handed to the command as one record."""
+
+    def decorate(command: F) -> F:
+        names = [field.name for field in fields(record)]
+
+        @functools.wraps(command)
+        def gathering(**given: Any) -> Any:
+            one = record(**{name: given.pop(name) for name in names})
+            return command(**{argument: one}, **given)
+
+        return _with(options)(gathering)  # type: ignore[return-value]
+
+    return decorate
+
+
+about_a_model = _gathered(_MODEL, Source, "source")
+about_an_episode = _gathered(_EPISODE, Episode, "episode")
+with_limits = _gathered(_LIMITS, Limits, "limits")
+with_rule = _with(_RULE)
+with_influence = _with(_RULE[1:])

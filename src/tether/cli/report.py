@@ -1,0 +1,93 @@
+"""``tether report``: the answer as one HTML file that can be mailed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tether.cli.answers import Answer, print_json
+from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
+
+__all__ = ["ReportAnswer", "report"]
+
+
+class ReportAnswer(Answer, kw_only=True):
+    """What ``tether report --json`` prints."""
+
+    model: str
+    path: str
+    T: int
+    k: int
+    m: int
+    rule: str
+    influence: str
+    discount: float
+    value: float | None
+    observed_value: float
+    file: str
+    bytes: int
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether report case:sepsis -k 8 -m 3 -o patient.html
+  tether report model.csv path.csv -k 3 -m 2 --title "Ward 7, bed 2\""""
+)
+@with_limits
+@about_an_episode
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default="report.html",
+    show_default=True,
+    help="Where to write it.",
+)
+@click.option("--title", help="The title of the page.")
+@click.option("--features", metavar="NAMES", help="Parts of the states to draw over time: S,I.  [default: all]")
+@as_json
+def report(
+    episode: Episode, limits: Limits, output: Path, title: str | None, features: str | None, as_json: bool
+) -> None:
+    """The answer as one HTML file, with figures.
+
+    It needs nothing but itself: no network, no script. Without -k, the report is about the shortest tether that is
+    enough.
+    """
+    from tether.cli.screen import progress, put
+    from tether.report import report as write
+
+    cf = episode.replay()
+    plan = limits.plan(cf)
+    with progress() as say:
+        say(f"writing {output}")
+        write(
+            plan,
+            output,
+            title=title,
+            features=None if features is None else [name.strip() for name in features.split(",")],
+            about={"model file": episode.model, "path file": episode.path_source},
+        )
+    size = output.stat().st_size
+    if as_json:
+        print_json(
+            ReportAnswer(
+                command="report",
+                model=episode.model,
+                path=episode.path_source,
+                T=plan.T,
+                k=plan.k,
+                m=plan.m,
+                rule=plan.rule,
+                influence=str(plan.influence),
+                discount=cf.mdp.discount,
+                value=plan.value,
+                observed_value=plan.observed_value,
+                file=str(output),
+                bytes=size,
+            )
+        )
+    else:
+        put(f"k = {plan.k}, m = {plan.m}. Written to {output} ({size / 1000:.0f} kB).")

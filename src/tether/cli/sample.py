@@ -1,0 +1,125 @@
+"""``tether sample``: episodes as they might have gone under the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from tether.cli.answers import Answer, labels, print_json
+from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
+
+if TYPE_CHECKING:
+    from tether.evaluation import Trajectories
+    from tether.planning import Plan
+
+__all__ = ["SampleAnswer", "sample"]
+
+_SHOWN = 5
+
+
+class TrajectoryAnswer(msgspec.Struct):
+    """An episode that might have been."""
+
+    states: list[Any]
+    actions: list[Any]
+    value: float
+
+
+class SampleAnswer(Answer, kw_only=True):
+    """What ``tether sample --json`` prints."""
+
+    model: str
+    path: str
+    T: int
+    k: int
+    m: int
+    rule: str
+    influence: str
+    discount: float
+    n: int
+    seed: int
+    value: float
+    mean: float
+    trajectories: list[TrajectoryAnswer]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether sample case:epidemic -k 6 -m 4 -n 100
+  tether sample case:epidemic -k 6 -m 4 -n 1000 --seed 1 -o log.csv"""
+)
+@with_limits
+@about_an_episode
+@click.option("-n", type=click.IntRange(min=1), default=5, show_default=True, help="How many.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same draws.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write them to a file, as a log of episodes.")
+@as_json
+def sample(episode: Episode, limits: Limits, n: int, seed: int, output: Path | None, as_json: bool) -> None:
+    """Draw episodes as they might have gone under the plan."""
+    from tether.cli.screen import progress
+
+    plan = limits.plan(episode.replay())
+    with progress() as say:
+        say("drawing")
+        drawn = plan.sample(n, seed)
+        if output is not None:
+            from tether.episodes import Episodes
+            from tether.interop.logs import write_episodes
+
+            say(f"writing {output}")
+            write_episodes(Episodes.from_paths(drawn.paths, _rewards(plan, drawn)), output)
+    if as_json:
+        print_json(
+            SampleAnswer(
+                command="sample",
+                model=episode.model,
+                path=episode.path_source,
+                T=plan.T,
+                k=plan.k,
+                m=plan.m,
+                rule=plan.rule,
+                influence=str(plan.influence),
+                discount=plan.cf.mdp.discount,
+                n=n,
+                seed=seed,
+                value=plan.value,
+                mean=float(drawn.returns.mean()),
+                trajectories=[
+                    TrajectoryAnswer(labels(path.states), labels(path.actions), float(value))
+                    for path, value in zip(drawn.paths, drawn.returns, strict=True)
+                ],
+            )
+        )
+    else:
+        _print(plan, drawn, output)
+
+
+def _rewards(plan: Plan, drawn: Trajectories) -> list[list[float]]:
+    """What each step earned, for the log."""
+    reward = plan.cf.mdp.reward
+    return [
+        [reward(path.states[t], path.actions[t], path.states[t + 1], t) for t in range(path.T)] for path in drawn.paths
+    ]
+
+
+def _print(plan: Plan, drawn: Trajectories, output: Path | None) -> None:
+    from tether.cli.screen import put
+    from tether.cli.steps import path_table
+    from tether.wording import counted, number
+
+    n, mean = len(drawn), number(float(drawn.returns.mean()))
+    put(
+        f"k = {plan.k}, m = {plan.m}: {counted(n, 'episode')} drawn, mean return {mean}; "
+        f"expected, exactly, {number(plan.value)}."
+    )
+    for i, path in enumerate(drawn.paths[:_SHOWN]):
+        put("", f"{i}: return {number(float(drawn.returns[i]))}")
+        put(path_table(path, plan.cf.path))
+    if n > _SHOWN:
+        put("", f"… and {n - _SHOWN:,} more; --json prints all, --output writes them to a file.")
+    if output is not None:
+        put("", f"Written to {output}.")

@@ -1,0 +1,106 @@
+"""What goes to the terminal: text that fits its width, progress on standard error, labels as they can be shown."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["decimals", "grid", "percent", "progress", "put", "shown", "signed"]
+
+_GLUE = "\ue000"
+"""Stands for a space at which no line breaks, until the lines are broken."""
+
+
+_PATIENCE = 0.4
+"""Seconds before a person is told what is being done: most things are over sooner."""
+
+
+def put(*what: str | Text | Table, style: str = "") -> None:
+    """Print sentences and tables to standard output, fitted to its width, without spaces at the ends of lines.
+
+    In a pipe they are without colour, and as wide as COLUMNS says, or 80.
+    """
+    screen = Console(highlight=False, markup=False, emoji=False)
+    with screen.capture() as captured:
+        for one in what:
+            screen.print(Text(_glued(one)) if isinstance(one, str) else one, style=style or None)
+    lines = captured.get().replace(_GLUE, " ").splitlines()
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
+
+
+def _glued(sentence: str) -> str:
+    """``t = 5`` and ``33 %`` stay on one line."""
+    sentence = re.sub(r"\b([tkm]) ([=≥]) (\d)", rf"\1{_GLUE}\2{_GLUE}\3", sentence)
+    return re.sub(r"(\d) %", rf"\1{_GLUE}%", sentence)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Say what is being done, on standard error and only to a person: ``say("reading the model")``."""
+    screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    if not screen.is_terminal:
+        yield lambda _: None
+        return
+    status, over, begun = screen.status(""), threading.Event(), threading.Lock()
+
+    def begin() -> None:
+        with begun:
+            if not over.is_set():
+                status.start()
+
+    waiting = threading.Timer(_PATIENCE, begin)
+    waiting.daemon = True
+    waiting.start()
+    try:
+        yield lambda doing: status.update(Text(f"{doing} …"))
+    finally:
+        waiting.cancel()
+        over.set()
+        with begun:
+            status.stop()
+
+
+def grid(*columns: str, right: Iterable[int] = (), header: bool = True) -> Table:
+    """An unruled table; the columns numbered in ``right`` are set flush right."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False, show_header=header)
+    flush = set(right)
+    for i, column in enumerate(columns):
+        table.add_column(Text(column), justify="right" if i in flush else "left", overflow="fold", vertical="top")
+    return table
+
+
+def shown(label: Any) -> str:
+    """A label as text that a terminal may be given: what cannot be printed is escaped."""
+    text = str(label)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def decimals(values: Iterable[float]) -> int:
+    """How many decimals a column of these values needs: as many as make four or five digits of the largest."""
+    largest = max((abs(value) for value in values if abs(value) != float("inf")), default=0.0)
+    return 0 if largest >= 10_000 else 1 if largest >= 1000 else 2 if largest >= 1 else 4
+
+
+def signed(value: float, places: int) -> str:
+    """A difference: with its sign, and nothing at all instead of zero."""
+    text = f"{value:+,.{places}f}"
+    return text if text.strip("+-0.,") else "0"
+
+
+def percent(share: float) -> str:
+    """A probability: 0 % and 100 % only where they are exact, but for rounding."""
+    if share < 1e-9:
+        number = "0"
+    elif share > 1 - 1e-9:
+        number = "100"
+    else:
+        number = "<1" if share < 0.005 else ">99" if share > 0.995 else f"{100 * share:.0f}"
+    return f"{number}{_GLUE}%"

@@ -1,0 +1,104 @@
+"""The table of an explanation: a row a step, what happened beside what the plan would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from tether.cli.screen import decimals, grid, percent, shown, signed
+from tether.cli.wording import differences, short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tether.explain import ExplainedStep
+    from tether.observation import Path
+
+__all__ = ["LEGEND", "path_table", "steps_table"]
+
+LEGEND = (
+    "* the action changes. % how likely, where it is not certain. gains: what the step adds to the return over what "
+    "was observed. speaks: whether the observation influences the step, and how strongly, from 0 to 1."
+)
+
+
+def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan") -> Table:
+    """One row a step: what happened, what ``who`` would do, what it gains, whether the observation speaks."""
+    in_full = short([step.observed_state for step in steps] + [step.state for step in steps])
+    places = decimals(step.gain for step in steps)
+    table = grid("t", "what happened", who, "gains", "speaks", right=[0, 3])
+    for step, before in zip(steps, [None, *steps[:-1]], strict=True):
+        table.add_row(
+            str(step.t),
+            _happened(step, before, in_full),
+            _planned(step, in_full),
+            signed(step.gain, places),
+            _speaks(step),
+        )
+    return table
+
+
+def path_table(path: Path, observed: Path) -> Table:
+    """One row a step of an episode that might have been, beside the observed one."""
+    in_full = short([*path.states, *observed.states])
+    table = grid("t", "state and action", right=[0])
+    for t, state in enumerate(path.states):
+        seen = observed.states[t] if t < len(observed.states) else None
+        told = "the same" if state == seen else shown(state) if in_full or seen is None else differences(state, seen)
+        if t == path.T:
+            table.add_row(str(t), told)
+            continue
+        action, done = path.actions[t], observed.actions[t]
+        changes = action != done
+        table.add_row(str(t), _with_action(told, f"{shown(action)}{'*' if changes else ''}", "bold" if changes else ""))
+    return table
+
+
+def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) -> Text:
+    if step.observed_state is None:
+        state = "not recorded"
+    elif in_full or before is None:
+        state = shown(step.observed_state)
+    else:
+        state = differences(step.observed_state, before.observed_state) or "as before"
+    return _with_action(state, "" if step.observed_action is None else shown(step.observed_action))
+
+
+def _planned(step: ExplainedStep, in_full: bool) -> Text:
+    same = step.state == step.observed_state
+    if same:
+        state = "the same"
+    elif in_full or step.observed_state is None:
+        state = shown(step.state)
+    else:
+        state = differences(step.state, step.observed_state)
+    state += _unless_certain(step.state_probability)
+    if step.action is None or (same and step.action == step.observed_action):
+        return Text(state)
+    changes = step.action != step.observed_action
+    action = f"{shown(step.action)}{'*' if changes else ''}{_unless_certain(step.action_probability)}"
+    return _with_action(state, action, "bold" if changes else "")
+
+
+def _with_action(state: str, action: str, style: str = "") -> Text:
+    text = Text(state)
+    if action:
+        text.append(" → ")
+        text.append(action, style=style)
+    return text
+
+
+def _unless_certain(share: float) -> str:
+    return "" if share > 1 - 1e-9 else f" ({percent(share)})"
+
+
+def _speaks(step: ExplainedStep) -> Text:
+    if step.action is None:
+        return Text("")
+    if step.influenced < 1e-9:
+        return Text("no", style="dim")
+    sure = "yes" if step.influenced > 1 - 1e-9 else percent(step.influenced)
+    strength = "<0.01" if 0 < step.strength < 0.005 else f"{step.strength:.2f}"
+    return Text(f"{sure}, {strength}")

@@ -1,0 +1,193 @@
+"""``tether sweep`` and ``tether choose-k``: the best value for every k and m."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tether.cli.answers import Answer, print_json
+from tether.cli.options import Episode, about_an_episode, as_json, with_rule
+
+if TYPE_CHECKING:
+    from tether.planning import Sweep
+
+__all__ = ["ChooseKAnswer", "SweepAnswer", "choose_k", "sweep"]
+
+
+class SweepAnswer(Answer, kw_only=True):
+    """What ``tether sweep --json`` prints; ``values[i][j]`` belongs to ``ks[i]`` and ``ms[j]``."""
+
+    model: str
+    path: str
+    T: int
+    rule: str
+    influence: str
+    discount: float
+    ks: list[int]
+    ms: list[int]
+    values: list[list[float | None]]
+    sizes: list[int]
+    observed_value: float
+    enough: list[int | None]
+
+
+class ChooseKAnswer(Answer, kw_only=True):
+    """What ``tether choose-k --json`` prints; ``k`` is null if no k reaches the value."""
+
+    model: str
+    path: str
+    T: int
+    m: int
+    rule: str
+    influence: str
+    discount: float
+    at_least: float
+    k: int | None
+
+
+def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
+    """``2,3,7-9``."""
+    if value is None:
+        return None
+    numbers: list[int] = []
+    for part in value.split(","):
+        first, dash, last = (one.strip() for one in part.partition("-"))
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+            raise click.BadParameter(f"{value!r}: expected numbers and ranges, as in 2,3,7-9", param=param)
+        numbers += range(int(first), int(last if dash else first) + 1)
+    return numbers
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether sweep case:epidemic
+  tether sweep model.csv path.csv -k 1-5 -m 0-3 --rule assured"""
+)
+@about_an_episode
+@click.option("-k", "ks", callback=_numbers, metavar="NUMBERS", help="Which k: 2,3,7-8.  [default: 1-(T+1)]")
+@click.option("-m", "ms", callback=_numbers, metavar="NUMBERS", help="Which m: 0-3.  [default: 0-T]")
+@with_rule
+@as_json
+def sweep(
+    episode: Episode, ks: list[int] | None, ms: list[int] | None, rule: Any, influence: Any, as_json: bool
+) -> None:
+    """The best value for every k and m, as a table.
+
+    Down the table the tether gets longer, to the right more actions may change; the value never falls in either
+    direction. k, or m, that give the same values throughout share a row, or a column.
+    """
+    from tether.cli.screen import progress
+    from tether.enough import enough_k
+
+    cf = episode.replay()
+    with progress() as say:
+        say("planning for every k and m")
+        table = cf.sweep(rule, influence, ks, ms)
+    if not as_json:
+        _print(table, episode)
+        return
+    print_json(
+        SweepAnswer(
+            command="sweep",
+            model=episode.model,
+            path=episode.path_source,
+            T=cf.T,
+            rule=table.rule,
+            influence=str(table.influence),
+            discount=cf.mdp.discount,
+            ks=table.ks.tolist(),
+            ms=table.ms.tolist(),
+            values=table.values.tolist(),
+            sizes=table.sizes.tolist(),
+            observed_value=table.observed_value,
+            enough=[enough_k(table, m) for m in table.ms.tolist()],
+        )
+    )
+
+
+def _print(table: Sweep, episode: Episode) -> None:
+    from tether.cli.heat import heat_tables
+    from tether.cli.screen import put
+    from tether.wording import number
+
+    T = table.cf.T
+    put(f"{episode.model}: the best expected return within k and m; observed {number(table.observed_value)}.", "")
+    put(*heat_tables(table))
+    put("", *_notes(table, T))
+
+
+def _notes(table: Sweep, T: int) -> list[str]:
+    from tether.enough import SHARE, enough_k
+
+    notes = [f"k: length of the tether; k = {T + 1}: no tether. m: how many actions may change."]
+    by_k: dict[int, list[int]] = {}
+    for m in table.ms.tolist():
+        k = enough_k(table, m)
+        if k is not None:
+            by_k.setdefault(k, []).append(m)
+    if by_k:
+        told = "; ".join(f"k = {k} with m = {_runs(ms)}" for k, ms in by_k.items())
+        notes.append(f"The shortest tether that gives {100 * SHARE:.0f} % of what the longest of these gives: {told}.")
+    else:
+        notes.append("No tether of these gains anything.")
+    return notes
+
+
+def _runs(numbers: list[int]) -> str:
+    """``1–3, 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
+
+
+@click.command(
+    "choose-k",
+    epilog="""\b
+Examples:
+  tether choose-k case:epidemic -m 2 --at-least -30
+  tether choose-k model.csv path.csv -m 1 --at-least 0 --rule assured""",
+)
+@about_an_episode
+@click.option("-m", type=click.IntRange(min=0), required=True, help="How many actions may change.")
+@click.option("--at-least", type=float, required=True, help="The value to reach.")
+@with_rule
+@as_json
+def choose_k(episode: Episode, m: int, at_least: float, rule: Any, influence: Any, as_json: bool) -> int:
+    """The shortest tether that reaches a value.
+
+    Exit code 1 if none does, not even k = T + 1 (no tether).
+    """
+    from tether.cli.screen import progress, put
+    from tether.wording import counted, number
+
+    cf = episode.replay()
+    with progress() as say:
+        say("planning for every k")
+        k = cf.choose_k(m, at_least, rule, influence)
+    if as_json:
+        print_json(
+            ChooseKAnswer(
+                command="choose-k",
+                model=episode.model,
+                path=episode.path_source,
+                T=cf.T,
+                m=m,
+                rule=rule,
+                influence=str(influence),
+                discount=cf.mdp.discount,
+                at_least=at_least,
+                k=k,
+            )
+        )
+    elif k is None:
+        put(f"No k reaches {number(at_least)} with {counted(m, 'change')}, not even without a tether.")
+    else:
+        off = " (no tether)" if k > cf.T else ""
+        put(f"k = {k}{off} is the smallest that reaches {number(at_least)} with {counted(m, 'change')}.")
+    return 1 if k is None else 0

@@ -1,0 +1,124 @@
+"""``tether why``: why an action is allowed for k, or is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from tether.cli.answers import Answer, label, print_json
+from tether.cli.options import Episode, about_an_episode, as_json, with_rule
+
+if TYPE_CHECKING:
+    from tether.why import Why
+
+__all__ = ["WhyAnswer", "why"]
+
+
+class PairAnswer(msgspec.Struct):
+    """A state and an action at a time."""
+
+    t: int
+    state: Any
+    action: Any
+
+
+class ReasonAnswer(msgspec.Struct):
+    """Whether an action is allowed, and why; see `tether.Why`."""
+
+    action: Any
+    allowed: bool
+    needed: int | None
+    reason: str
+    nearest: int | None
+    path: list[PairAnswer]
+    successor: Any
+    sentence: str
+
+
+class WhyAnswer(Answer, kw_only=True):
+    """What ``tether why --json`` prints: one answer an action."""
+
+    model: str
+    path: str
+    t: int
+    state: Any
+    k: int
+    rule: str
+    influence: str
+    answers: list[ReasonAnswer]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether why case:epidemic -t 0 -k 3 --action V_I
+  tether why case:epidemic -t 2 -k 3 --state "(7, 3, 20)"
+  tether why model.csv path.csv -t 1 -k 2"""
+)
+@about_an_episode
+@click.option("-t", type=click.IntRange(min=0), required=True, help="The step, from 0.")
+@click.option("-k", type=click.IntRange(min=1), required=True, help="Length of the tether.")
+@click.option("--state", help="A state.  [default: the observed one]")
+@click.option("--action", help="An action.  [default: each that is available there]")
+@click.option("--uninfluenced", type=click.IntRange(min=0), default=0, help="Silent steps before; with --rule assured.")
+@with_rule
+@as_json
+def why(
+    episode: Episode,
+    t: int,
+    k: int,
+    state: str | None,
+    action: str | None,
+    uninfluenced: int,
+    rule: Any,
+    influence: Any,
+    as_json: bool,
+) -> None:
+    """Why an action is allowed for k, or is not.
+
+    In a sentence: where the nearest influence of the observation is, and what k it would take.
+    """
+    from tether.cli.screen import grid, put, shown
+    from tether.sources import find_label
+
+    cf = episode.replay()
+    cf.time(t)
+    where = cf.path.states[t] if state is None else find_label(cf.mdp.states, state, "state")
+    actions = cf.mdp.actions_in(where) if action is None else [find_label(cf.mdp.actions, action, "action")]
+    answers = [cf.why(t, where, one, k, rule, influence, uninfluenced) for one in actions]
+    if as_json:
+        print_json(
+            WhyAnswer(
+                command="why",
+                model=episode.model,
+                path=episode.path_source,
+                t=t,
+                state=label(where),
+                k=k,
+                rule=rule,
+                influence=str(influence),
+                answers=[_reason(one) for one in answers],
+            )
+        )
+        return
+    put(f"t = {t}, k = {k}, in state {shown(where)}:", "")
+    table = grid("", "", header=False)
+    for one in answers:
+        because = one.sentence.partition(f" for k = {one.k}: ")[2] or one.sentence
+        table.add_row(shown(one.action), f"{'allowed' if one.allowed else 'not allowed'}: {because}")
+    put(table)
+
+
+def _reason(answer: Why) -> ReasonAnswer:
+    return ReasonAnswer(
+        label(answer.action),
+        answer.allowed,
+        answer.needed,
+        answer.reason,
+        answer.nearest,
+        [PairAnswer(t, label(state), label(action)) for t, state, action in answer.path],
+        label(answer.successor),
+        answer.sentence,
+    )

@@ -1,0 +1,1 @@
+"""A model from episodes: counts, a prior, and what was left out."""

@@ -1,0 +1,266 @@
+"""Learning a model from episodes: count what each action led to, and turn counts into probabilities.
+
+With n(s,a,s') the number of times that a in s led to s', and α the prior,
+
+    P(s'|s,a) = (n(s,a,s') + α) / Σ_j (n(s,a,j) + α)        j over the possible outcomes of (s,a)
+
+For α = 0 this is maximum likelihood. For α > 0 it is the mean of the Dirichlet posterior: as if, before the
+log, every possible outcome of every pair had been seen α times. Which outcomes are possible, ``support`` says.
+
+What the log does not say is not made up. A pair that was seen too seldom is not available; a state in which
+no action is left is terminal: absorbing, reward 0. A pair whose outcome was never recorded leads to an end,
+so that the episodes it is in stay possible. `learned` tells which pairs and states these are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from tether.counts import Counts
+from tether.episodes import Episodes
+from tether.errors import ModelError, Problem, QueryError
+from tether.form import TOLERANCE, Floats, Form, Ints, pair_states
+from tether.labels import Labels, make_labels
+from tether.learning.prior import Support, Transitions, add_support, checked_prior
+from tether.model import MDP
+from tether.observation import Path
+from tether.planning import whole_number
+from tether.table import form_from_codes
+
+__all__ = ["learn"]
+
+
+def learn(
+    episodes: Episodes | Iterable[Path] | Mapping[Any, Path],
+    prior: float = 0.0,
+    *,
+    minimum: int = 1,
+    support: Support = "seen",
+    rewards: Literal["transition", "pair"] = "transition",
+    states: Iterable[Any] | None = None,
+    actions: Iterable[Any] | None = None,
+    end: Any = "(end)",
+) -> MDP:
+    """Learn a model from observed episodes.
+
+    Parameters
+    ----------
+    episodes : Episodes, or paths
+        What happened: `tether.read_episodes` reads a log.
+    prior : float
+        Pseudo-count α: each possible outcome of a pair counts as seen so many times more. 0: maximum likelihood.
+        1: every distribution over the possible outcomes was equally likely before the log (Laplace); 0.5 is
+        Jeffreys' choice.
+    minimum : int
+        A pair seen fewer times is not available in the model, `learned` says which these are.
+    support : {"seen", "all"}, MDP or callable
+        Which outcomes of a pair are possible, and so get the prior: those that were seen (the model stays sparse);
+        all states (it does not); those that another model gives the pair; or those that ``support(state, action)``
+        lists. What was seen is always possible.
+    rewards : {"transition", "pair"}
+        Mean rewards of each transition, R(s,a,s'), or of each pair, R(s,a), as the log has them. A transition
+        without a recorded reward gets the mean of its pair; a pair without one, 0.
+    states, actions : iterable of hashable, optional
+        The labels of the model, in the order wanted; at least all that are in the log.
+    end : hashable
+        Where a pair leads whose outcome was never recorded: a terminal state of this name, added only if it is
+        needed. None: such a pair is not available.
+
+    Returns
+    -------
+    MDP
+        With ``counts``: how often each of its transitions was seen.
+
+    Examples
+    --------
+    >>> import tether
+    >>> log = tether.Episodes.from_columns(
+    ...     episode=[1, 1, 1, 2, 2],
+    ...     t=[0, 1, 2, 0, 1],
+    ...     state=["sick", "sick", "well", "sick", "well"],
+    ...     action=["wait", "wait", None, "wait", None],
+    ...     reward=[0, 10, None, 10, None],
+    ... )
+    >>> mdp = tether.learn(log)
+    >>> mdp.row("sick", "wait")
+    (('sick', 'well'), array([0.33333333, 0.66666667]))
+    >>> tether.learn(log, prior=1).row("sick", "wait")
+    (('sick', 'well'), array([0.4, 0.6]))
+    >>> mdp.reward("sick", "wait", "well")
+    10.0
+    """
+    log = episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes))
+    prior = checked_prior(prior, support)
+    minimum = whole_number("minimum", minimum, 1)
+    if rewards not in ("transition", "pair"):
+        raise QueryError(f"rewards must be 'transition' or 'pair', not {rewards!r}")
+    seen = _see(log, states, actions, end)
+    seen, dropped = seen.at_least(minimum)
+    table = seen.tally()
+    if prior > 0:
+        table = add_support(table, seen.states, seen.actions, seen.n_real, support)
+    return _model(table, seen, prior, rewards == "pair", _Told(log, minimum, dropped))
+
+
+def _paths(episodes: Any) -> Any:
+    if isinstance(episodes, str | os.PathLike):
+        raise QueryError(f"expected episodes, not the name of a log; read it first: read_episodes({str(episodes)!r})")
+    if isinstance(episodes, Path) or not isinstance(episodes, Iterable):
+        raise QueryError(f"expected Episodes, or a list of paths, not {type(episodes).__name__}: learn([path, …])")
+    return episodes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """Steps in the indices of the model to be: pair = state · actions + action, and outcome, -1 if not recorded.
+
+    ``end`` is the outcome of pairs for which none was ever recorded, -1 for none; states from ``n_real`` on are not
+    of the log.
+    """
+
+    states: Labels
+    actions: Labels
+    pair: Ints
+    outcome: Ints
+    reward: Floats | None
+    end: int
+    n_real: int
+
+    def at_least(self, minimum: int) -> tuple[_Seen, Ints]:
+        """Without the pairs seen less often; and these: state, action, how often it was seen with its outcome."""
+        pairs, inverse = np.unique(self.pair, return_inverse=True)
+        times = np.bincount(inverse[self.outcome >= 0], minlength=pairs.size)
+        few = times < minimum
+        dropped = np.stack((*np.divmod(pairs[few], len(self.actions)), times[few]), axis=1).astype(np.int64)
+        if not few.any():
+            return self, dropped
+        kept = ~few[inverse]
+        reward = None if self.reward is None else self.reward[kept]
+        return replace(self, pair=self.pair[kept], outcome=self.outcome[kept], reward=reward), dropped
+
+    def tally(self) -> Transitions:
+        """Each transition once, with how often it was seen."""
+        known = self.outcome >= 0
+        key = self.pair[known] * len(self.states) + self.outcome[known]
+        distinct, times = np.unique(key, return_counts=True)
+        return Transitions(*np.divmod(distinct, len(self.states)), times)
+
+
+def _see(log: Episodes, states: Any, actions: Any, end: Any) -> _Seen:
+    state_labels, to_state = _relabel(log.states, states, "state")
+    action_labels, to_action = _relabel(log.actions, actions, "action")
+    pair = to_state[log.state] * len(action_labels) + to_action[log.action]
+    outcome = np.where(log.next_state >= 0, to_state[log.next_state], -1)
+    lost = outcome < 0
+    never = np.flatnonzero(lost)[~np.isin(pair[lost], pair[~lost])]
+    n_real, found = len(state_labels), -1
+    if never.size and end is not None:
+        if end not in state_labels:
+            state_labels = make_labels([*state_labels, end], None, "state")
+        outcome[never] = found = state_labels.find(end)
+    return _Seen(state_labels, action_labels, pair, outcome, log.reward, found, n_real)
+
+
+def _relabel(found: Labels, given: Any, noun: str) -> tuple[Labels, Ints]:
+    """The labels of the model, and the index there of each label of the log."""
+    if given is None:
+        return found, np.arange(len(found), dtype=np.int64)
+    labels = make_labels(given, None, noun)
+    index = np.array([labels.find(label) for label in found], dtype=np.int64)
+    missing = np.flatnonzero(index < 0)
+    if missing.size:
+        problems = [
+            Problem(
+                f"the {noun} {found[int(i)]!r} of the log is not among the labels given by {noun}s="
+                + labels.near(found[int(i)]),
+                value=found[int(i)],
+            )
+            for i in missing[:100]
+        ]
+        raise ModelError(problems, total=int(missing.size))
+    return labels, index
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    log: Episodes
+    minimum: int
+    dropped: Ints
+
+
+def _model(table: Transitions, seen: _Seen, prior: float, by_pair: bool, told: _Told) -> MDP:
+    states, actions = seen.states, seen.actions
+    if table.pair.size == 0:
+        raise ModelError(
+            f"no pair was seen {told.minimum:,} times with its outcome; ask for fewer (minimum=), or give more episodes"
+        )
+    first = np.flatnonzero(np.diff(table.pair, prepend=-1))
+    owner = np.repeat(np.arange(first.size), np.diff(first, append=table.pair.size))
+    weight = table.times + prior
+    probability = weight / np.add.reduceat(weight, first)[owner]
+    reward = None if seen.reward is None else _mean_rewards(table, seen, owner, by_pair)
+    s, a = np.divmod(table.pair, len(actions))
+    ends = np.setdiff1d(np.arange(len(states)), s)
+    form = form_from_codes(
+        states,
+        actions,
+        s,
+        a,
+        table.outcome,
+        probability,
+        reward,
+        terminal=[states[int(i)] for i in ends],
+        tolerance=TOLERANCE,
+    )
+    counts = Counts(
+        _by_entry(form, table, len(states), len(actions)),
+        prior,
+        episodes=len(told.log),
+        steps=told.log.n_steps,
+        unrecorded=told.log.unrecorded,
+        minimum=told.minimum,
+        dropped=told.dropped,
+        end=seen.end,
+    )
+    return MDP(states, actions, form, counts=counts)
+
+
+def _mean_rewards(table: Transitions, seen: _Seen, owner: Ints, by_pair: bool) -> Floats:
+    """Mean reward of each transition; of its pair where that is wanted, or where none was recorded for it."""
+    assert seen.reward is not None
+    given = ~np.isnan(seen.reward)
+    pair, outcome, reward = seen.pair[given], seen.outcome[given], seen.reward[given]
+    firsts = table.pair[np.flatnonzero(np.diff(table.pair, prepend=-1))]
+    of_pair = _means(np.searchsorted(firsts, pair), reward, firsts.size)
+    of_pair = np.where(np.isnan(of_pair), 0.0, of_pair)[owner]
+    if by_pair:
+        return of_pair
+    n_states = len(seen.states)
+    known = outcome >= 0
+    at = np.searchsorted(table.pair * n_states + table.outcome, pair[known] * n_states + outcome[known])
+    of_transition = _means(at, reward[known], table.pair.size)
+    return np.where(np.isnan(of_transition), of_pair, of_transition)
+
+
+def _means(group: Ints, values: Floats, size: int) -> Floats:
+    """Mean by group, NaN for one without values; exact where all values of a group are the same."""
+    lowest = np.full(size, np.inf)
+    np.minimum.at(lowest, group, values)
+    with np.errstate(over="ignore", invalid="ignore"):  # a mean that is not finite is reported with its place
+        above = np.bincount(group, values - lowest[group], minlength=size) / np.bincount(group, minlength=size)
+        return np.where(np.isinf(lowest), np.nan, lowest + above)
+
+
+def _by_entry(form: Form, table: Transitions, n_states: int, n_actions: int) -> Ints:
+    """The counts in the order of the form's entries; 0 for those of terminal states."""
+    pairs = np.arange(form.pair_action.size)
+    key = pair_states(form.pair_start, pairs) * n_actions + form.pair_action
+    key = np.repeat(key, np.diff(form.row_start)) * n_states + form.next_state
+    known = table.pair * n_states + table.outcome
+    at = np.minimum(np.searchsorted(known, key), known.size - 1)
+    return np.where(known[at] == key, table.times[at], 0).astype(np.int64)

@@ -1,0 +1,163 @@
+"""What a learned model rests on, in words: how much was seen, what was left out, and what was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from tether.errors import QueryError
+from tether.form import pair_states
+from tether.model import MDP
+from tether.wording import counted
+
+__all__ = ["Learned", "learned"]
+
+_LISTED = 4
+"""How many pairs and states a sentence names."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Learned:
+    """What a learned model rests on; prints as a few sentences.
+
+    Attributes
+    ----------
+    episodes, steps : int
+        How many there were.
+    transitions : int
+        How many of the steps the model was made of: those with an outcome, of pairs seen often enough.
+    unrecorded : int
+        Last steps without an outcome.
+    prior : float
+        Pseudo-count of each possible outcome.
+    minimum : int
+        How often a pair had to be seen.
+    pairs : int
+        Pairs that are available, but for those of terminal states.
+    times : tuple of int
+        How often these were seen: the least, the median, the most.
+    dropped : tuple of (state, action, int)
+        Pairs seen less often than ``minimum``, and how often; they are not available.
+    terminal : tuple of labels
+        States in which no action is left; they are taken for terminal.
+    end : label or None
+        Where pairs lead whose outcome was never recorded.
+
+    Examples
+    --------
+    >>> import tether
+    >>> paths = [tether.Path(["sick", "sick", "well"], ["wait", "treat"]), tether.Path(["sick", "dead"], ["wait"])]
+    >>> print(tether.learned(tether.learn(paths, minimum=2)))
+    Learned from 2 episodes of 3 steps in all.
+    1 pair of state and action is available, seen 2 times.
+    1 pair seen fewer than 2 times is not available: 'treat' in 'sick' (1).
+    No action is left in 2 states, taken for terminal (absorbing, reward 0): 'well', 'dead'.
+    Probabilities are the shares seen (maximum likelihood).
+    """
+
+    episodes: int
+    steps: int
+    transitions: int
+    unrecorded: int
+    prior: float
+    minimum: int
+    pairs: int
+    times: tuple[int, int, int]
+    dropped: tuple[tuple[Any, Any, int], ...]
+    terminal: tuple[Any, ...]
+    end: Any = None
+
+    def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
+        """One sentence for each thing worth knowing; ``name`` prints a label."""
+        told = [
+            self._source(),
+            self._pairs(),
+            self._dropped(name),
+            self._terminal(name),
+            self._end(name),
+            self._prior(),
+        ]
+        return [sentence for sentence in told if sentence]
+
+    def _source(self) -> str:
+        if self.episodes == 0:  # a model that was saved without it
+            return f"Learned from {counted(self.transitions, 'transition')}."
+        lacking = f"; {counted(self.unrecorded, 'last outcome')} not recorded" if self.unrecorded else ""
+        return f"Learned from {counted(self.episodes, 'episode')} of {counted(self.steps, 'step')} in all{lacking}."
+
+    def _pairs(self) -> str:
+        least, middle, most = self.times
+        seen = f"{least:,} times" if least == most else f"{least:,} to {most:,} times (half of them at most {middle:,})"
+        are = "pair of state and action is" if self.pairs == 1 else "pairs of state and action are"
+        return f"{self.pairs:,} {are} available, seen {seen}."
+
+    def _dropped(self, name: Callable[[Any], str]) -> str:
+        if not self.dropped:
+            return ""
+        told = [f"{name(action)} in {name(state)} ({times})" for state, action, times in self.dropped[:_LISTED]]
+        what = f"seen fewer than {self.minimum:,} times" if self.minimum > 1 else "whose outcome was never recorded"
+        are = "is" if len(self.dropped) == 1 else "are"
+        return f"{counted(len(self.dropped), 'pair')} {what} {are} not available: {_some(told, len(self.dropped))}."
+
+    def _terminal(self, name: Callable[[Any], str]) -> str:
+        if not self.terminal:
+            return ""
+        told = _some([name(state) for state in self.terminal[:_LISTED]], len(self.terminal))
+        many = counted(len(self.terminal), "state")
+        return f"No action is left in {many}, taken for terminal (absorbing, reward 0): {told}."
+
+    def _end(self, name: Callable[[Any], str]) -> str:
+        return "" if self.end is None else f"Pairs whose outcome was never recorded lead to {name(self.end)}."
+
+    def _prior(self) -> str:
+        if self.prior == 0:
+            return "Probabilities are the shares seen (maximum likelihood)."
+        often = "once" if self.prior == 1 else f"{self.prior:g} times"
+        return f"Probabilities are posterior means: each possible outcome counts as seen {often} more."
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences())
+
+
+def _some(told: list[str], total: int) -> str:
+    return ", ".join(told) + (", …" if total > len(told) else "")
+
+
+def learned(mdp: MDP) -> Learned:
+    """Say what a learned model rests on: how much was seen, what was left out, what was made of it.
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.learned(tether.learn([tether.Path(["sick", "well"], ["treat"])])).terminal
+    ('well',)
+    """
+    counts = mdp.counts
+    if counts is None:
+        raise QueryError("this model was not learned from episodes; tether.learn(episodes) makes one that was")
+    form = mdp.form
+    per_pair = np.add.reduceat(counts.transitions, form.row_start[:-1])
+    living = ~np.isin(pair_states(form.pair_start, np.arange(per_pair.size)), form.terminal)
+    times = np.sort(per_pair[living])
+    return Learned(
+        counts.episodes,
+        counts.steps,
+        int(counts.transitions.sum()),
+        counts.unrecorded,
+        counts.prior,
+        counts.minimum,
+        int(times.size),
+        (int(times[0]), int(times[(times.size - 1) // 2]), int(times[-1])) if times.size else (0, 0, 0),
+        tuple((mdp.states[int(s)], mdp.actions[int(a)], int(n)) for s, a, n in counts.dropped),
+        mdp.labels_of(form.terminal),
+        None if counts.end < 0 else mdp.states[counts.end],
+    )

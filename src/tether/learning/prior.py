@@ -1,0 +1,95 @@
+"""What a learned model holds possible: the outcomes that were seen, and those that a prior adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tether.errors import Problem, QueryError
+from tether.form import Ints
+from tether.labels import Labels
+from tether.model import MDP
+
+__all__ = ["Support", "Transitions", "add_support", "checked_prior"]
+
+Support = Literal["seen", "all"] | MDP | Callable[[Any, Any], Iterable[Any]]
+
+_MOST = 200_000_000
+"""More transitions than this are not worth trying to hold."""
+
+_SMALLEST, _LARGEST = 1e-12, 1e12
+"""Within these a pseudo-count neither vanishes beside a count nor swallows it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transitions:
+    """Transitions by pair (state · actions + action) and outcome, ascending, with how often each was seen."""
+
+    pair: Ints
+    outcome: Ints
+    times: Ints
+
+
+def checked_prior(prior: Any, support: Any) -> float:
+    """The pseudo-count as a float, or an error that says what goes with what."""
+    number = isinstance(prior, int | float | np.integer | np.floating) and not isinstance(prior, bool)
+    if not number or not (prior == 0 or _SMALLEST <= prior <= _LARGEST):
+        allowed = f"0, or a number from {_SMALLEST:g} to {_LARGEST:g}"
+        raise QueryError(f"prior must be {allowed}: how often each possible outcome counts as seen; not {prior!r}")
+    if not (isinstance(support, MDP) or callable(support) or (isinstance(support, str) and support in ("seen", "all"))):
+        raise QueryError(f"support must be 'seen', 'all', an MDP or a function of state and action, not {support!r}")
+    if prior == 0 and support != "seen":
+        raise QueryError("with prior=0 only what was seen is possible; support= goes with a prior, such as prior=1")
+    return float(prior)
+
+
+def add_support(table: Transitions, states: Labels, actions: Labels, n_real: int, support: Support) -> Transitions:
+    """The transitions that were seen, and those that only a prior makes possible; none to states from ``n_real`` on."""
+    if support == "seen":
+        return table
+    pairs, n_states = np.unique(table.pair), len(states)
+    if support == "all":
+        if pairs.size * n_real > _MOST:
+            raise QueryError(
+                f"support='all' makes {pairs.size:,} pairs × {n_real:,} states possible, too many to hold; give "
+                "a model or a function that says what each pair can lead to"
+            )
+        key = (pairs[:, None] * n_states + np.arange(n_real)).reshape(-1)
+    else:
+        outcomes = _successors(support) if isinstance(support, MDP) else support
+        each = [_possible(int(pair), outcomes, states, actions) for pair in pairs]
+        key = np.concatenate([np.empty(0, np.int64), *each])
+    known = table.pair * n_states + table.outcome
+    every = np.union1d(known, key)
+    times = np.zeros(every.size, dtype=np.int64)
+    times[np.searchsorted(every, known)] = table.times
+    return Transitions(*np.divmod(every, n_states), times)
+
+
+def _successors(mdp: MDP) -> Callable[[Any, Any], Iterable[Any]]:
+    def outcomes(state: Any, action: Any) -> Iterable[Any]:
+        s, a = mdp.states.find(state), mdp.actions.find(action)
+        pair = mdp.find_pair(s, a) if s >= 0 and a >= 0 else -1
+        return mdp.labels_of(mdp.form.next_state[mdp.entries(pair)]) if pair >= 0 else ()
+
+    return outcomes
+
+
+def _possible(pair: int, outcomes: Callable[[Any, Any], Iterable[Any]], states: Labels, actions: Labels) -> Ints:
+    s, a = divmod(pair, len(actions))
+    state, action = states[s], actions[a]
+    answer = outcomes(state, action)
+    if isinstance(answer, str) or not isinstance(answer, Iterable):
+        message = f"support of state {state!r}, action {action!r}: expected a list of states, not {answer!r}"
+        raise QueryError(Problem(message, state, action, value=answer))
+    found = []
+    for label in answer:
+        j = states.find(label)
+        if j < 0:
+            message = f"support of state {state!r}, action {action!r}: {states.missing(label, 'state')}"
+            raise QueryError(Problem(f"{message}; name it in states=", state, action, label, value=label))
+        found.append(j)
+    return pair * len(states) + np.array(found, dtype=np.int64)
