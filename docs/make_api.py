@@ -124,8 +124,8 @@ def section(module: Any, name: str) -> str:
     if not callable(thing):
         return f"{heading}\nThe version of the package, as text.\n"
     made = inspect.isclass(thing) and name not in BUILT
-    shown = f"class {full}" if made else signature(thing, full)
-    parts = [heading, f"```text\n{shown}\n```\n", body(parse(thing))]
+    call = f"class {full}" if made else signature(thing, full)
+    parts = [heading, f"```text\n{call}\n```\n", body(parse(thing))]
     if inspect.isclass(thing):
         parts += [*lines_of(thing), *(method(thing, *one) for one in members(thing) if one[2])]
     return "\n".join(part for part in parts if part)
@@ -151,9 +151,9 @@ def lines_of(kind: type) -> Iterator[str]:
     lines = []
     for name, member, own_example in members(kind):
         if not own_example:
-            shown = name if is_property(member) else " ".join(signature(plain(kind, name), name).split())
+            call = name if is_property(member) else " ".join(signature(plain(kind, name), name).split())
             summary = " ".join(parse(plain(kind, name)).summary.partition("\n\n")[0].split())
-            lines.append(f"- `{shown}`: {text(summary)}")
+            lines.append(f"- `{call}`: {text(summary)}")
     if lines:
         yield "Methods and properties:\n\n" + "\n".join(lines) + "\n"
 
@@ -161,8 +161,8 @@ def lines_of(kind: type) -> Iterator[str]:
 def method(kind: type, name: str, member: Any, _: bool) -> str:
     """A method that has an example of its own."""
     full = f"{kind.__name__}.{name}"
-    shown = full if is_property(member) else signature(plain(kind, name), full)
-    return f"#### `{full}`\n\n```text\n{shown}\n```\n\n{body(parse(plain(kind, name)))}"
+    call = full if is_property(member) else signature(plain(kind, name), full)
+    return f"#### `{full}`\n\n```text\n{call}\n```\n\n{body(parse(plain(kind, name)))}"
 
 
 def members(kind: type) -> list[tuple[str, Any, bool]]:
@@ -194,9 +194,23 @@ def plain(kind: type, name: str) -> Any:
 def signature(thing: Any, name: str) -> str:
     """A call without its types: these are in the text."""
     found = inspect.signature(thing)
-    parameters = [one.replace(annotation=one.empty) for one in found.parameters.values() if one.name != "self"]
+    parameters = [shown(one) for one in found.parameters.values() if one.name != "self"]
     call = f"{name}{found.replace(parameters=parameters, return_annotation=found.empty)}"
     return fill(call, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def shown(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter without its type, and with a default that is a function by its name."""
+    default = parameter.default
+    named = callable(default) and default is not parameter.empty
+    return parameter.replace(annotation=parameter.empty, default=Name(default.__name__) if named else default)
+
+
+class Name(str):
+    """Text that prints as it is, without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def parse(thing: Any) -> Docs:
@@ -232,8 +246,8 @@ def prose(said: str) -> str:
         if part.startswith(">>> "):
             parts.append(f"```python\n{part.rstrip()}\n```\n")
             continue
-        told, shown, code = part.partition("::\n\n")
-        parts.append(text(told) + (f":\n\n```text\n{inspect.cleandoc(code)}\n```\n" if shown else "\n"))
+        told, marked, code = part.partition("::\n\n")
+        parts.append(text(told) + (f":\n\n```text\n{inspect.cleandoc(code)}\n```\n" if marked else "\n"))
     return "\n".join(parts)
 
 
