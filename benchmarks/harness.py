@@ -114,7 +114,12 @@ def anonymous_memory() -> int:
 
 
 def peak_memory() -> int:
-    """Peak resident memory of this process so far, in bytes."""
+    """Peak resident memory of this process so far, in bytes.
+
+    Not what `resource` says on Linux: there a process begins with the peak of the one that started it.
+    """
+    if Path("/proc/self/status").exists():
+        return _status("VmHWM")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

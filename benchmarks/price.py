@@ -158,10 +158,10 @@ def _stages(mdp: tether.MDP, path: tether.Path, repeats: int, quick: bool) -> li
     condition = median_time(lambda: tether.counterfactual(mdp, path), repeats)
     kappa = median_time(lambda: thresholds(cf.graph, "definition", Support(), up_to=K), repeats)
     plan = median_time(lambda: solve_backward(found, np.array([K]), M, keep=True), repeats)
-    moved, rate = _bytes_of_planning(found), _streaming()
+    needed, rate = _bytes_of_planning(found), _streaming()
     nodes = sum(layer.size for layer in found.nodes)
     detail = f"random model, {nodes:,} nodes: "
-    limit = moved / rate
+    limit = needed / rate
     return [
         Result("price, random: conditioning", condition, "s", detail + "counterfactual rows and reachable layers"),
         Result("price, random: κ", kappa, "s", detail + f"{kappa / nodes * 1e9:.0f} ns a node"),
@@ -170,8 +170,8 @@ def _stages(mdp: tether.MDP, path: tether.Path, repeats: int, quick: bool) -> li
             "limit: planning / streaming",
             plan / limit,
             "×",
-            f"planning moves {moved / 1e9:.1f} GB, values of successors among them; a plain copy on all cores moves "
-            f"{rate / 1e9:.1f} GB/s (read and written)",
+            f"planning reads {needed / 1e9:.1f} GB, 32 bytes of values for each successor among them (memory hands "
+            f"out 64); a plain copy on all cores copies {rate / 1e9:.1f} GB/s",
             "" if quick else "≤ 3×",
             None if quick else plan / limit <= 3,
         ),
@@ -179,7 +179,7 @@ def _stages(mdp: tether.MDP, path: tether.Path, repeats: int, quick: bool) -> li
 
 
 def _bytes_of_planning(found: Thresholds) -> float:
-    """What backward induction reads and writes: each row once, and V of each successor, four columns of it."""
+    """What backward induction must read: each row once, and V of each successor, four columns of it."""
     total = 0.0
     for which in found.within(K)[:-1]:
         nodes = which.size
@@ -187,7 +187,6 @@ def _bytes_of_planning(found: Thresholds) -> float:
         total += nodes * (4 + 8 + 8)  # its state, where its pairs and their κ begin
         total += pairs * (4 + 8 + 8 + 2)  # action, where its row begins, reward, κ
         total += entries * (4 + 8 + (M + 1) * 8)  # successor, probability, V of the successor
-        total += nodes * (M + 1) * (8 + 1)  # V and choice, written
     return total
 
 
@@ -198,9 +197,9 @@ def _copy(source: np.ndarray, target: np.ndarray) -> None:
 
 
 def _streaming() -> float:
-    """Bytes a second, read and written, of a plain copy of a large array on all cores."""
+    """Bytes a second that a plain copy of a large array streams, on all cores."""
     source, target = np.ones(40_000_000), np.zeros(40_000_000)
-    return 2 * source.nbytes / median_time(lambda: _copy(source, target), 9)
+    return source.nbytes / median_time(lambda: _copy(source, target), 9)
 
 
 JOBS = {

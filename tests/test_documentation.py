@@ -40,7 +40,14 @@ def run(block, name, namespace):
     assert not runner.failures, "".join(told)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
+SLOW = {"icu-sepsis.md", "api.md"}  # minutes with the JIT off
+
+
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=pytest.mark.compiled) if file.name in SLOW else file for file in FILES],
+    ids=lambda file: file.relative_to(ROOT).as_posix(),
+)
 def test_every_example_runs(file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # an example may write a file
     namespace = {"__name__": "__main__"}

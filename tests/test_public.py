@@ -50,6 +50,7 @@ PUBLIC = [
     "interop",
     "learn",
     "learned",
+    "plot",
     "posterior",
     "tv",
 ]
@@ -66,16 +67,16 @@ def test_the_public_names():
 def test_nothing_else_is_in_reach():
     exposed = {
         name
-        for name, value in vars(tether).items()
+        for name, value in ((name, getattr(tether, name)) for name in dir(tether))
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
-    }
-    assert exposed == set(PUBLIC) - {"__version__", "cases", "interop"}
+    } - {"Any", "TYPE_CHECKING", "import_module"}
+    assert exposed == set(PUBLIC) - {"__version__", "cases", "interop", "plot"}
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name != "__version__"])
 def test_every_public_name_is_documented_with_an_example(name):
-    assert ">>> " in (inspect.getdoc(vars(tether)[name]) or "")
-    assert vars(tether)[name].__doc__
+    assert ">>> " in (inspect.getdoc(getattr(tether, name)) or "")
+    assert getattr(tether, name).__doc__
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -106,3 +107,9 @@ print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_names_that_are_loaded_later_are_found_and_others_are_not():
+    assert {"learn", "plot", "interop"} <= set(dir(tether))
+    with pytest.raises(AttributeError, match="no attribute 'lern'"):
+        _ = tether.lern

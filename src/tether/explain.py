@@ -163,6 +163,9 @@ class Explanation:
         assert held is not None
         return tailoring_sentence(held, self.plan.k)
 
+    def __str__(self) -> str:
+        return "\n".join(self.sentences(str))
+
     def __repr__(self) -> str:
         return f"<Explanation: k = {self.plan.k}, m = {self.plan.m}, {len(self.changes)} of {self.plan.T} steps change>"
 
@@ -296,6 +299,8 @@ def _gains(cf: CounterfactualMDP, outlook: Evaluation) -> Floats:
     worth = np.power(cf.mdp.discount, np.arange(cf.T, dtype=np.float64))
     ends = (outlook.mean - outlook.returns.mean[-1]) - (seen.mean - seen.returns.mean[-1])
     gains: Floats = np.append(worth * (outlook.rewards - seen.rewards), ends)
+    scale = np.append(worth * np.maximum(np.abs(outlook.rewards), np.abs(seen.rewards)), abs(ends))
+    gains[np.abs(gains) <= 1e-14 * scale] = 0.0  # nothing but rounding
     return gains
 
 

@@ -472,29 +472,30 @@ def solve_backward(
     _write_final_values(after, final, nodes[T], mdp.n_states, ks.size * _columns(m, 0))
     scratch, stride = scratch_for(mdp.n_actions, CHUNKS)
     choices: list[Ints] = []
-    for t in range(T - 1, -1, -1):
-        left = T - t  # steps, and so changes, that can still be made
-        choice = np.empty((nodes[t].size, min(m, left) + 1 if keep else 0), dtype=choice_type(mdp))
-        before = layers[t % 2][: rows_of_values * _columns(m, left)]
-        reward = mdp.rewards.at(t) if rewarded else np.zeros_like(mdp.rewards.at(t))
-        _backward_step(
-            nodes[t].arguments(mdp.n_states),
-            layer_rows(graph, t, found.influenced[t]),
-            Limits(found.kappa[t], found.offsets[t][kept[t]], index_of_k, first_k[t], ks.size),
-            Objective(
-                reward,
-                mdp.rewards.by_entry,
-                np.empty(0) if bonus is None else bonus[t],
-                mdp.discount,
-                int(graph.observation.actions[t]),
-            ),
-            Values(after, _columns(m, left - 1), before, _columns(m, left), choice),
-            scratch,
-            stride,
-        )
-        after = before
-        choice.flags.writeable = False
-        choices.append(choice)
+    with np.errstate(invalid="ignore"):  # with the JIT off NumPy warns of 0·(-∞); the kernel knows what it means
+        for t in range(T - 1, -1, -1):
+            left = T - t  # steps, and so changes, that can still be made
+            choice = np.empty((nodes[t].size, min(m, left) + 1 if keep else 0), dtype=choice_type(mdp))
+            before = layers[t % 2][: rows_of_values * _columns(m, left)]
+            reward = mdp.rewards.at(t) if rewarded else np.zeros_like(mdp.rewards.at(t))
+            _backward_step(
+                nodes[t].arguments(mdp.n_states),
+                layer_rows(graph, t, found.influenced[t]),
+                Limits(found.kappa[t], found.offsets[t][kept[t]], index_of_k, first_k[t], ks.size),
+                Objective(
+                    reward,
+                    mdp.rewards.by_entry,
+                    np.empty(0) if bonus is None else bonus[t],
+                    mdp.discount,
+                    int(graph.observation.actions[t]),
+                ),
+                Values(after, _columns(m, left - 1), before, _columns(m, left), choice),
+                scratch,
+                stride,
+            )
+            after = before
+            choice.flags.writeable = False
+            choices.append(choice)
     start = int(graph.observation.states[0])
     first = after.reshape(-1, mdp.n_states, ks.size, _columns(m, T))[0, start]
     return Solved(first[:, : m + 1].copy(), nodes, tuple(reversed(choices)))
@@ -535,11 +536,10 @@ def _backward_step(
     """One layer of backward induction, on all cores where the layer is large; see `tether._kernels.plan`."""
     from tether._kernels.plan import plan_layer, plan_layer_parallel
 
-    with np.errstate(invalid="ignore"):  # with the JIT off NumPy warns of 0·(-∞); the kernel knows what it means
-        if nodes.states.size < LARGE:
-            plan_layer(nodes, rows, limits, goal, values, scratch)
-        else:
-            plan_layer_parallel(nodes, rows, limits, goal, values, scratch, stride, CHUNKS)
+    if nodes.states.size < LARGE:
+        plan_layer(nodes, rows, limits, goal, values, scratch)
+    else:
+        plan_layer_parallel(nodes, rows, limits, goal, values, scratch, stride, CHUNKS)
 
 
 def _write_final_values(values: Floats, final_reward: Floats | None, nodes: Nodes, n_states: int, width: int) -> None:

@@ -7,6 +7,7 @@ that is touched here and there: room for the few comes in small pages.
 
 from __future__ import annotations
 
+import math
 import mmap
 from typing import Any
 
@@ -20,19 +21,22 @@ _LARGE = 1 << 22
 
 
 def room(shape: int | tuple[int, ...], dtype: npt.DTypeLike, *, touched: int | None = None) -> npt.NDArray[Any]:
-    """An array, not filled, that begins a cache line, so that a short row of numbers never lies across two.
+    """An array for the numbers of states.
 
-    ``touched`` is how many of its first axis will be used, None for few. Where they are few it is all zero.
+    ``touched`` is how many of its first axis will be used, None for few. Where they are few it is all zero; where they
+    are many it is not filled, and begins a cache line, so that a short row of numbers never lies across two.
     """
     sizes = (shape,) if isinstance(shape, int) else shape
-    kind, count = np.dtype(dtype), int(np.prod(sizes))
+    kind, count = np.dtype(dtype), math.prod(sizes)
     size = count * kind.itemsize
     few = touched is None or touched * 8 < sizes[0]
-    if few and size >= _LARGE:
+    if few and size < _LARGE:
+        return np.zeros(sizes, kind)
+    if few:
         pages = mmap.mmap(-1, size)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             pages.madvise(mmap.MADV_NOHUGEPAGE)
         return np.frombuffer(pages, kind, count).reshape(sizes)
-    raw = np.zeros(size + _LINE, np.uint8) if few else np.empty(size + _LINE, np.uint8)
+    raw = np.empty(size + _LINE, np.uint8)
     skip = -raw.ctypes.data % _LINE
     return raw[skip : skip + size].view(kind).reshape(sizes)

@@ -30,6 +30,9 @@ _CLOSE = 1e-9
 ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 NONE = np.int64(-1)
 
+_LEFT = np.int64(-2)
+"""Stands for the choice of a node that the quick kernel left to the careful one."""
+
 _CACHE_LINE = 16
 """Numbers to keep between what two threads write: two lines of 64 bytes."""
 
@@ -104,6 +107,106 @@ def _is_rounding(
 
 
 @kernel
+def _plan_plain_nodes(
+    states: Ints, rows: LayerRows, limits: Limits, goal: Objective, values: Values, low_node: int, high_node: int
+) -> None:
+    """`_plan_nodes` at its barest, for a single k, which is nearly every node of a plan on a large model.
+
+    Nodes with edited rows, and those where two actions are so close that they may be tied, are left to
+    `_plan_nodes`, marked in ``choice``.
+    """
+    pair_start, pair_action, row_start, next_state, probability = (
+        rows.pair_start, rows.pair_action, rows.row_start, rows.next_state, rows.probability,
+    )  # fmt: skip
+    edited = rows.edited
+    kappa, pair_offset = limits.kappa, limits.pair_offset
+    reward, discount, observed = goal.reward, goal.discount, goal.observed
+    after, before, choice = values.after, values.before, values.choice
+    width, kept = np.uint64(values.columns), np.uint64(choice.shape[1])
+    largest_allowed = lower_bound(limits.index_of_k, 1) - 1
+    fetch = after.size * 8 >= FETCH_FROM
+    e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
+    for node in range(low_node, high_node):
+        here = np.uint64(node)
+        s = np.uint64(states[here])
+        if fetch and node + AHEAD < high_node:
+            ahead = np.uint64(states[here + np.uint64(AHEAD)])
+            soon = np.uint64(row_start[np.uint64(pair_start[ahead])])
+            until = np.uint64(row_start[np.uint64(pair_start[ahead + ONE])])
+            if until - soon <= np.uint64(LONGEST):
+                for i in range(soon, until):
+                    prefetch(after, np.uint64(next_state[i]) * width)
+        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])
+        while e < edited.size and edited[e] < begin:
+            e += 1
+        unsure = e < edited.size and edited[e] < end
+        kappa_at = np.uint64(pair_offset[here])
+        at_observed = end
+        for pair in range(begin, end):
+            if pair_action[pair] == observed:
+                at_observed = np.uint64(pair)
+        column = ZERO
+        while column < width and not unsure:
+            b0, b1, b2, b3 = -np.inf, -np.inf, -np.inf, -np.inf
+            x0, x1, x2, x3 = NONE, NONE, NONE, NONE
+            for turn in range(end - begin + ONE):
+                x = at_observed if turn == 0 else begin + turn - ONE
+                if x == end or (turn > 0 and x == at_observed) or kappa[kappa_at + x - begin] > largest_allowed:
+                    continue
+                is_change = x != at_observed
+                place = column - ONE if is_change and column > ZERO else column
+                v0, v1, v2, v3 = 0.0, 0.0, 0.0, 0.0
+                for i in range(np.uint64(row_start[x]), np.uint64(row_start[x + ONE])):
+                    p = probability[i]
+                    there = np.uint64(next_state[i]) * width + place
+                    v0 += p * after[there]
+                    v1 += p * after[there + ONE]
+                    v2 += p * after[there + TWO]
+                    v3 += p * after[there + THREE]
+                gain, number = reward[x], np.int64(x - begin)
+                v0, v1 = gain + discount * v0, gain + discount * v1
+                v2, v3 = gain + discount * v2, gain + discount * v3
+                if is_change and column == ZERO:
+                    v0, v1, v2, v3 = -np.inf, v0, v1, v2
+                if v0 > b0:
+                    unsure = unsure or v0 - b0 < _CLOSE * (abs(gain) + abs(b0))
+                    b0, x0 = v0, number
+                if v1 > b1:
+                    unsure = unsure or v1 - b1 < _CLOSE * (abs(gain) + abs(b1))
+                    b1, x1 = v1, number
+                if v2 > b2:
+                    unsure = unsure or v2 - b2 < _CLOSE * (abs(gain) + abs(b2))
+                    b2, x2 = v2, number
+                if v3 > b3:
+                    unsure = unsure or v3 - b3 < _CLOSE * (abs(gain) + abs(b3))
+                    b3, x3 = v3, number
+            to = s * width + column
+            before[to] = b0
+            before[to + ONE] = b1
+            before[to + TWO] = b2
+            before[to + THREE] = b3
+            if column < kept:
+                choice[here, column] = x0
+            if column + ONE < kept:
+                choice[here, column + ONE] = x1
+            if column + TWO < kept:
+                choice[here, column + TWO] = x2
+            if column + THREE < kept:
+                choice[here, column + THREE] = x3
+            column += FOUR
+        if unsure:
+            choice[here, ZERO] = _LEFT
+
+
+@kernel
+def _are_plain(nodes: LayerNodes, limits: Limits, goal: Objective, values: Values) -> bool:
+    """Whether `_plan_plain_nodes` can do them."""
+    whole = values.columns == values.columns_after and values.choice.shape[1] > 0
+    single = limits.n_ks == 1 and limits.kappa.size > 0 and limits.first_k.size == 0
+    return whole and single and goal.observed >= 0 and not goal.by_entry and not nodes.with_runs
+
+
+@kernel
 def _plan_nodes(
     nodes: LayerNodes,
     rows: LayerRows,
@@ -114,13 +217,14 @@ def _plan_nodes(
     high_node: int,
     scratch: Scratch,
     scratch_at: int,
+    only_left: bool,
 ) -> None:
     """V_t(node, c) = max over allowed a of R + γ·Σ P_cf·V_{t+1}(s', c - [a ≠ a_t]), for each k; for some nodes.
 
     In each node the observed action is tried first, then the others in their order, and where choices are kept
     only what is better by more than rounding replaces what was tried before: ties change nothing.
     Column c looks at column c of the next layer if the action is the observed one, else at c - 1. The scratch has
-    room for the pairs of any state from ``scratch_at`` on.
+    room for the pairs of any state from ``scratch_at`` on. ``only_left``: only those that `_plan_plain_nodes` left.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, pair_action, row_start, next_state, probability = (
@@ -139,8 +243,10 @@ def _plan_nodes(
     e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
     for node in range(low_node, high_node):
         here = np.uint64(node)
+        if only_left and choice[here, ZERO] != _LEFT:
+            continue
         s = np.uint64(states[here])
-        if fetch and node + AHEAD < high_node:
+        if fetch and not only_left and node + AHEAD < high_node:
             ahead = np.uint64(states[here + np.uint64(AHEAD)])
             soon = np.uint64(row_start[np.uint64(pair_start[ahead])])
             until = np.uint64(row_start[np.uint64(pair_start[ahead + ONE])])
@@ -318,7 +424,10 @@ def plan_layer(
     nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values, scratch: Scratch
 ) -> None:
     """All nodes of a layer, one after the other; see `_plan_nodes`."""
-    _plan_nodes(nodes, rows, limits, goal, values, 0, nodes.states.size, scratch, 0)
+    plain = _are_plain(nodes, limits, goal, values)
+    if plain:
+        _plan_plain_nodes(nodes.states, rows, limits, goal, values, 0, nodes.states.size)
+    _plan_nodes(nodes, rows, limits, goal, values, 0, nodes.states.size, scratch, 0, plain)
 
 
 @parallel_kernel
@@ -337,9 +446,12 @@ def plan_layer_parallel(
     A function of its own, not the one above compiled twice: numba's cache knows functions by name.
     """
     size = nodes.states.size
+    plain = _are_plain(nodes, limits, goal, values)
     for chunk in numba.prange(chunks):
         low, high = chunk * size // chunks, (chunk + 1) * size // chunks
-        _plan_nodes(nodes, rows, limits, goal, values, low, high, scratch, chunk * stride)
+        if plain:
+            _plan_plain_nodes(nodes.states, rows, limits, goal, values, low, high)
+        _plan_nodes(nodes, rows, limits, goal, values, low, high, scratch, chunk * stride, plain)
 
 
 @kernel

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether.cases.case import Case
 from tether.errors import Problem, QueryError
 from tether.form import Floats
-from tether.interop.icu import IcuSepsisData, read_icu_sepsis
 from tether.model import MDP
 from tether.observation import Path
+
+if TYPE_CHECKING:
+    from tether.interop.icu import IcuSepsisData
 
 __all__ = ["IcuSepsisCase", "icu_sepsis"]
 
@@ -45,7 +47,8 @@ class IcuSepsisCase(Case):
     admissible : tuple of tuple
         The actions, by label, that were taken often enough in each state for their outcomes to be estimated.
     sofa : array (states,)
-        The mean SOFA score of patients in each state; higher is worse.
+        The mean SOFA score of patients in each state; higher is worse. It is 0 in the terminal states, death among
+        them: a mean over time falls when patients die.
 
     Examples
     --------
@@ -92,6 +95,8 @@ def icu_sepsis(
     >>> cf.evaluate(icu.expert).mean > 0
     True
     """
+    from tether.interop.icu import read_icu_sepsis
+
     if inadmissible not in ("mean", "unavailable"):
         message = f"inadmissible= must be 'mean' or 'unavailable', not {inadmissible!r}"
         raise QueryError(Problem(message, value=inadmissible))

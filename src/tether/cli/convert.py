@@ -41,21 +41,23 @@ Formats, by their suffixes:
 @about_a_model
 @click.argument("out")
 @click.option("--to", metavar="NAME", help="The format of OUT, where its name does not say.")
+@click.option("--mean-rewards", is_flag=True, help="Write R(s, a, s') to a DRN file as its means, R(s, a).")
 @as_json
-def convert(source: Source, out: str, to: str | None, as_json: bool) -> None:
+def convert(source: Source, out: str, to: str | None, mean_rewards: bool, as_json: bool) -> None:
     """A model from one format into another.
 
     The format follows from the name. OUT without a suffix is a directory: a saved model, which opens fastest and
     keeps everything (a discount, the counts of a learned model).
     """
     from tether.cli.screen import progress, put
-    from tether.interop.models import write_model
+    from tether.interop.models import format_of, write_model
+    from tether.interop.valuations import valuations
     from tether.wording import counted
 
     mdp = source.open()
     with progress() as say:
         say(f"writing {out}")
-        write_model(mdp, out, to)
+        write_model(mdp, out, to, **({"mean_rewards": True} if mean_rewards else {}))
     if as_json:
         print_json(
             ConvertAnswer(
@@ -70,3 +72,5 @@ def convert(source: Source, out: str, to: str | None, as_json: bool) -> None:
         )
     else:
         put(f"{source.model} → {out}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_transitions, 'transition')}.")
+        if format_of(out, to) == "prism" and valuations(mdp.states, (int, bool)) is None:
+            put("PRISM's files hold only states of whole numbers and truth values: these are known by number there.")

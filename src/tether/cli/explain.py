@@ -46,7 +46,7 @@ def explain(
     strongly the observation still speaks there. Then the same in a few sentences.
     """
     from tether.cli.answers import print_json
-    from tether.cli.screen import progress, put
+    from tether.cli.screen import progress, put, shown
     from tether.cli.wording import only
 
     plan = limits.plan(episode.replay())
@@ -61,7 +61,7 @@ def explain(
         return
     _print(explanation, episode, suggested=limits.k is None)
     if sure is not None:
-        put("", *sure.sentences())
+        put("", *sure.sentences(shown))
 
 
 def _draw(plan: Plan, draws: int, seed: int, say: Callable[[str], None]) -> PlanUncertainty:
@@ -222,7 +222,7 @@ def _uncertainty(sure: PlanUncertainty) -> UncertaintyAnswer:
             FirmnessAnswer(one.t, label(one.state), label(one.observed), label(one.action), one.same, one.reached)
             for one in sure.changes
         ],
-        sentences=sure.sentences(),
+        sentences=sure.sentences(str),
     )
 
 

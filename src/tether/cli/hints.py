@@ -7,6 +7,10 @@ __all__ = ["hint"]
 _OPTIONS = {
     "terminal=[": "--terminal STATE",
     "columns=": "--column OURS=YOURS, or for PATH --path-column OURS=YOURS",
+    "reward_model=": "--reward-model NAME",
+    "mean_rewards=": "--mean-rewards",
+    "state_rewards=": "--state-rewards FILE",
+    "transition_rewards=": "--transition-rewards FILE",
     "reward_order=": "--reward-order AXES",
     "order=": "--order AXES",
     "format=": "--format NAME, or for what is written --to NAME",

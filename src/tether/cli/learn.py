@@ -50,7 +50,8 @@ and then, for the episode 17 of the log:
 @click.option("--minimum", type=click.IntRange(min=1), default=1, show_default=True,
               help="How often a state and action must be seen to be available.")  # fmt: skip
 @click.option("--support", type=click.Choice(["seen", "all"]), default="seen", show_default=True,
-              help="What an action may lead to: what it was seen to, or any state.")  # fmt: skip
+              help="What an action may lead to: what it was seen to, or any state (then use --influence effective:EPS: "
+              "support would hold everywhere).")  # fmt: skip
 @click.option("--rewards", type=click.Choice(["transition", "pair"]), default="transition", show_default=True,
               help="Mean rewards of each transition, or of each state and action.")  # fmt: skip
 @click.option("--column", "columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
@@ -71,7 +72,7 @@ def learn(
     EPISODES is a table (CSV, Parquet, Arrow) with the columns episode, t, state, action and, where known, reward and
     next_state. OUT without a suffix is a directory, and keeps the counts, for credible intervals; a table does not.
     """
-    from tether.cli.screen import progress, put
+    from tether.cli.screen import progress, put, shown
     from tether.interop.logs import read_episodes
     from tether.interop.models import write_model
     from tether.learning.learn import learn as fit
@@ -109,7 +110,7 @@ def learn(
             )
         )
         return
-    put(*told.sentences())
+    put(*told.sentences(shown))
     if episodes.reward is None:
         put("The log has no column reward: all rewards of the model are 0, and no plan can gain anything.")
     put(f"Written to {out}.")

@@ -47,6 +47,10 @@ class Source:
     reward_order: str | None
     terminal: tuple[str, ...]
     discount: float | None
+    final_reward: dict[str, float]
+    reward_model: str | None
+    state_rewards: str | None
+    transition_rewards: str | None
 
     def open(self, check: bool = False) -> MDP:
         """Read the model, and say so; with ``check`` look at every number of a saved one too."""
@@ -59,7 +63,15 @@ class Source:
             mdp = open_model(self.model, **self.reading)
             if check and os.path.isdir(self.model):
                 mdp = MDP.load(self.model, check=True)
-        return mdp if self.discount is None else mdp.with_objective(discount=self.discount)
+        if self.discount is not None:
+            mdp = mdp.with_objective(discount=self.discount)
+        return self._with_final_reward(mdp) if self.final_reward else mdp
+
+    def _with_final_reward(self, mdp: MDP) -> MDP:
+        from tether.sources import find_label
+
+        rewards = {find_label(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
+        return mdp.with_objective(final_reward=rewards)
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -72,6 +84,9 @@ class Source:
             "order": self.order and self.order.upper(),
             "reward_order": self.reward_order and self.reward_order.upper(),
             "terminal": [word_to_label(word) for word in self.terminal],
+            "reward_model": self.reward_model,
+            "state_rewards": self.state_rewards,
+            "transition_rewards": self.transition_rewards,
         }
         return {name: value for name, value in given.items() if value}
 
@@ -176,6 +191,20 @@ def columns_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, .
     return columns
 
 
+def _worth(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """Values of states, from options written ``STATE=VALUE``."""
+    worth = {}
+    for value in values:
+        state, _, number = value.rpartition("=")
+        try:
+            worth[state] = float(number)
+        except ValueError:
+            state = ""
+        if not state:
+            raise click.BadParameter(f"{value!r}: expected STATE=VALUE, as in dead=-100", param=param)
+    return worth
+
+
 _READING = [
     click.option("--format", metavar="NAME", help="What MODEL is, where its name does not say."),
     click.option(
@@ -190,6 +219,16 @@ _READING = [
     click.option("--reward-order", metavar="AXES", help="Axes of rewards there: S, SA, AS, SAS, ASS, SSA, TSA."),
     click.option("--terminal", multiple=True, metavar="STATE", help="A state that ends episodes. May be repeated."),
     click.option("--discount", type=float, help="What a reward is worth a step later, 0 to 1."),
+    click.option(
+        "--final-reward",
+        multiple=True,
+        callback=_worth,
+        metavar="STATE=VALUE",
+        help="A reward for ending in a state, 0 for others. May be repeated.",
+    ),
+    click.option("--reward-model", metavar="NAME", help="Which rewards to take from a DRN file with several."),
+    click.option("--state-rewards", metavar="FILE", help="Rewards of the states of a PRISM model, if not beside it."),
+    click.option("--transition-rewards", metavar="FILE", help="The same for rewards of its transitions."),
 ]
 
 _MODEL = [click.argument("model"), *_READING]

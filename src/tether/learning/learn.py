@@ -61,7 +61,8 @@ def learn(
     support : {"seen", "all"}, MDP or callable
         Which outcomes of a pair are possible, and so get the prior: those that were seen (the model stays sparse);
         all states (it does not); those that another model gives the pair; or those that ``support(state, action)``
-        lists. What was seen is always possible.
+        lists. What was seen is always possible. Beware of "all": every row then shares an outcome with the observed
+        one, the influence test `support` always holds, and k limits nothing; use `tether.effective` with it.
     rewards : {"transition", "pair"}
         Mean rewards of each transition, R(s,a,s'), or of each pair, R(s,a), as the log has them. A transition
         without a recorded reward gets the mean of its pair; a pair without one, 0.

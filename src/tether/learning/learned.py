@@ -91,7 +91,9 @@ class Learned:
 
     def _pairs(self) -> str:
         least, middle, most = self.times
-        seen = f"{least:,} times" if least == most else f"{least:,} to {most:,} times (half of them at most {middle:,})"
+        seen = counted(most, "time")
+        if least != most:
+            seen = f"{least:,} to {most:,} times (half of them at most {middle:,})"
         are = "pair of state and action is" if self.pairs == 1 else "pairs of state and action are"
         return f"{self.pairs:,} {are} available, seen {seen}."
 

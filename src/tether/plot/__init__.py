@@ -5,6 +5,12 @@ returns the axes. Matplotlib is imported when something is drawn, never `pyplot`
 global state. Values in order are in `values`, quantities over time in `course`, the layered graph in
 `classes`, the motivating picture in `occupancy`; what plans and sweeps draw of themselves in `plans`; `style`
 is what they all share.
+
+>>> import tether
+>>> case = tether.cases.epidemic()
+>>> ax = tether.plot.plot_values(tether.counterfactual(case.mdp, case.path).sweep())
+>>> ax.get_xlabel()
+'k'
 """
 
 from tether.plot.classes import plot_classes

@@ -5,8 +5,9 @@ Dirichlet distribution with parameters n(s,a,s') + α, independently of the othe
 are drawn from it, and each is asked the same question: what is this plan worth here, is it still better than
 what was done, and would the best plan here make the same changes? Rewards stay what they are, their means.
 
-With α = 0 an outcome that was never seen stays impossible, and a pair seen once is certain: the answers then
-look surer than they are. A prior of 1 or 0.5 says that more may happen than was seen.
+An outcome that the model takes for impossible stays so in every draw, and a pair with a single possible outcome is
+certain, whatever the prior: the answers then look surer than they are. To let more happen than was seen, learn with
+``support=`` (`tether.learn`).
 """
 
 from __future__ import annotations

@@ -118,7 +118,10 @@ class PlanUncertainty:
 
     @property
     def probability_better(self) -> float:
-        """Share of the drawn models in which the plan is worth more than the observed path."""
+        """Share of the drawn models in which the plan is worth more than the observed path.
+
+        For an episode that ended as badly as it could this is 1: look at the interval instead.
+        """
         return float(np.mean(better(self.values, self.observed)))
 
     def interval(self, level: float = 0.9) -> tuple[float, float]:
