@@ -10,7 +10,7 @@ is what they all share.
 >>> case = tether.cases.epidemic()
 >>> ax = tether.plot.plot_values(tether.counterfactual(case.mdp, case.path).sweep())
 >>> ax.get_xlabel()
-'k'
+'actions that may change, $m$'
 """
 
 from tether.plot.classes import plot_classes
