@@ -31,7 +31,7 @@ imports: $(VENV)/installed-dev
 
 # Unit and property tests, the examples in docstrings, and every code block of README and docs.
 unit: $(VENV)/installed-dev
-	@$(RUN) -m pytest tests src/tether --doctest-modules
+	@$(RUN) -m pytest tests src/tether --doctest-modules -rs
 
 # The same code with the JIT off, so that coverage sees inside the kernels.
 coverage: $(VENV)/installed-dev
