@@ -20,7 +20,7 @@ __all__ = ["AHEAD", "FETCH_FROM", "LONGEST", "Index", "prefetch"]
 Index = int | np.unsignedinteger[Any]
 """A place in an array; unsigned where time counts, because a signed one is tested for being negative each time."""
 
-AHEAD = 3
+AHEAD = 5
 """How many nodes ahead values are asked for."""
 
 LONGEST = 64
@@ -41,8 +41,9 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         hint = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        read, keep, is_data = number(0), number(3), number(1)
-        builder.call(hint, [place, read, keep, is_data])
+        # To read, into the second-level cache (the first can wait for few lines at a time), data.
+        read, level, is_data = number(0), number(2), number(1)
+        builder.call(hint, [place, read, level, is_data])
         return context.get_dummy_value()
 
     return types.void(array, index), generate
