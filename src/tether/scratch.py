@@ -2,13 +2,15 @@
 
 A large array from NumPy comes in pages of 2 MB where the system has them, each filled with zeros when it is
 first touched. That is good for an array that is used from end to end, and most of the time and memory for one
-that is touched here and there: room for the few comes in small pages.
+that is touched here and there: room for the few comes in small pages. Room for many comes fresh from the system, in
+large pages: what is used again may lie in small ones, and reading at random then waits for their addresses too.
 """
 
 from __future__ import annotations
 
 import math
 import mmap
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,19 +26,21 @@ def room(shape: int | tuple[int, ...], dtype: npt.DTypeLike, *, touched: int | N
     """An array for the numbers of states.
 
     ``touched`` is how many of its first axis will be used, None for few. Where they are few it is all zero; where they
-    are many it is not filled, and begins a cache line, so that a short row of numbers never lies across two.
+    are many it may be anything, and begins a cache line, so that a short row of numbers never lies across two.
     """
     sizes = (shape,) if isinstance(shape, int) else shape
     kind, count = np.dtype(dtype), math.prod(sizes)
     size = count * kind.itemsize
     few = touched is None or touched * 8 < sizes[0]
-    if few and size < _LARGE:
-        return np.zeros(sizes, kind)
-    if few:
+    if size >= _LARGE:
         pages = mmap.mmap(-1, size)
-        if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            pages.madvise(mmap.MADV_NOHUGEPAGE)
+        advice = getattr(mmap, "MADV_NOHUGEPAGE" if few else "MADV_HUGEPAGE", None)
+        if advice is not None:
+            with suppress(OSError):  # a system that was built without; it is a hint
+                pages.madvise(advice)
         return np.frombuffer(pages, kind, count).reshape(sizes)
+    if few:
+        return np.zeros(sizes, kind)
     raw = np.empty(size + _LINE, np.uint8)
     skip = -raw.ctypes.data % _LINE
     return raw[skip : skip + size].view(kind).reshape(sizes)
