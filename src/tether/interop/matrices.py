@@ -5,6 +5,7 @@ No pickles are loaded: a pickle can run any code. `tether.interop.axes` says whi
 
 from __future__ import annotations
 
+import inspect
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -217,11 +218,13 @@ def _open_npz(file: str) -> tuple[list[str], Callable[[str], Any]]:
 def _open_mat(file: str) -> tuple[list[str], Callable[[str], Any]]:
     data, loadmat = read_bytes(file), _scipy_io().loadmat
     names = check_matlab(file, data)
+    # Newer versions ask which kind of sparse array is wanted, older ones do not know the question.
+    kind = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
 
     def read(name: str) -> Any:
         if not names[name]:
             raise file_error(file, f"{name!r} is a struct, an object or a function; expected an array of numbers")
-        return _guarded(file, "a MATLAB file", lambda: loadmat(io.BytesIO(data), variable_names=[name])[name])
+        return _guarded(file, "a MATLAB file", lambda: loadmat(io.BytesIO(data), variable_names=[name], **kind)[name])
 
     return [name for name in names if not name.startswith("__")], read
 
