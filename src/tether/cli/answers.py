@@ -16,13 +16,16 @@ from tether._version import __version__
 if TYPE_CHECKING:
     from tether.evaluation import Evaluation
     from tether.explain import ExplainedStep
+    from tether.planning import Plan
 
 __all__ = [
     "Answer",
+    "PlanAnswer",
     "StepAnswer",
     "TailoringAnswer",
     "label",
     "labels",
+    "plan_fields",
     "print_json",
     "step_answer",
     "tailoring_answer",
@@ -34,6 +37,19 @@ class Answer(msgspec.Struct, kw_only=True):
 
     command: str
     version: str = __version__
+
+
+class PlanAnswer(Answer, kw_only=True):
+    """What a command answers about a plan: these fields first."""
+
+    model: str
+    path: str
+    T: int
+    k: int
+    m: int
+    rule: str
+    influence: str
+    discount: float
 
 
 class StepAnswer(msgspec.Struct):
@@ -87,6 +103,20 @@ def label(given: Any) -> Any:
 def labels(given: Any) -> list[Any]:
     """Labels as a list of JSON values."""
     return [label(one) for one in given]
+
+
+def plan_fields(plan: Plan, model: str, path: str) -> dict[str, Any]:
+    """The fields of a `PlanAnswer`, less the command."""
+    return {
+        "model": model,
+        "path": path,
+        "T": plan.T,
+        "k": plan.k,
+        "m": plan.m,
+        "rule": plan.rule,
+        "influence": str(plan.influence),
+        "discount": plan.cf.mdp.discount,
+    }
 
 
 def step_answer(step: ExplainedStep) -> StepAnswer:

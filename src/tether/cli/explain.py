@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from tether.cli.answers import Answer, StepAnswer, TailoringAnswer, label, step_answer, tailoring_answer
+from tether.cli.answers import (
+    PlanAnswer,
+    StepAnswer,
+    TailoringAnswer,
+    label,
+    plan_fields,
+    step_answer,
+    tailoring_answer,
+)
 from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
 
 if TYPE_CHECKING:
@@ -159,17 +167,9 @@ class UncertaintyAnswer(msgspec.Struct):
     sentences: list[str]
 
 
-class ExplainAnswer(Answer, kw_only=True):
+class ExplainAnswer(PlanAnswer, kw_only=True):
     """What ``tether explain --json`` prints."""
 
-    model: str
-    path: str
-    T: int
-    k: int
-    m: int
-    rule: str
-    influence: str
-    discount: float
     value: float | None
     std: float | None
     observed_value: float
@@ -189,14 +189,7 @@ def explanation_answer(
     further = explanation.further
     return ExplainAnswer(
         command="explain",
-        model=model,
-        path=path,
-        T=plan.T,
-        k=plan.k,
-        m=plan.m,
-        rule=plan.rule,
-        influence=str(plan.influence),
-        discount=plan.cf.mdp.discount,
+        **plan_fields(plan, model, path),
         value=plan.value,
         std=outlook.std,
         observed_value=plan.observed_value,

@@ -6,23 +6,15 @@ from pathlib import Path
 
 import click
 
-from tether.cli.answers import Answer, print_json
+from tether.cli.answers import PlanAnswer, plan_fields, print_json
 from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
 
 __all__ = ["ReportAnswer", "report"]
 
 
-class ReportAnswer(Answer, kw_only=True):
+class ReportAnswer(PlanAnswer, kw_only=True):
     """What ``tether report --json`` prints."""
 
-    model: str
-    path: str
-    T: int
-    k: int
-    m: int
-    rule: str
-    influence: str
-    discount: float
     value: float | None
     observed_value: float
     file: str
@@ -75,14 +67,7 @@ def report(
         print_json(
             ReportAnswer(
                 command="report",
-                model=episode.model,
-                path=episode.path_source,
-                T=plan.T,
-                k=plan.k,
-                m=plan.m,
-                rule=plan.rule,
-                influence=str(plan.influence),
-                discount=cf.mdp.discount,
+                **plan_fields(plan, episode.model, episode.path_source),
                 value=plan.value,
                 observed_value=plan.observed_value,
                 file=str(output),

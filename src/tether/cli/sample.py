@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from tether.cli.answers import Answer, labels, print_json
+from tether.cli.answers import PlanAnswer, labels, plan_fields, print_json
 from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
 
 if TYPE_CHECKING:
@@ -28,17 +28,9 @@ class TrajectoryAnswer(msgspec.Struct):
     value: float
 
 
-class SampleAnswer(Answer, kw_only=True):
+class SampleAnswer(PlanAnswer, kw_only=True):
     """What ``tether sample --json`` prints."""
 
-    model: str
-    path: str
-    T: int
-    k: int
-    m: int
-    rule: str
-    influence: str
-    discount: float
     n: int
     seed: int
     value: float
@@ -76,14 +68,7 @@ def sample(episode: Episode, limits: Limits, n: int, seed: int, output: Path | N
         print_json(
             SampleAnswer(
                 command="sample",
-                model=episode.model,
-                path=episode.path_source,
-                T=plan.T,
-                k=plan.k,
-                m=plan.m,
-                rule=plan.rule,
-                influence=str(plan.influence),
-                discount=plan.cf.mdp.discount,
+                **plan_fields(plan, episode.model, episode.path_source),
                 n=n,
                 seed=seed,
                 value=plan.value,
