@@ -10,7 +10,7 @@ PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 .PHONY: demo test checks lint types imports unit coverage bench format clean
 
 demo: $(VENV)/installed
-	@$(RUN) -m tether.demo
+	@$(RUN) -m tether.cli.demo
 
 # Two at a time, so that the tests and their run for coverage share two cores.
 test: $(VENV)/installed-dev

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 import tether
-from tether.form import Form, Rewards, Rounding
-from tether.labels import make_labels
+from tether.model.form import Form, Rewards, Rounding
+from tether.model.names import make_labels
 
 SHAPES = {10_000: (100, 100), 100_000: (250, 400), 1_000_000: (1000, 1000), 10_000_000: (2500, 4000)}
 ACTIONS, OUTCOMES, PATTERN = 4, 5, 64

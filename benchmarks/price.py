@@ -22,9 +22,9 @@ from harness import Result, median_time, peak_of
 from models import ACTIONS, OUTCOMES, local_model, local_path, random_model
 
 import tether
-from tether.influence import Support
-from tether.planning import solve_backward
-from tether.rules import Thresholds, thresholds
+from tether.influence.one_step import Support
+from tether.influence.rules import Thresholds, thresholds
+from tether.plan.backward import solve_backward
 
 T, K, M = 20, 8, 3
 FULL, QUICK = 1_000_000, 100_000

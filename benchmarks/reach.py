@@ -89,7 +89,7 @@ def ask(n: int, place: str, seconds: str) -> dict[str, float]:
     from models import local_path
 
     import tether
-    import tether.store
+    import tether.model.storage
 
     start = time.perf_counter()
     mdp = tether.MDP.load(place)

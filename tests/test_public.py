@@ -47,12 +47,12 @@ PUBLIC = [
     "counterfactual",
     "effective",
     "from_gymnasium",
-    "interop",
+    "io",
     "learn",
     "learned",
-    "plot",
     "posterior",
     "tv",
+    "views",
 ]
 
 CASES = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy"]
@@ -70,7 +70,7 @@ def test_nothing_else_is_in_reach():
         for name, value in ((name, getattr(tether, name)) for name in dir(tether))
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     } - {"Any", "TYPE_CHECKING", "import_module"}
-    assert exposed == set(PUBLIC) - {"__version__", "cases", "interop", "plot"}
+    assert exposed == set(PUBLIC) - {"__version__", "cases", "io", "views"}
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name != "__version__"])
@@ -110,6 +110,6 @@ print([name for name in heavy if name in sys.modules])
 
 
 def test_names_that_are_loaded_later_are_found_and_others_are_not():
-    assert {"learn", "plot", "interop"} <= set(dir(tether))
+    assert {"learn", "views", "io"} <= set(dir(tether))
     with pytest.raises(AttributeError, match="no attribute 'lern'"):
         _ = tether.lern

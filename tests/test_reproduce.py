@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import tether
 from tether.cli import main
-from tether.planning import sweep
+from tether.plan.sweep import sweep
 from tether.reproduce import CASES, check, page, reproduce, study
 from tether.reproduce.compare import compact, joined
 from tether.reproduce.hidden import mixed_model

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tether.scratch import room
+from tether._kernels.scratch import room
 
 
 @pytest.mark.parametrize("n", [1, 1000, 3_000_000])

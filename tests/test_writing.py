@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import tether
+from tether._writing import written
 from tether.errors import FileError
-from tether.writing import written
 
 
 def names(folder):

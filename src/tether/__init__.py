@@ -2,7 +2,7 @@
 
 The way through the package: a model (`MDP`), an observation (`Path`), and the counterfactual MDP
 that follows from the two (`counterfactual`). Models and episodes come from code, from files
-(`tether.interop`) or are learned from logs (`learn`).
+(`tether.io`) or are learned from logs (`learn`).
 """
 
 from importlib import import_module
@@ -10,29 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 from tether import cases
 from tether._version import __version__
-from tether.classify import Classes
-from tether.counterfactual import CounterfactualMDP, counterfactual
-from tether.counts import Counts
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.counterfactual.mechanism import GumbelMax, SampledGumbelMax
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError, TetherError
-from tether.evaluation import Course, Evaluation, Tailoring, Trajectories
-from tether.explain import ExplainedStep, Explanation
-from tether.influence import effective, tv
-from tether.mechanism import GumbelMax, SampledGumbelMax
-from tether.model import MDP
-from tether.nominal import Solution
-from tether.observation import Path
-from tether.planning import Plan, Sweep
-from tether.tradeoff import Front, Point
-from tether.why import Why
+from tether.evaluation.evaluate import Course, Evaluation, Tailoring, Trajectories
+from tether.evaluation.plain import Solution
+from tether.explanation.explain import ExplainedStep, Explanation
+from tether.influence.classes import Classes
+from tether.influence.one_step import effective, tv
+from tether.influence.why import Why
+from tether.model.counts import Counts
+from tether.model.mdp import MDP
+from tether.observation.path import Path
+from tether.plan.pareto import Front, Point
+from tether.plan.plan import Plan
+from tether.plan.sweep import Sweep
 
 if TYPE_CHECKING:
-    from tether import interop, plot
-    from tether.episodes import Episodes
-    from tether.interop.gym import from_gymnasium
+    from tether import io, views
+    from tether.io.gym import from_gymnasium
     from tether.learning.learn import learn
     from tether.learning.learned import Learned, learned
-    from tether.uncertainty.posterior import Posterior, posterior
-    from tether.uncertainty.records import ChangedAction, PlanUncertainty, SweepUncertainty
+    from tether.learning.posterior import Posterior, posterior
+    from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
+    from tether.observation.episodes import Episodes
 
 __all__ = [
     "MDP",
@@ -71,28 +72,28 @@ __all__ = [
     "counterfactual",
     "effective",
     "from_gymnasium",
-    "interop",
+    "io",
     "learn",
     "learned",
-    "plot",
     "posterior",
     "tv",
+    "views",
 ]
 
 # What not every user needs is loaded when it is first asked for, so that `import tether` stays quick.
 _LATER = {
-    "ChangedAction": "tether.uncertainty.records",
-    "Episodes": "tether.episodes",
+    "ChangedAction": "tether.learning.uncertainty",
+    "Episodes": "tether.observation.episodes",
     "Learned": "tether.learning.learned",
-    "PlanUncertainty": "tether.uncertainty.records",
-    "Posterior": "tether.uncertainty.posterior",
-    "SweepUncertainty": "tether.uncertainty.records",
-    "from_gymnasium": "tether.interop.gym",
-    "interop": "tether.interop",
+    "PlanUncertainty": "tether.learning.uncertainty",
+    "Posterior": "tether.learning.posterior",
+    "SweepUncertainty": "tether.learning.uncertainty",
+    "from_gymnasium": "tether.io.gym",
+    "io": "tether.io",
     "learn": "tether.learning.learn",
     "learned": "tether.learning.learned",
-    "plot": "tether.plot",
-    "posterior": "tether.uncertainty.posterior",
+    "posterior": "tether.learning.posterior",
+    "views": "tether.views",
 }
 
 
@@ -100,7 +101,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'tether' has no attribute {name!r}")
     module = import_module(_LATER[name])
-    return globals().setdefault(name, module if name in ("interop", "plot") else getattr(module, name))
+    return globals().setdefault(name, module if name in ("io", "views") else getattr(module, name))
 
 
 def __dir__() -> list[str]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from tether._kernels.jit import kernel
 from tether._kernels.sorting import lower_bound, sort_by_key
-from tether.form import Floats, Ints
+from tether._types import Floats, Ints
 
 _SAME_RATIO = 1e-14
 """Ratios p_j / q_j this close, relatively, are equal: they come from rows normalised in floating point.

@@ -13,7 +13,7 @@ import numba
 import numba.extending
 import numpy as np
 
-from tether.form import Floats, Ints
+from tether._types import Floats, Ints
 
 __all__ = ["AHEAD", "FETCH_FROM", "LONGEST", "Index", "prefetch"]
 

@@ -17,7 +17,7 @@ from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
 from tether._kernels.memory import AHEAD, FETCH_FROM, LONGEST, Index, prefetch
 from tether._kernels.sorting import is_in, lower_bound
-from tether.form import Floats, Ints
+from tether._types import Floats, Ints
 
 _ROUNDING = 8 * 2.0**-52
 """Values that differ by less than this, relative to the largest that went into them, are tied."""

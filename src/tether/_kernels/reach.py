@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tether._kernels.jit import kernel
-from tether.form import Floats, Ints
+from tether._types import Floats, Ints
 
 
 @kernel

@@ -13,7 +13,7 @@ from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
 from tether._kernels.memory import AHEAD, FETCH_FROM, LONGEST, prefetch
 from tether._kernels.sorting import is_in, lower_bound
-from tether.form import Ints
+from tether._types import Ints
 
 FAR = 1 << 14
 """Further than any horizon: stands for ∞ where a threshold is stored as a small integer."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tether.markup import facts
-from tether.model import MDP
-from tether.observation import Path
+from tether._html import facts
+from tether.model.mdp import MDP
+from tether.observation.path import Path
 
 __all__ = ["Case"]
 

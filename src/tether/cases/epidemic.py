@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from tether.cases.case import Case
 from tether.errors import QueryError
-from tether.model import MDP
-from tether.observation import Path
+from tether.model.mdp import MDP
+from tether.observation.path import Path
 
 __all__ = ["EpidemicState", "epidemic"]
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._types import Floats
 from tether.cases.case import Case
 from tether.errors import Problem, QueryError
-from tether.form import Floats
-from tether.model import MDP
-from tether.observation import Path
+from tether.model.mdp import MDP
+from tether.observation.path import Path
 
 if TYPE_CHECKING:
-    from tether.interop.icu import IcuSepsisData
+    from tether.cases.icu_data import IcuSepsisData
 
 __all__ = ["IcuSepsisCase", "icu_sepsis"]
 
@@ -95,7 +95,7 @@ def icu_sepsis(
     >>> cf.evaluate(icu.expert).mean > 0
     True
     """
-    from tether.interop.icu import read_icu_sepsis
+    from tether.cases.icu_data import read_icu_sepsis
 
     if inadmissible not in ("mean", "unavailable"):
         message = f"inadmissible= must be 'mean' or 'unavailable', not {inadmissible!r}"

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tether._types import Floats, Ints
 from tether.cases.case import Case
-from tether.form import Floats, Ints
-from tether.model import MDP
-from tether.observation import Path
+from tether.model.mdp import MDP
+from tether.observation.path import Path
 
 __all__ = ["ACTIONS", "SepsisState", "is_end", "most_likely_reward", "sepsis", "sepsis_from"]
 

@@ -14,9 +14,9 @@ import msgspec
 from tether._version import __version__
 
 if TYPE_CHECKING:
-    from tether.evaluation import Evaluation
-    from tether.explain import ExplainedStep
-    from tether.planning import Plan
+    from tether.evaluation.evaluate import Evaluation
+    from tether.explanation.explain import ExplainedStep
+    from tether.plan.plan import Plan
 
 __all__ = [
     "Answer",

@@ -60,7 +60,7 @@ def cases(name: str | None, out: str | None, as_json: bool) -> None:
 
 def _list(as_json: bool) -> None:
     from tether.cli.screen import grid, progress, put
-    from tether.sources import case_names
+    from tether.io.sources import case_names
 
     with progress() as say:
         say("building the cases")
@@ -79,7 +79,7 @@ def _list(as_json: bool) -> None:
 
 def _look(name: str) -> CaseAnswer:
     from tether.errors import QueryError
-    from tether.sources.embedded import about_case, open_case, path_names
+    from tether.io.embedded import about_case, open_case, path_names
 
     try:
         case, _ = open_case(f"case:{name}")
@@ -90,10 +90,10 @@ def _look(name: str) -> CaseAnswer:
 
 
 def _export(name: str, out: Path, as_json: bool) -> None:
+    from tether._writing import written
     from tether.cli.screen import progress, put
     from tether.errors import FileError
-    from tether.sources import open_case
-    from tether.writing import written
+    from tether.io.sources import open_case
 
     case, _ = open_case(name if name.startswith("case:") else f"case:{name}")
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
@@ -110,8 +110,8 @@ def _export(name: str, out: Path, as_json: bool) -> None:
 
 
 def _write(case: Case, folder: Path) -> list[str]:
-    from tether.interop.models import write_model
-    from tether.interop.paths import write_path
+    from tether.io.models import write_model
+    from tether.io.paths import write_path
 
     write_model(case.mdp, folder / "model.csv")
     files = ["model.csv"]

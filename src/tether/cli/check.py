@@ -19,9 +19,9 @@ from tether.errors import FileError, ModelError, PathError, Problem
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tether.counterfactual import CounterfactualMDP
-    from tether.coverage import Coverage
-    from tether.model import MDP
+    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.influence.reach import Coverage
+    from tether.model.mdp import MDP
 
 __all__ = ["CheckAnswer", "check"]
 
@@ -53,7 +53,7 @@ class CoverageAnswer(msgspec.Struct):
 
 
 class CheckAnswer(Answer, kw_only=True):
-    """What ``tether check --json`` prints; ``description`` has the fields of `tether.description.Description`."""
+    """What ``tether check --json`` prints; ``description`` has the fields of `tether.model.describe.Description`."""
 
     model: str
     path: str | None
@@ -113,7 +113,7 @@ class _Report:
 
 def _look(episode: Episode, influence: Any) -> _Report:
     from tether.cli.screen import progress
-    from tether.coverage import coverage
+    from tether.influence.reach import coverage
 
     report = _Report()
     with report.noting():
@@ -131,9 +131,9 @@ def _look(episode: Episode, influence: Any) -> _Report:
 
 
 def _print(episode: Episode, report: _Report) -> None:
+    from tether._words import counted
     from tether.cli.screen import grid, put
     from tether.learning.learned import learned
-    from tether.wording import counted
 
     if report.mdp is not None:
         put(f"{episode.model}: a sound model.", "")
@@ -161,8 +161,8 @@ def _print(episode: Episode, report: _Report) -> None:
 
 
 def _told(episode: Episode, cf: CounterfactualMDP, found: Coverage) -> list[str]:
-    from tether.planning import observed_value
-    from tether.wording import counted, number
+    from tether._words import counted, number
+    from tether.plan.backward import observed_value
 
     likely = found.likelihood[~np.isnan(found.likelihood)].prod()
     ended = "" if cf.path.last_recorded else "; the last outcome is not recorded"

@@ -49,10 +49,10 @@ def convert(source: Source, out: str, to: str | None, mean_rewards: bool, as_jso
     The format follows from the name. OUT without a suffix is a directory: a saved model, which opens fastest and
     keeps everything (a discount, the counts of a learned model).
     """
+    from tether._words import counted
     from tether.cli.screen import progress, put
-    from tether.interop.models import format_of, write_model
-    from tether.interop.valuations import valuations
-    from tether.wording import counted
+    from tether.io.models import format_of, write_model
+    from tether.io.valuations import valuations
 
     mdp = source.open()
     with progress() as say:

@@ -12,8 +12,8 @@ from tether.cli.options import Episode, about_an_episode, as_json, columns_of, w
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tether.evaluation import Evaluation
-    from tether.explain import ExplainedStep
+    from tether.evaluation.evaluate import Evaluation
+    from tether.explanation.explain import ExplainedStep
 
 __all__ = ["EvaluateAnswer", "evaluate"]
 
@@ -59,9 +59,9 @@ def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], infl
     """
     from tether.cli.screen import progress, put
     from tether.cli.steps import LEGEND, steps_table
-    from tether.explain import explained_steps
-    from tether.planning import observed_value
-    from tether.sources import open_policy
+    from tether.explanation.explain import explained_steps
+    from tether.io.sources import open_policy
+    from tether.plan.backward import observed_value
 
     cf = episode.replay()
     with progress() as say:
@@ -95,8 +95,8 @@ def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], infl
 
 
 def _sentences(outlook: Evaluation, steps: Sequence[ExplainedStep], seen: float) -> list[str]:
-    from tether.explain import tailoring_sentence
-    from tether.wording import number
+    from tether._words import number
+    from tether.explanation.explain import tailoring_sentence
 
     held = outlook.tailoring
     assert held is not None

@@ -21,10 +21,10 @@ from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tether.explain import Explanation
-    from tether.further import Limit
-    from tether.planning import Plan
-    from tether.uncertainty.records import PlanUncertainty
+    from tether.explanation.explain import Explanation
+    from tether.learning.uncertainty import PlanUncertainty
+    from tether.plan.further import Limit
+    from tether.plan.plan import Plan
 
 __all__ = ["ExplainAnswer", "explain", "explanation_answer"]
 
@@ -73,7 +73,7 @@ def explain(
 
 
 def _draw(plan: Plan, draws: int, seed: int, say: Callable[[str], None]) -> PlanUncertainty:
-    from tether.uncertainty.posterior import posterior
+    from tether.learning.posterior import posterior
 
     drawn = posterior(plan.cf.mdp, draws, rng=seed)
     return drawn.of(plan, lambda done, of: say(f"drawing models the log leaves possible: {done} of {of}"))
@@ -97,7 +97,7 @@ def _beyond(explanation: Explanation) -> list[str]:
 
 
 def _settings(plan: Plan, episode: Episode, suggested: bool) -> list[str]:
-    from tether.wording import counted
+    from tether._words import counted
 
     mdp = plan.cf.mdp
     about = f"{episode.model}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_actions, 'action')}"

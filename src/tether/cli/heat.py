@@ -12,7 +12,7 @@ from rich.text import Text
 from tether.cli.screen import decimals, grid
 
 if TYPE_CHECKING:
-    from tether.planning import Sweep
+    from tether.plan.sweep import Sweep
 
 __all__ = ["heat_tables"]
 

@@ -73,11 +73,11 @@ def learn(
     next_state. OUT without a suffix is a directory, and keeps the counts, for credible intervals; a table does not.
     """
     from tether.cli.screen import progress, put, shown
-    from tether.interop.logs import read_episodes
-    from tether.interop.models import write_model
+    from tether.io.logs import read_episodes
+    from tether.io.models import write_model
+    from tether.io.opening import must_exist
     from tether.learning.learn import learn as fit
     from tether.learning.learned import learned
-    from tether.sources.opening import must_exist
 
     must_exist(log)
     with progress() as say:

@@ -13,10 +13,10 @@ import click
 from tether.errors import QueryError
 
 if TYPE_CHECKING:
-    from tether.counterfactual import CounterfactualMDP
-    from tether.model import MDP
-    from tether.observation import Path
-    from tether.planning import Plan
+    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.model.mdp import MDP
+    from tether.observation.path import Path
+    from tether.plan.plan import Plan
 
 __all__ = [
     "Episode",
@@ -55,8 +55,8 @@ class Source:
     def open(self, check: bool = False) -> MDP:
         """Read the model, and say so; with ``check`` look at every number of a saved one too."""
         from tether.cli.screen import progress
-        from tether.model import MDP
-        from tether.sources import open_model
+        from tether.io.sources import open_model
+        from tether.model.mdp import MDP
 
         with progress() as say:
             say(f"reading {self.model}")
@@ -68,7 +68,7 @@ class Source:
         return self._with_final_reward(mdp) if self.final_reward else mdp
 
     def _with_final_reward(self, mdp: MDP) -> MDP:
-        from tether.sources import find_label
+        from tether.io.sources import find_label
 
         rewards = {find_label(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
         return mdp.with_objective(final_reward=rewards)
@@ -76,7 +76,7 @@ class Source:
     @property
     def reading(self) -> dict[str, Any]:
         """The options that were given, as the reader takes them."""
-        from tether.sources.words import word_to_label
+        from tether.io.words import word_to_label
 
         given = {
             "format": self.format,
@@ -105,7 +105,7 @@ class Episode(Source):
             return self.path
         if self.model.startswith("case:"):
             return self.model
-        from tether.sources.opening import must_exist
+        from tether.io.opening import must_exist
 
         must_exist(self.model)
         raise click.UsageError(
@@ -116,7 +116,7 @@ class Episode(Source):
     def open_path(self, mdp: MDP | None) -> Path:
         """Read the path, with the model's labels where there is one."""
         from tether.cli.screen import progress
-        from tether.sources import open_path
+        from tether.io.sources import open_path
 
         source = self.path_source
         with progress() as say:
@@ -126,7 +126,7 @@ class Episode(Source):
     def replay(self, mdp: MDP | None = None, path: Path | None = None) -> CounterfactualMDP:
         """Condition the model on the path; read both, unless they are given."""
         from tether.cli.screen import progress
-        from tether.counterfactual import counterfactual
+        from tether.counterfactual.conditioned import counterfactual
 
         _ = self.path_source  # that it is missing is said before a large model is read
         mdp = self.open() if mdp is None else mdp
@@ -155,14 +155,14 @@ class Limits:
             return cf.plan(k, self.m, self.rule, self.influence)
 
     def _enough(self, cf: CounterfactualMDP) -> int:
-        from tether.enough import enough_k
+        from tether.plan.enough import enough_k
 
         return enough_k(cf.sweep(self.rule, self.influence, ms=[self.m]), self.m) or 1
 
 
 def _influence(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
     """``support``, ``tv:0.5``, ``effective:0.1``."""
-    from tether.influence import effective, tv
+    from tether.influence.one_step import effective, tv
 
     name, _, eps = value.partition(":")
     try:

@@ -49,7 +49,7 @@ def report(
     enough.
     """
     from tether.cli.screen import progress, put
-    from tether.report import report as write
+    from tether.views.report import report as write
 
     cf = episode.replay()
     plan = limits.plan(cf)

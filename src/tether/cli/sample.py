@@ -12,8 +12,8 @@ from tether.cli.answers import PlanAnswer, labels, plan_fields, print_json
 from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
 
 if TYPE_CHECKING:
-    from tether.evaluation import Trajectories
-    from tether.planning import Plan
+    from tether.evaluation.evaluate import Trajectories
+    from tether.plan.plan import Plan
 
 __all__ = ["SampleAnswer", "sample"]
 
@@ -59,8 +59,8 @@ def sample(episode: Episode, limits: Limits, n: int, seed: int, output: Path | N
         say("drawing")
         drawn = plan.sample(n, seed)
         if output is not None:
-            from tether.episodes import Episodes
-            from tether.interop.logs import write_episodes
+            from tether.io.logs import write_episodes
+            from tether.observation.episodes import Episodes
 
             say(f"writing {output}")
             write_episodes(Episodes.from_paths(drawn.paths, _rewards(plan, drawn)), output)
@@ -92,9 +92,9 @@ def _rewards(plan: Plan, drawn: Trajectories) -> list[list[float]]:
 
 
 def _print(plan: Plan, drawn: Trajectories, output: Path | None) -> None:
+    from tether._words import counted, number
     from tether.cli.screen import put
     from tether.cli.steps import path_table
-    from tether.wording import counted, number
 
     n, mean = len(drawn), number(float(drawn.returns.mean()))
     put(

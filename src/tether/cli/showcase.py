@@ -38,7 +38,7 @@ def demo(as_json: bool) -> None:
 
     Leaves a report of each in tether-demo/, to open in a browser.
     """
-    from tether import demo as shown
+    from tether.cli import demo as shown
 
     if not as_json:
         shown.main()

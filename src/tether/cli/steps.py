@@ -13,8 +13,8 @@ from tether.cli.wording import differences, short
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tether.explain import ExplainedStep
-    from tether.observation import Path
+    from tether.explanation.explain import ExplainedStep
+    from tether.observation.path import Path
 
 __all__ = ["LEGEND", "path_table", "steps_table"]
 

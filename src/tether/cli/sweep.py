@@ -10,7 +10,7 @@ from tether.cli.answers import Answer, print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_rule
 
 if TYPE_CHECKING:
-    from tether.planning import Sweep
+    from tether.plan.sweep import Sweep
 
 __all__ = ["ChooseKAnswer", "SweepAnswer", "choose_k", "sweep"]
 
@@ -79,7 +79,7 @@ def sweep(
     direction. k, or m, that give the same values throughout share a row, or a column.
     """
     from tether.cli.screen import progress
-    from tether.enough import enough_k
+    from tether.plan.enough import enough_k
 
     cf = episode.replay()
     with progress() as say:
@@ -108,9 +108,9 @@ def sweep(
 
 
 def _print(table: Sweep, episode: Episode) -> None:
+    from tether._words import number
     from tether.cli.heat import heat_tables
     from tether.cli.screen import put
-    from tether.wording import number
 
     T = table.cf.T
     put(f"{episode.model}: the best expected return within k and m; observed {number(table.observed_value)}.", "")
@@ -119,7 +119,7 @@ def _print(table: Sweep, episode: Episode) -> None:
 
 
 def _notes(table: Sweep, T: int) -> list[str]:
-    from tether.enough import SHARE, enough_k
+    from tether.plan.enough import SHARE, enough_k
 
     notes = [f"k: length of the tether; k = {T + 1}: no tether. m: how many actions may change."]
     by_k: dict[int, list[int]] = {}
@@ -163,8 +163,8 @@ def choose_k(episode: Episode, m: int, at_least: float, rule: Any, influence: An
 
     Exit code 1 if none does, not even k = T + 1 (no tether).
     """
+    from tether._words import counted, number
     from tether.cli.screen import progress, put
-    from tether.wording import counted, number
 
     cf = episode.replay()
     with progress() as say:

@@ -11,7 +11,7 @@ from tether.cli.answers import Answer, label, print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_rule
 
 if TYPE_CHECKING:
-    from tether.why import Why
+    from tether.influence.why import Why
 
 __all__ = ["WhyAnswer", "why"]
 
@@ -81,7 +81,7 @@ def why(
     In a sentence: where the nearest influence of the observation is, and what k it would take.
     """
     from tether.cli.screen import grid, put, shown
-    from tether.sources import find_label
+    from tether.io.sources import find_label
 
     cf = episode.replay()
     cf.time(t)

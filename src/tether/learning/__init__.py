@@ -1,1 +1,4 @@
-"""A model from episodes: counts, a prior, and what was left out."""
+"""What model do the logs speak for, and how sure is an answer that rests on it? Counts, a prior, a posterior.
+
+May import: evaluation and what it may; explanation is told the results.
+"""

@@ -21,16 +21,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tether.counts import Counts
-from tether.episodes import Episodes
+from tether._checks import whole_number
+from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem, QueryError
-from tether.form import TOLERANCE, Floats, Form, Ints, pair_states
-from tether.labels import Labels, make_labels
 from tether.learning.prior import Support, Transitions, add_support, checked_prior
-from tether.model import MDP
-from tether.observation import Path
-from tether.planning import whole_number
-from tether.table import form_from_codes
+from tether.model.counts import Counts
+from tether.model.form import TOLERANCE, Form, pair_states
+from tether.model.from_table import form_from_codes
+from tether.model.mdp import MDP
+from tether.model.names import Labels, make_labels
+from tether.observation.episodes import Episodes
+from tether.observation.path import Path
 
 __all__ = ["learn"]
 

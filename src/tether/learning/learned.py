@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tether._words import counted
 from tether.errors import QueryError
-from tether.form import pair_states
-from tether.model import MDP
-from tether.wording import counted
+from tether.model.form import pair_states
+from tether.model.mdp import MDP
 
 __all__ = ["Learned", "learned"]
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tether._types import Ints
 from tether.errors import Problem, QueryError
-from tether.form import Ints
-from tether.labels import Labels
-from tether.model import MDP
+from tether.model.mdp import MDP
+from tether.model.names import Labels
 
 __all__ = ["Support", "Transitions", "add_support", "checked_prior"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tether.counterfactual import CounterfactualMDP
-from tether.planning import Sweep, sweep
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.plan.sweep import Sweep, sweep
 from tether.reproduce.published import PublishedPath
 from tether.reproduce.records import Comparison, Table
 from tether.reproduce.sampling import spread_of

@@ -12,19 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tether._types import Floats, Ints
 from tether.cases import sepsis
 from tether.cases.sepsis import most_likely_reward
-from tether.chain import collect
-from tether.counterfactual import CounterfactualMDP, counterfactual
-from tether.form import Floats, Ints
-from tether.influence import Support
-from tether.model import MDP
-from tether.observation import Path
-from tether.planning import plan, solve_backward
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.influence.one_step import Support
+from tether.influence.rules import thresholds
+from tether.model.mdp import MDP
+from tether.observation.path import Path
+from tether.plan.backward import solve_backward
+from tether.plan.chain import collect
+from tether.plan.plan import plan
 from tether.reproduce.compare import figure_of
 from tether.reproduce.published import published
 from tether.reproduce.records import Comparison, Figure, Section, Table
-from tether.rules import thresholds
 
 __all__ = ["hidden_section", "mixed_model"]
 
@@ -60,7 +61,7 @@ class _Outcome:
 
 def hidden_section() -> Section:
     """Both observed paths: the value of the lifted policy for each k, between the two reference lines."""
-    from tether.plot import plot_lines
+    from tether.views.figures import plot_lines
 
     full = sepsis().mdp
     mixed = mixed_model(full)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from tether.cases import Case, epidemic, grid_world, sepsis
-from tether.counterfactual import counterfactual
-from tether.influence import Influence, Support, effective, influenced_pairs, tv
-from tether.model import MDP
-from tether.observation import Path
-from tether.planning import sweep
+from tether.counterfactual.conditioned import counterfactual
+from tether.influence.one_step import Influence, Support, effective, influenced_pairs, tv
+from tether.model.mdp import MDP
+from tether.observation.path import Path
+from tether.plan.sweep import sweep
 from tether.reproduce.compare import first_improvement
 from tether.reproduce.records import Section, Table
 

@@ -57,7 +57,7 @@ def write(study: Study, out: Path, progress: Callable[[str], None] = lambda name
 
 
 def _draw(figure: Figure, folder: Path) -> None:
-    from tether.plot import save
+    from tether.views.figures import save
 
     drawn = figure.draw()
     for suffix in ("svg", "png"):

@@ -106,4 +106,4 @@ def expected() -> Expected:
 
 
 def _read(name: str) -> bytes:
-    return (files("tether") / "data" / name).read_bytes()
+    return (files("tether.reproduce") / "data" / name).read_bytes()

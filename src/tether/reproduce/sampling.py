@@ -15,11 +15,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tether.chain import expand
-from tether.counterfactual import CounterfactualMDP
-from tether.form import Floats, Ints
-from tether.graph import Graph, Layer, Walk
-from tether.mechanism import Rows, SampledGumbelMax
+from tether._types import Floats, Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import Graph, Layer, Walk, expand
+from tether.counterfactual.mechanism import Rows, SampledGumbelMax
 
 __all__ = ["DRAWS", "resample", "spread_of"]
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from tether._types import Floats
 from tether.cases import Case, sepsis
 from tether.cases.sepsis import sepsis_from
-from tether.chain import expand
-from tether.counterfactual import CounterfactualMDP, counterfactual
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.counterfactual.layers import everywhere, expand
 from tether.errors import ModelError, Problem
-from tether.form import Floats
-from tether.graph import everywhere
-from tether.planning import plan
+from tether.plan.plan import plan
 from tether.reproduce.compare import (
     compare_sizes,
     compare_values,
@@ -72,7 +71,7 @@ def load_table(file: str | FilePath) -> Case:
 
 def sepsis_section(case: Case | None = None) -> Section:
     """Both paths, every k and m, sizes."""
-    from tether.plot import plot_sizes, plot_values
+    from tether.views.figures import plot_sizes, plot_values
 
     exact = case is None
     case = sepsis() if case is None else case
@@ -163,7 +162,7 @@ def component(cf: CounterfactualMDP) -> int:
 
 def motivation_section() -> Section:
     """States over time, by how much more often diabetic patients visit them; three paths drawn through them."""
-    from tether.plot import plot_occupancy
+    from tether.views.figures import plot_occupancy
 
     case = sepsis()
     observed = case.paths["catastrophic"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tether._types import Floats
 from tether.cases import epidemic, grid_world, toy
-from tether.counterfactual import CounterfactualMDP, counterfactual
-from tether.evaluation import Course
-from tether.form import Floats
-from tether.planning import plan
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.evaluation.evaluate import Course
+from tether.plan.plan import plan
 from tether.reproduce.compare import (
     compare_sizes,
     compare_values,
@@ -29,7 +29,7 @@ __all__ = ["epidemic_section", "grid_section", "toy_section"]
 
 def toy_section() -> Section:
     """The figures on k = 1 and k = 2, over the nominal rollout and over the exact counterfactual MDP."""
-    from tether.plot import plot_classes
+    from tether.views.figures import plot_classes
 
     case = toy()
     cf = counterfactual(case.mdp, case.path)
@@ -60,7 +60,7 @@ def toy_section() -> Section:
 
 def grid_section() -> Section:
     """V(s0) for every k and m; sizes for every k."""
-    from tether.plot import plot_sizes, plot_values
+    from tether.views.figures import plot_sizes, plot_values
 
     case = grid_world()
     theirs = published().paths["grid_world"]
@@ -103,7 +103,7 @@ _INFECTION_LIMITS = ((3, 1), (6, 4), (7, 4), (8, 1))
 
 def epidemic_section() -> Section:
     """V(s0), sizes, and the mean number of infected over time."""
-    from tether.plot import plot_course, plot_sizes, plot_values
+    from tether.views.figures import plot_course, plot_sizes, plot_values
 
     case = epidemic()
     theirs = published().paths["epidemic"]

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from tether.cases import Case, epidemic, grid_world, sepsis
-from tether.counterfactual import counterfactual
+from tether.counterfactual.conditioned import counterfactual
 from tether.errors import QueryError
-from tether.planning import Sweep, sweep
+from tether.plan.sweep import Sweep, sweep
 from tether.reproduce.compare import first_improvement, sweeps
 from tether.reproduce.hidden import hidden_section
 from tether.reproduce.notions import notions_section

@@ -1,0 +1,34 @@
+"""Checks of values that many calls take: each returns the value, or raises an error that says what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tether._types import Ints
+from tether.errors import Problem, QueryError
+
+__all__ = ["whole_number", "whole_numbers"]
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """``value`` as an int, or an error that says what is allowed.
+
+    >>> whole_number("k", 3, 1)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise QueryError(Problem(f"{name} must be a whole number ≥ {least}, not {value!r}", value=value))
+    return int(value)
+
+
+def whole_numbers(name: str, given: Iterable[int] | None, default: range, least: int, most: int) -> Ints:
+    """The whole numbers asked for, those beyond ``most`` cut to it; all of ``default`` where none were given."""
+    if given is not None and not isinstance(given, Iterable):
+        raise QueryError(f"{name} must be a list of whole numbers ≥ {least}, not {given!r}")
+    items = list(default if given is None else given)
+    if not items:
+        raise QueryError(f"{name} is empty; leave it out for all of {least} … {most}")
+    return np.array([min(whole_number(name, item, least), most) for item in items], dtype=np.int64)

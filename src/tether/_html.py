@@ -1,0 +1,179 @@
+"""Small pieces of HTML, escaped: what records show in a notebook, and the report too."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+
+__all__ = ["cut", "facts", "grid", "heat", "shortened", "signed", "told", "typeset"]
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that no page may hold."""
+
+_MINUS = re.compile(r"(?<![\w)])-(?=[\d.∞])")
+
+_TOGETHER = re.compile(r"\b[kmt] = \d+|\d %")
+
+_ROWS = 30
+"""How many rows a table in a notebook has before its middle is left out."""
+
+_HIGH, _WIDE = 24, 16
+"""Rows and columns of a shaded table before some of them are left out."""
+
+_SHADES = np.array([(240, 246, 251), (158, 202, 225), (49, 130, 189), (8, 64, 126)], dtype=float)
+"""From hardly any gain to the largest."""
+
+
+def told(value: Any) -> str:
+    """Any text, safe inside a page: escaped, without characters that no page may hold.
+
+    >>> told("<b>")
+    '&lt;b&gt;'
+    """
+    text = str(value).encode("utf-8", "replace").decode("utf-8")
+    return html.escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def shortened(value: Any, most: int = 160) -> str:
+    """The same, cut where it is too long to be read at all.
+
+    >>> shortened("abcdef", most=4)
+    'abc…'
+    """
+    return told(cut(str(value), most))
+
+
+def cut(text: str, most: int = 100) -> str:
+    """The beginning of a text that is too long."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def signed(text: str) -> str:
+    """A text whose numbers have true minus signs.
+
+    >>> signed("gumbel-max: -3")
+    'gumbel-max: −3'
+    """
+    return _MINUS.sub("\N{MINUS SIGN}", text)
+
+
+def typeset(text: str) -> str:
+    """A sentence of ours, escaped, with true minus signs and nothing like ``k = 3`` or ``90 %`` torn in two.
+
+    >>> typeset("k = 3") == "k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3"
+    True
+    """
+    return told(_TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), signed(text)))
+
+
+def facts(rows: Iterable[tuple[str, Any]]) -> str:
+    """A table of names and what they are."""
+    body = "".join(f"<tr><th>{told(name)}</th><td>{shortened(what, 600)}</td></tr>" for name, what in rows)
+    return f"<table>{body}</table>"
+
+
+def grid(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table with a head; of a long one the beginning and the end."""
+    names = "".join(f"<th>{told(name)}</th>" for name in head)
+    body = [f"<tr>{''.join(f'<td>{shortened(cell)}</td>' for cell in row)}</tr>" for row in rows]
+    if len(body) > _ROWS:
+        gap = f"<tr><td colspan='{len(head)}'>… {len(body) - _ROWS + 1:,} more …</td></tr>"
+        body = [*body[: _ROWS - 6], gap, *body[-5:]]
+    return f"<table><tr>{names}</tr>{''.join(body)}</table>"
+
+
+def heat(
+    ks: Ints,
+    ms: Ints,
+    values: Floats,
+    observed: float,
+    mark: tuple[int, int] | None = None,
+    merge: bool = False,
+    wide: int = _WIDE,
+) -> str:
+    """The k × m table, shaded by what is gained; what gains nothing stays plain.
+
+    ``mark`` is a (k, m) to outline; with ``merge``, neighbours that are the same are one row, or one column. Of more
+    columns than ``wide`` some are left out.
+    """
+    down, across = _spans(ks, values, merge), _spans(ms, values.T, merge)
+    row_of = None if mark is None else _span_of(ks, down, mark[0])
+    column_of = None if mark is None else _span_of(ms, across, mark[1])
+    down, across = _thinned(down, _HIGH, row_of), _thinned(across, wide, column_of)
+    gained = np.where(np.isfinite(values), values - observed, 0.0)
+    most = float(gained.max(initial=0.0))
+    decimals = _decimals(most)
+    head = "".join(f"<th scope='col'>{_span_text('m', ms, span)}</th>" for span in across)
+    body = []
+    for row in down:
+        cells = []
+        for column in across:
+            i, j = row[0], column[0]
+            share = gained[i, j] / most if gained[i, j] > 1e-9 * max(1.0, abs(observed)) else 0.0
+            outlined = (row, column) == (row_of, column_of)
+            cells.append(_cell(float(values[i, j]), decimals, share, outlined))
+        body.append(f"<tr><th scope='row'>{_span_text('k', ks, row)}</th>{''.join(cells)}</tr>")
+    return f"<table class='heat'><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+
+
+_Span = tuple[int, int]
+
+
+def _spans(names: Ints, rows: Floats, merge: bool) -> list[_Span]:
+    """First and last of each run of neighbours that are the same, but for rounding."""
+    if not merge:
+        return [(i, i) for i in range(names.size)]
+    spans: list[_Span] = []
+    for i in range(names.size):
+        if spans and names[i] == names[i - 1] + 1 and _same(rows[spans[-1][0]], rows[i]):
+            spans[-1] = (spans[-1][0], i)
+        else:
+            spans.append((i, i))
+    return spans
+
+
+def _same(a: Floats, b: Floats) -> bool:
+    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-9))
+
+
+def _span_of(names: Ints, spans: list[_Span], name: int) -> _Span | None:
+    return next((span for span in spans if name in names[span[0] : span[1] + 1]), None)
+
+
+def _thinned(spans: list[_Span], most: int, kept: _Span | None) -> list[_Span]:
+    """Of too many, some at even distances; the first, the last and the one that is marked always."""
+    if len(spans) <= most:
+        return spans
+    chosen = set(np.linspace(0, len(spans) - 1, most - 1).round().astype(int).tolist())
+    return [span for i, span in enumerate(spans) if i in chosen or span == kept]
+
+
+def _span_text(name: str, names: Ints, span: _Span) -> str:
+    first, last = names[span[0]], names[span[1]]
+    return f"{name}&nbsp;=&nbsp;{first}" + ("" if first == last else f"&nbsp;…&nbsp;{last}")
+
+
+def _decimals(most: float) -> int:
+    """Decimals that show about four digits of the largest gain."""
+    return 2 if most <= 0 else int(np.clip(3 - np.floor(np.log10(most)), 0, 6))
+
+
+def _cell(value: float, decimals: int, share: float, outlined: bool) -> str:
+    text = signed(f"{round(value, decimals) + 0.0:,.{decimals}f}") if np.isfinite(value) else "–"
+    style = "color:#767676;" if share == 0.0 else _shade(share)
+    style += "outline:2px solid #d55e00;outline-offset:-2px;font-weight:700;" if outlined else ""
+    return f"<td style='{style}text-align:right'>{text}</td>"
+
+
+def _shade(share: float) -> str:
+    at = share * (len(_SHADES) - 1)
+    low = min(int(at), len(_SHADES) - 2)
+    red, green, blue = (_SHADES[low] + (at - low) * (_SHADES[low + 1] - _SHADES[low])).round().astype(int).tolist()
+    light = 0.299 * red + 0.587 * green + 0.114 * blue > 140
+    return f"background:#{red:02x}{green:02x}{blue:02x};color:{'#1a1a1a' if light else '#ffffff'};"

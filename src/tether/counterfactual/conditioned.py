@@ -1,0 +1,447 @@
+"""The counterfactual MDP: the model, replayed with the luck of one observed episode.
+
+For an observed path τ the counterfactual MDP has the states, actions and rewards of the model, and
+at step t the transition probabilities
+
+    P_{t,τ}(s' | s, a) = P(s' | s, a, noise of step t | s_t, a_t led to s_{t+1})
+
+Conditioning changes only rows whose support meets that of the observed row (the paper's
+Proposition 1), so it is stored as the nominal model plus a few edited rows a step; and only the
+pairs that s_0 can reach at that step are edited at all. A row outside is computed when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._html import facts
+from tether._types import Floats, Ints
+from tether._words import counted
+from tether.counterfactual.layers import Graph, Layer, Walk, replay
+from tether.counterfactual.mechanism import GumbelMax, Mechanism, ObservedStep, Posterior, Rows, make_mechanism
+from tether.errors import PathError, Problem
+from tether.model.mdp import MDP
+from tether.observation.path import Observation, Path, observe, time_index
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tether.evaluation.evaluate import Evaluation
+    from tether.influence.classes import Classes
+    from tether.influence.one_step import Influence
+    from tether.influence.rules import Rule
+    from tether.influence.why import Why
+    from tether.plan.pareto import Front
+    from tether.plan.plan import Plan
+    from tether.plan.sweep import Sweep
+
+__all__ = ["CounterfactualMDP", "counterfactual"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CounterfactualMDP:
+    """A model conditioned on an observed path; made by `counterfactual`.
+
+    Attributes
+    ----------
+    mdp, path, mechanism
+        What it was made of.
+    graph : Graph
+        For each time, the states that s_0 can reach and their edited rows.
+    posteriors : tuple of Posterior or None
+        What each step says about the noise of its time; None where its outcome was not recorded.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(grid.mdp, grid.path)
+    >>> cf
+    <CounterfactualMDP: 11 steps, 144 states reachable over time, 184 rows edited, gumbel-max>
+    >>> cf.row(2, 2, "left")  # at t = 2 the robot stood in 2, went down, and fell into the pit, 6
+    ((1, 2, 3, 6), array([0.92857143, 0.01719577, 0.01719577, 0.03703704]))
+    >>> cf.nominal_row(2, 2, "left")
+    ((1, 2, 3, 6), array([0.9       , 0.03333333, 0.03333333, 0.03333333]))
+    >>> round(cf.strength(2, 2, "left"), 3)
+    0.032
+    """
+
+    mdp: MDP
+    path: Path
+    mechanism: Mechanism
+    graph: Graph
+    posteriors: tuple[Posterior | None, ...]
+
+    @property
+    def T(self) -> int:
+        """Number of steps of the observed path."""
+        return self.graph.T
+
+    @property
+    def observation(self) -> Observation:
+        """The path in the model's indices."""
+        return self.graph.observation
+
+    @property
+    def n_edited(self) -> int:
+        """How many rows were edited, over all steps."""
+        return sum(int(layer.edits.pairs.size) for layer in self.graph.layers)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is stored beyond the model's own arrays."""
+        arrays = [self.graph.last_states]
+        for layer in self.graph.layers:
+            edits = layer.edits
+            arrays += [layer.states, edits.pairs, edits.start, edits.probability, edits.strength]
+        return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
+
+    def reachable(self, t: int) -> tuple[Any, ...]:
+        """Labels of the states that s_0 can reach in ``t`` steps, t = 0 … T, whatever the actions.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> tether.counterfactual(toy.mdp, toy.path).reachable(1)
+        ('s1', 's2')
+        """
+        return self.mdp.labels_of(self.graph.states(self.time(t, last=self.T)))
+
+    def row(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
+        """P_{t,τ}(·|state, action): next states in the model's order, zeros left out, and probabilities."""
+        t, pair = self.time(t), self.mdp.pair_index(state, action)
+        probability = self._probability(t, pair)
+        possible = np.flatnonzero(probability)
+        next_state = self.mdp.form.next_state[self.mdp.entries(pair)][possible]
+        return self.mdp.labels_of(next_state), probability[possible]
+
+    def nominal_row(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
+        """P(·|state, action), what the model says without the observation."""
+        self.time(t)
+        return self.mdp.row(state, action)
+
+    def strength(self, t: int, state: Any, action: Any) -> float:
+        """How much the observation matters here: total variation between `row` and `nominal_row`.
+
+        0: the row is interventional, the observation says nothing about it. Exact for an exact
+        mechanism.
+        """
+        t, pair = self.time(t), self.mdp.pair_index(state, action)
+        rows, i = self._edited(t, pair)
+        return 0.0 if rows is None else float(rows.strength[i])
+
+    def standard_error(self, t: int, state: Any, action: Any) -> Floats:
+        """Standard error of each probability of `row`: 0 for the exact mechanism."""
+        t, pair = self.time(t), self.mdp.pair_index(state, action)
+        rows, _ = self._edited(t, pair)
+        _, probability = self.row(t, state, action)
+        if rows is None or self.posteriors[t] is None:
+            return np.zeros_like(probability)
+        return self.mechanism.standard_error(probability)
+
+    def plan(self, k: int, m: int, rule: Rule = "definition", influence: str | Influence = "support") -> Plan:
+        """The best policy that stays within k steps of the observation's influence and changes at most m actions.
+
+        Parameters
+        ----------
+        k : int
+            The length of the tether, from 1; T + 1 and beyond: no influence constraint.
+        m : int
+            How many actions may differ from the observed ones, from 0; T and beyond: all.
+        rule : {"definition", "published", "printed", "assured"}
+            What k means; see `tether.influence.rules`.
+        influence : "support", `tether.tv` (eps) or `tether.effective` (eps)
+            When a pair counts as influenced; the last two go with "definition" and "assured".
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).plan(k=8, m=1).value
+        -1.0
+        """
+        from tether.plan.plan import plan
+
+        return plan(self, k, m, rule, influence)
+
+    def sweep(
+        self,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        ks: Iterable[int] | None = None,
+        ms: Iterable[int] | None = None,
+    ) -> Sweep:
+        r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> print(tether.counterfactual(case.mdp, case.path).sweep(ks=[2, 3, 7, 8], ms=[1, 2]))
+         k \ m        1        2
+             2   -38.00   -38.00
+             3   -37.11   -37.11
+             7   -27.83   -19.58
+             8    -1.00    -1.00
+        """
+        from tether.plan.sweep import sweep
+
+        return sweep(self, rule, influence, ks, ms)
+
+    def choose_k(
+        self, m: int, at_least: float, rule: Rule = "definition", influence: str | Influence = "support"
+    ) -> int | None:
+        """The smallest k whose best value with m changes is at least a threshold; None if none is.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).choose_k(m=2, at_least=-30.0)
+        6
+        """
+        from tether.plan.sweep import choose_k
+
+        return choose_k(self, m, at_least, rule, influence)
+
+    def evaluate(self, policy: Any, influence: str | Influence = "support") -> Evaluation:
+        """Exactly what to expect under any policy, and how tailored to the observation it is.
+
+        Parameters
+        ----------
+        policy : callable, mapping, array or "random"
+            See `tether.evaluation.policy`.
+        influence
+            When a pair counts as influenced, as in `plan`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> cf.evaluate(lambda state: "V_I" if "V_I" in case.mdp.actions_in(state) else "NIL").tailoring
+        <Tailoring: 0.00 of 7 steps influenced, longest uninfluenced run 7 (probability 1)>
+        """
+        from tether.evaluation.evaluate import evaluate_policy
+
+        return evaluate_policy(self, policy, influence)
+
+    def classify(
+        self,
+        k: int,
+        t: int,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        rollout: str = "counterfactual",
+    ) -> Classes:
+        """Class of each state at time t = 0 … T: observed, influenced and reachable, and so on.
+
+        Parameters
+        ----------
+        rollout : {"counterfactual", "nominal"}
+            What "reachable" means: through the counterfactual MDP, exactly; or through the nominal rows, as
+            the paper draws it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> tether.counterfactual(toy.mdp, toy.path).classify(k=2, t=2, rollout="nominal")["s6"]
+        'influenced and reachable'
+        """
+        from tether.influence.classes import classify
+
+        return classify(self, k, t, rule, influence, rollout)
+
+    def why(
+        self,
+        t: int,
+        state: Any,
+        action: Any,
+        k: int,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        uninfluenced: int = 0,
+    ) -> Why:
+        """Why a pair is allowed for k, or is not: in a sentence and as a record.
+
+        ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` looks at it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> answer = tether.counterfactual(case.mdp, case.path).why(0, (9, 1, 20), "V_I", k=3)
+        >>> answer.sentence.split(": ")[1]
+        'no path from here is ever influenced again. It takes k ≥ 8.'
+        """
+        from tether.influence.why import why
+
+        return why(self, t, state, action, k, rule, influence, uninfluenced)
+
+    def pareto(
+        self,
+        m: int,
+        k: int | None = None,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        penalty: str = "strength",
+        limit: int = 1000,
+    ) -> Front:
+        """Value against expected influence: every supported point of the front, exactly.
+
+        Parameters
+        ----------
+        m : int
+            How many actions may change.
+        k : int, optional
+            A hard limit on influence as well; none by default.
+        penalty : {"strength", "distance"}
+            What is charged for: 1 - strength of the row taken, or its distance to the observed row.
+        limit : int
+            Stop after so many points.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).pareto(m=1).values
+        array([ -1., -38.])
+        """
+        from tether.plan.pareto import pareto
+
+        return pareto(self, m, k, rule, influence, penalty, limit)
+
+    def plot(
+        self,
+        k: int,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        rollout: str = "nominal",
+        label: Callable[[Any], str] = str,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the states over time by class, for one k; returns the axes. See `tether.views.figures.plot_classes`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> ax = tether.counterfactual(toy.mdp, toy.path).plot(k=1)
+        >>> ax.get_legend().get_texts()[0].get_text()
+        'observed'
+        """
+        from tether.views.figures import plot_classes
+
+        return plot_classes(self, k, rollout, ax, label, rule, influence)
+
+    def _probability(self, t: int, pair: int) -> Floats:
+        """The counterfactual row of a pair, entry for entry of the nominal row."""
+        rows, i = self._edited(t, pair)
+        if rows is None:
+            return self.mdp.form.probability[self.mdp.entries(pair)]
+        return rows.probability[rows.start[i] : rows.start[i + 1]]
+
+    def _edited(self, t: int, pair: int) -> tuple[Rows | None, int]:
+        """The row of a pair as it was stored, or as it is now computed; None where it is nominal."""
+        layer, posterior = self.graph.layers[t], self.posteriors[t]
+        i = layer.edits.find(pair)
+        if i >= 0:
+            return layer.edits, i
+        if posterior is None:
+            return None, -1
+        next_state = self.mdp.form.next_state[self.mdp.entries(pair)]
+        if not np.isin(next_state, layer.observed.next_state, assume_unique=True).any():
+            return None, -1
+        return posterior.replay(self.mdp.form, np.array([pair], dtype=np.int64)), 0
+
+    def time(self, t: Any, last: int | None = None) -> int:
+        """``t`` as an int from 0 to ``last`` (T - 1 by default), or an error that says so."""
+        return time_index(t, self.T - 1 if last is None else last)
+
+    def __repr__(self) -> str:
+        nodes = sum(int(self.graph.states(t).size) for t in range(self.T + 1))
+        return (
+            f"<CounterfactualMDP: {counted(self.T, 'step')}, {counted(nodes, 'state')} reachable over time, "
+            f"{counted(self.n_edited, 'row')} edited, {self.mechanism.name}>"
+        )
+
+    def _repr_html_(self) -> str:
+        sizes = [int(self.graph.states(t).size) for t in range(self.T + 1)]
+        return facts(
+            [
+                ("model", self.mdp),
+                ("path", self.path),
+                ("reachable", f"{counted(sum(sizes), 'state')} over time, at most {max(sizes):,} at once"),
+                ("edited", f"{counted(self.n_edited, 'row')}"),
+                ("mechanism", self.mechanism.name),
+            ]
+        )
+
+
+def counterfactual(
+    mdp: MDP, path: Path, mechanism: str | Mechanism = GumbelMax.name, **options: Any
+) -> CounterfactualMDP:
+    """Condition a model on an observed path.
+
+    Parameters
+    ----------
+    mdp : MDP
+    path : Path
+        The observed episode; each step must be possible in the model.
+    mechanism : str or Mechanism
+        ``"gumbel-max"``: exact. ``"gumbel-max-sampled"``: by sampling, with the options ``samples=``,
+        ``rng=`` and ``method=`` of `SampledGumbelMax`. Or any object with the interface of
+        `tether.counterfactual.mechanism.Mechanism`.
+
+    Returns
+    -------
+    CounterfactualMDP
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.MDP.from_arrays([[[0.5, 0.5], [0.25, 0.75]], [[0, 1], [0, 1]]], actions=["wait", "treat"])
+    >>> cf = tether.counterfactual(mdp, tether.Path([0, 1], ["wait"]))
+    >>> cf.row(0, 0, "treat")  # waiting led to 1; treating makes 1 likelier still: the outcome stands
+    ((1,), array([1.]))
+    """
+    chosen = make_mechanism(mechanism, options)
+    observation = observe(mdp, path)
+    observed = [_observed_step(mdp, observation, t) for t in range(observation.T)]
+    posteriors = tuple(chosen.infer(step) if step.recorded else None for step in observed)
+    walk = Walk(mdp, (step.next_state for step in observed))
+    states = observation.states[:1].astype(np.int32)
+    states.flags.writeable = False
+    layers: list[Layer] = []
+    for step, posterior in zip(observed, posteriors, strict=True):
+        _check_not_stuck(mdp, step.t, states)
+        edits = replay(mdp, posterior, walk.meeting(states, step.next_state))
+        layers.append(Layer(states, edits, step))
+        states = walk.onward(states, edits)
+    graph = Graph(mdp, observation, tuple(layers), states)
+    return CounterfactualMDP(mdp, path, chosen, graph, posteriors)
+
+
+def _observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:
+    entries = mdp.entries(int(observation.pairs[t]))
+    outcome = int(observation.states[t + 1])
+    return ObservedStep(t, mdp.form.next_state[entries], mdp.form.probability[entries], outcome)
+
+
+def _check_not_stuck(mdp: MDP, t: int, states: Ints) -> None:
+    """In every state that can be reached before the end, some action must be available."""
+    pair_start = mdp.form.pair_start
+    stuck = states[pair_start[states + 1] == pair_start[states]]
+    if stuck.size:
+        state = mdp.states[int(stuck[0])]
+        message = (
+            f"t = {t}: state {state!r} can be reached, but the model has no action there; the model was explored "
+            "from other initial states or to a smaller horizon: explore it from this path's first state"
+        )
+        raise PathError(Problem(message, state=state, time=t))

@@ -1,0 +1,194 @@
+"""The layered graph: which states there are at each time, and which rows differ from the nominal ones.
+
+Rules, plans and evaluations all walk the same kind of graph. Three of them are of use:
+
+- what s_0 can reach in the counterfactual MDP: the one plans are made on (``cf.graph``);
+- `everywhere`: every state at every time, for questions about states s_0 cannot reach, and for the
+  sizes the paper counts;
+- `nominal_rollout`: what s_0 could have reached without the observation, as the paper draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether._kernels.scratch import room
+from tether._types import Floats, Ints
+from tether.counterfactual.mechanism import ObservedStep, Posterior, Rows
+from tether.model.form import pair_states
+from tether.model.mdp import MDP
+from tether.observation.path import Observation
+
+__all__ = ["Graph", "Layer", "Walk", "everywhere", "expand", "nominal_rollout", "replay"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One time step t < T: its states (ascending), its edited rows, and what was observed."""
+
+    states: Ints
+    edits: Rows
+    observed: ObservedStep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Layers t = 0 … T-1 and the states at T."""
+
+    mdp: MDP
+    observation: Observation
+    layers: tuple[Layer, ...]
+    last_states: Ints
+
+    @property
+    def T(self) -> int:
+        """Number of steps."""
+        return len(self.layers)
+
+    def states(self, t: int) -> Ints:
+        """States at time t = 0 … T."""
+        return self.last_states if t == self.T else self.layers[t].states
+
+
+def replay(mdp: MDP, posterior: Posterior | None, pairs: Ints) -> Rows:
+    """Counterfactual rows of ``pairs``; nominal ones where the outcome was not recorded."""
+    return Rows.nominal(mdp.form, pairs) if posterior is None else posterior.replay(mdp.form, pairs)
+
+
+class Walk:
+    """Goes through a model layer by layer, looking at nothing twice.
+
+    A row can change at some step only if it leads to a state of some observed support: each state is scanned
+    for such pairs once, when it is first met. Its scratch is a few bytes a state, touched only where it walks.
+    """
+
+    def __init__(self, mdp: MDP, supports: Iterable[Ints]) -> None:
+        self.mdp = mdp
+        self._marked = room(mdp.n_states, np.uint8)
+        for support in supports:
+            self._marked[support] = 1
+        self._scanned = room(mdp.n_states, np.bool_)
+        self._seen = room(mdp.n_states, np.uint8)
+        self._pairs = np.empty(0, dtype=np.int64)
+        self._pair_states = np.empty(0, dtype=np.int64)
+        self._layer: Ints | None = None
+        self._after = np.empty(0, dtype=np.int32)
+
+    def meeting(self, states: Ints, support: Ints) -> Ints:
+        """Pairs of ``states`` (ascending) whose support meets ``support``, ascending: the only rows that can change."""
+        from tether._kernels.gumbel import which_meet
+
+        self._scan(states)
+        at = np.minimum(np.searchsorted(states, self._pair_states), states.size - 1)
+        here = self._pairs[states[at] == self._pair_states]
+        met = np.empty(here.size, dtype=np.int64)
+        n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, support, met)
+        return met[:n].copy()
+
+    def onward(self, states: Ints, edits: Rows) -> Ints:
+        """States that can follow ``states``, ascending; the same array again where nothing changes."""
+        if self._layer is not states:
+            self._layer, self._after = states, self._nominal_successors(states)
+        lost = self._lost(states, edits)
+        if lost.size == 0:
+            return self._after
+        after = self._after[~np.isin(self._after, lost, assume_unique=True)]
+        after.flags.writeable = False
+        return after
+
+    def _scan(self, states: Ints) -> None:
+        from tether._kernels.reach import touching
+
+        new = states[~self._scanned[states]]
+        if new.size == 0:
+            return
+        self._scanned[new] = True
+        form = self.mdp.form
+        found = np.empty(int(np.sum(form.pair_start[new + 1] - form.pair_start[new])), dtype=np.int64)
+        n = touching(new, form.pair_start, form.row_start, form.next_state, self._marked, found)
+        self._pairs = np.sort(np.concatenate((self._pairs, found[:n])))
+        self._pair_states = pair_states(form.pair_start, self._pairs)
+
+    def _nominal_successors(self, states: Ints) -> Ints:
+        from tether._kernels.reach import successors
+
+        form = self.mdp.form
+        lengths = form.row_start[form.pair_start[states + 1]] - form.row_start[form.pair_start[states]]
+        out = np.empty(min(self.mdp.n_states, int(lengths.sum())), dtype=np.int32)
+        n = successors(states, form.pair_start, form.row_start, form.next_state, self._seen, out)
+        after = np.sort(out[:n])
+        if np.array_equal(after, states):
+            return states
+        after.flags.writeable = False
+        return after
+
+    def _lost(self, states: Ints, edits: Rows) -> Ints:
+        """Nominal successors that no row leads to any more: only entries the edits left without probability matter."""
+        from tether._kernels.reach import still_reached
+
+        form = self.mdp.form
+        gone = np.flatnonzero(edits.probability == 0.0)
+        if gone.size == 0:
+            return gone
+        row = np.searchsorted(edits.start, gone, side="right") - 1
+        targets = np.unique(form.next_state[form.row_start[edits.pairs[row]] + gone - edits.start[row]])
+        wanted = self._seen
+        wanted[targets] = 1
+        still_reached(
+            states,
+            form.pair_start,
+            form.row_start,
+            form.next_state,
+            edits.pairs,
+            edits.start,
+            edits.probability,
+            wanted,
+            targets.size,
+        )
+        lost: Ints = targets[wanted[targets] == 1]
+        wanted[targets] = 0
+        return lost
+
+
+def everywhere(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
+    """Every state of the model at every time."""
+    mdp = graph.mdp
+    states = np.arange(mdp.n_states, dtype=np.int32)
+    walk = Walk(mdp, (layer.observed.next_state for layer in graph.layers))
+    layers = []
+    for layer, posterior in zip(graph.layers, posteriors, strict=True):
+        pairs = walk.meeting(states, layer.observed.next_state)
+        layers.append(Layer(states, replay(mdp, posterior, pairs), layer.observed))
+    return Graph(mdp, graph.observation, tuple(layers), states)
+
+
+def nominal_rollout(graph: Graph) -> Graph:
+    """What s_0 can reach under the nominal rows; supports still tell which pairs are influenced."""
+    mdp = graph.mdp
+    walk = Walk(mdp, (layer.observed.next_state for layer in graph.layers))
+    states = graph.layers[0].states
+    layers = []
+    for layer in graph.layers:
+        edits = Rows.nominal(mdp.form, walk.meeting(states, layer.observed.next_state))
+        layers.append(Layer(states, edits, layer.observed))
+        states = walk.onward(states, edits)
+    return Graph(mdp, graph.observation, tuple(layers), states)
+
+
+def expand(mdp: MDP, edits: Rows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:
+    """Entries of the rows of ``pairs``: (position in ``pairs``, entry of the model, probability), zeros left out."""
+    form = mdp.form
+    lengths = form.row_start[pairs + 1] - form.row_start[pairs]
+    owner = np.repeat(np.arange(pairs.size), lengths)
+    offset = np.arange(owner.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    entry = form.row_start[pairs][owner] + offset
+    probability = form.probability[entry]
+    if edits is not None:
+        at = edits.locate(pairs)[owner]
+        edited = at >= 0
+        probability[edited] = edits.probability[edits.start[at[edited]] + offset[edited]]
+    possible = np.flatnonzero(probability)
+    return owner[possible], entry[possible], probability[possible]

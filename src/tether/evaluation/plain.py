@@ -1,0 +1,133 @@
+"""The plain MDP: solve it, simulate it, evaluate policies on it; no observation anywhere.
+
+So that the interventional answer (what the model expects of anyone) can be put beside the
+counterfactual one (what it expects of this episode), with the same planner and the same arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._checks import whole_number
+from tether._html import grid
+from tether._types import Floats, Ints
+from tether.errors import QueryError
+from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
+from tether.evaluation.policy import Policy, decider, make_policy, noisy
+from tether.influence.rules import CHUNKS, LARGE
+from tether.model.mdp import MDP
+from tether.observation.path import Path, time_index
+from tether.plan.backward import choice_type
+from tether.plan.chain import build_chain
+
+__all__ = ["Solution", "evaluate_nominal", "simulate", "solve"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """The optimal plan of the plain model: what to do and what to expect, in every state at every time.
+
+    A solution is itself a policy: ``solution(t, state)`` is the action.
+
+    Examples
+    --------
+    >>> import tether
+    >>> solution = tether.cases.grid_world().mdp.solve(11)
+    >>> solution.action(0, 0), round(solution.value(0), 2)
+    ('down', 540.78)
+    """
+
+    mdp: MDP
+    horizon: int
+    values: Floats
+    choices: Ints
+
+    def action(self, t: int, state: Any) -> Any:
+        """The best action at step t; None in a state without actions. Ties go to the lowest index."""
+        t, s, form = time_index(t, self.horizon - 1), self.mdp.state_index(state), self.mdp.form
+        local = int(self.choices[t, s])
+        return None if local < 0 else self.mdp.actions[int(form.pair_action[form.pair_start[s] + local])]
+
+    __call__ = action
+
+    def value(self, state: Any, t: int = 0) -> float:
+        """Expected return from ``state`` at time t = 0 … horizon on; -∞ where no way avoids states without actions."""
+        return float(self.values[time_index(t, self.horizon), self.mdp.state_index(state)])
+
+    def __repr__(self) -> str:
+        return f"<Solution: {self.horizon} steps, {self.mdp.n_states:,} states>"
+
+    def _repr_html_(self) -> str:
+        few = range(min(self.mdp.n_states, 30))
+        rows = [
+            (state, self.action(0, state), f"{self.value(state):.6g}") for state in (self.mdp.states[s] for s in few)
+        ]
+        head = ("state", f"best action, {self.horizon} steps to go", "expected return")
+        return grid(head, rows) + (
+            f"<p>the first of {self.mdp.n_states:,} states</p>" if self.mdp.n_states > 30 else ""
+        )
+
+
+def solve(mdp: MDP, horizon: int) -> Solution:
+    """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
+    from tether._kernels.layer import LayerRows
+    from tether._kernels.plan import Objective, solve_layer, solve_layer_parallel
+
+    T = _horizon(mdp, horizon)
+    form, none = mdp.form, np.empty(0, np.int64)
+    arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
+    rows = LayerRows(*arrays, none, none, np.empty(0), none)
+    values = np.empty((T + 1, mdp.n_states))
+    choices = np.empty((T, mdp.n_states), dtype=choice_type(mdp))
+    values[T] = 0.0 if mdp.final_reward is None else mdp.final_reward
+    for t in range(T - 1, -1, -1):
+        goal = Objective(mdp.rewards.at(t), mdp.rewards.by_entry, np.empty(0), mdp.discount, -1)
+        if mdp.n_states < LARGE:
+            solve_layer(rows, goal, values[t + 1], values[t], choices[t])
+        else:
+            solve_layer_parallel(rows, goal, values[t + 1], values[t], choices[t], CHUNKS)
+    values.flags.writeable = choices.flags.writeable = False
+    return Solution(mdp, T, values, choices)
+
+
+def evaluate_nominal(mdp: MDP, policy: Any, horizon: int, start: Any = None) -> Evaluation:
+    """Evaluate a policy on the plain model; see `MDP.evaluate`."""
+    horizon = _horizon(mdp, horizon)
+    chosen = _named_policy(mdp, policy, horizon)
+    chain = build_chain(mdp, lambda _t: None, visit(_start(mdp, start)), decider(mdp, chosen), horizon)
+    return evaluate_chain(mdp, chain, None, ())
+
+
+def simulate(mdp: MDP, policy: Any, steps: int, *, start: Any = None, rng: Any = None, noise: float = 0.0) -> Path:
+    """Draw one episode from the plain model; see `MDP.simulate`."""
+    steps = _horizon(mdp, steps)
+    generator = np.random.default_rng(rng)
+    decide = noisy(mdp, _named_policy(mdp, policy, steps), noise)
+    states, actions = [_start(mdp, start)], []
+    for t in range(steps):
+        answers = decide(t, states[-1])
+        pair = answers[generator.choice(len(answers), p=[chance for _, chance in answers])][0]
+        entries = mdp.entries(pair)
+        chance = mdp.form.probability[entries]
+        states.append(int(generator.choice(mdp.form.next_state[entries], p=chance / chance.sum())))
+        actions.append(int(mdp.form.pair_action[pair]))
+    return Path([mdp.states[s] for s in states], [mdp.actions[a] for a in actions])
+
+
+def _start(mdp: MDP, start: Any) -> int:
+    return 0 if start is None else mdp.state_index(start)
+
+
+def _horizon(mdp: MDP, steps: Any) -> int:
+    T = whole_number("the number of steps", steps, 1)
+    if mdp.horizon is not None and mdp.horizon < T:
+        raise QueryError(f"{T} steps are more than the model is good for ({mdp.horizon:,})")
+    return T
+
+
+def _named_policy(mdp: MDP, policy: Any, horizon: int) -> Policy:
+    """A policy for the plain model, where 'optimal' is one too."""
+    return make_policy(mdp, solve(mdp, horizon) if isinstance(policy, str) and policy == "optimal" else policy)

@@ -1,0 +1,215 @@
+"""Policies from outside: functions, tables and arrays, brought to one form.
+
+A policy says what to do at step t in a state: an action's label, or a distribution
+``{action: probability}``. It may be given as
+
+- a function of the state, or of the time and the state;
+- a mapping from states, or from (time, state), to such an answer; a key that is itself a state is one;
+- an array of whole numbers (states,) or (T, states): indices of actions in the model's order;
+- an array of numbers (states, actions) or (T, states, actions): probabilities;
+- ``"random"``: each available action equally likely.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tether.errors import Problem, QueryError
+from tether.model.mdp import MDP
+from tether.model.names import label_list
+from tether.plan.chain import Decisions, Visits
+
+__all__ = ["Policy", "make_policy", "noisy"]
+
+_TOLERANCE = 1e-9
+
+Policy = Callable[[int, int], list[tuple[int, float]]]
+"""(time, state index) to pairs and their probabilities."""
+
+
+def make_policy(mdp: MDP, policy: Any) -> Policy:
+    """Bring any of the forms above to one: a function from time and state index to pairs and probabilities."""
+    if isinstance(policy, str):
+        if policy != "random":
+            raise QueryError(f"a policy by name is 'random' or, for simulate, 'optimal'; not {policy!r}")
+        return lambda _t, s: _uniform(mdp, s)
+    if isinstance(policy, np.ndarray):
+        return _from_array(mdp, policy)
+    if isinstance(policy, Mapping):
+        return _from_answers(mdp, _lookup(mdp, policy))
+    if callable(policy):
+        return _from_answers(mdp, _of_time_and_state(policy))
+    raise QueryError(f"a policy is a function, a mapping, an array or 'random', not a {type(policy).__name__}")
+
+
+def noisy(mdp: MDP, policy: Policy, noise: float) -> Policy:
+    """With probability ``noise`` any available action, each equally likely; otherwise what ``policy`` says."""
+    if isinstance(noise, bool) or not isinstance(noise, int | float | np.number) or not 0 <= noise <= 1:
+        raise QueryError(f"noise must be a number from 0 to 1, not {noise!r}")
+
+    def mixed(t: int, s: int) -> list[tuple[int, float]]:
+        chance: dict[int, float] = {}
+        for weight, answers in ((1.0 - noise, policy(t, s)), (noise, _uniform(mdp, s))):
+            for pair, probability in answers:
+                chance[pair] = chance.get(pair, 0.0) + weight * probability
+        return [(pair, probability) for pair, probability in sorted(chance.items()) if probability > 0]
+
+    return mixed if noise > 0 else policy
+
+
+def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Decisions]:
+    """The policy as a chain takes it."""
+
+    def decide(t: int, visits: Visits) -> Decisions:
+        source, pairs, probability = [], [], []
+        for i, s in enumerate(visits.states):
+            for pair, chance in policy(t, int(s)):
+                source.append(i)
+                pairs.append(pair)
+                probability.append(chance)
+        none = np.zeros(len(source), dtype=np.int64)
+        return Decisions(np.array(source), np.array(pairs), np.array(probability, dtype=float), none, none)
+
+    return decide
+
+
+def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Decisions] | None:
+    """The same for arrays of whole numbers, a layer at a time; None for any other policy."""
+    if not (isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.ndim in (1, 2)):
+        return None
+    one_by_one = decider(mdp, make_policy(mdp, actions))
+    form = mdp.form
+    keys = np.repeat(np.arange(mdp.n_states), np.diff(form.pair_start)) * mdp.n_actions + form.pair_action
+
+    def decide(t: int, visits: Visits) -> Decisions:
+        if actions.ndim == 2 and t >= len(actions):
+            return one_by_one(t, visits)  # which says what is wrong
+        chosen = (actions[t] if actions.ndim == 2 else actions)[visits.states]
+        wanted = visits.states * mdp.n_actions + chosen
+        pairs = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        if np.any(keys[pairs] != wanted) or np.any((chosen < 0) | (chosen >= mdp.n_actions)):
+            return one_by_one(t, visits)
+        none = np.zeros(visits.size, dtype=np.int64)
+        return Decisions(np.arange(visits.size), pairs, np.ones(visits.size), none, none)
+
+    return decide
+
+
+def _uniform(mdp: MDP, s: int) -> list[tuple[int, float]]:
+    pairs = range(int(mdp.form.pair_start[s]), int(mdp.form.pair_start[s + 1]))
+    if not pairs:
+        raise QueryError(Problem(f"state {mdp.states[s]!r} has no available action", state=mdp.states[s]))
+    return [(pair, 1.0 / len(pairs)) for pair in pairs]
+
+
+def _of_time_and_state(policy: Callable[..., Any]) -> Callable[[int, Any], Any]:
+    try:
+        parameters = list(inspect.signature(policy).parameters.values())
+    except (TypeError, ValueError):
+        return policy
+    required = [
+        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    if len(required) == 1 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return lambda _t, state: policy(state)
+    return policy
+
+
+def _lookup(mdp: MDP, table: Mapping[Any, Any]) -> Callable[[int, Any], Any]:
+    timed: dict[tuple[int, Any], Any] = {}
+    for key, answered in table.items():
+        if key in mdp.states:
+            continue
+        if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int | np.integer)):
+            raise QueryError(Problem(f"the policy: {mdp.states.missing(key, 'state')}", state=key))
+        if key[1] not in mdp.states:
+            raise QueryError(
+                Problem(f"the policy at t = {key[0]}: {mdp.states.missing(key[1], 'state')}", state=key[1])
+            )
+        timed[int(key[0]), key[1]] = answered
+
+    def answer(t: int, state: Any) -> Any:
+        found = timed.get((t, state), table.get(state))
+        if found is None:
+            raise QueryError(
+                Problem(f"the policy says nothing for state {state!r} at t = {t}, which it leads to", state, time=t)
+            )
+        return found
+
+    return answer
+
+
+def _from_answers(mdp: MDP, ask: Callable[[int, Any], Any]) -> Policy:
+    def decide(t: int, s: int) -> list[tuple[int, float]]:
+        state = mdp.states[s]
+        answer = ask(t, state)
+        if not isinstance(answer, Mapping):
+            return [(_available(mdp, t, s, answer), 1.0)]
+        return _distribution(t, state, [(_available(mdp, t, s, action), chance) for action, chance in answer.items()])
+
+    return decide
+
+
+def _available(mdp: MDP, t: int, s: int, action: Any) -> int:
+    a = mdp.actions.find(action)
+    pair = mdp.find_pair(s, a) if a >= 0 else -1
+    if pair < 0:
+        state = mdp.states[s]
+        there = label_list(mdp.actions_in(state))
+        message = f"t = {t}: the policy names {action!r} in state {state!r}; available are {there}"
+        raise QueryError(Problem(message, state, action, time=t, value=action))
+    return pair
+
+
+def _distribution(t: int, state: Any, answers: list[tuple[int, Any]]) -> list[tuple[int, float]]:
+    try:
+        chances = [float(chance) for _, chance in answers]
+    except (TypeError, ValueError):
+        told = ", ".join(repr(chance) for _, chance in answers)
+        message = f"t = {t}: the policy's probabilities in state {state!r} are not numbers: {told}"
+        raise QueryError(Problem(message, state, time=t)) from None
+    total = sum(chances)
+    if not all(np.isfinite(chances)) or min(chances, default=0.0) < 0 or abs(total - 1.0) > _TOLERANCE:
+        message = f"t = {t}: the policy's probabilities in state {state!r} are not a distribution: "
+        message += f"{', '.join(f'{chance:g}' for chance in chances)} (sum {total:g}, not 1)"
+        raise QueryError(Problem(message, state, time=t, value=total))
+    return [(pair, chance / total) for (pair, _), chance in zip(answers, chances, strict=True) if chance > 0]
+
+
+def _from_array(mdp: MDP, array: Any) -> Policy:
+    S, A = mdp.n_states, mdp.n_actions
+    if array.dtype.kind in "iu" and array.shape[-1:] == (S,) and array.ndim in (1, 2):
+        timed = array.ndim == 2
+
+        def by_index(t: int, s: int) -> list[tuple[int, float]]:
+            a = int(_layer(array, t, timed)[s])
+            if not 0 <= a < A:
+                message = f"t = {t}: the policy has action index {a} in state {mdp.states[s]!r}; there are 0 … {A - 1}"
+                raise QueryError(Problem(message, mdp.states[s], time=t, value=a))
+            return [(_available(mdp, t, s, mdp.actions[a]), 1.0)]
+
+        return by_index
+    if array.dtype.kind in "iuf" and array.shape[-2:] == (S, A) and array.ndim in (2, 3):
+        timed = array.ndim == 3
+
+        def by_share(t: int, s: int) -> list[tuple[int, float]]:
+            row = _layer(array, t, timed)[s]
+            given = np.flatnonzero(row != 0)
+            answers = [(_available(mdp, t, s, mdp.actions[int(a)]), float(row[a])) for a in given]
+            return _distribution(t, mdp.states[s], answers)
+
+        return by_share
+    raise QueryError(
+        f"a policy array is (S,) or (T, S) whole numbers, or (S, A) or (T, S, A) probabilities, with S = {S} and "
+        f"A = {A}; got {array.shape} of type {array.dtype}"
+    )
+
+
+def _layer(array: Any, t: int, timed: bool) -> Any:
+    if timed and t >= array.shape[0]:
+        raise QueryError(Problem(f"t = {t}: the policy array has only {array.shape[0]} steps", time=t))
+    return array[t] if timed else array

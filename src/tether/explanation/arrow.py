@@ -1,0 +1,214 @@
+"""Results as Arrow tables: one row a node, a step, a state or a limit; from there to pandas, polars or Parquet.
+
+Labels keep their type where Arrow has one for all of them: whole numbers, numbers, text, truth values, dates;
+named tuples and dataclasses become structs, plain tuples of one length structs too, with fields named by
+position. Labels of several types, or of any other, become text. What is looked at is the labels of the whole
+model, so that two tables of one model can be put together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._types import Ints
+from tether.errors import QueryError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from tether.evaluation.evaluate import Evaluation
+    from tether.explanation.explain import Explanation
+    from tether.model.names import Labels
+    from tether.plan.plan import Plan
+    from tether.plan.sweep import Sweep
+
+__all__ = ["evaluation_table", "explanation_table", "plan_table", "sweep_table"]
+
+
+def sweep_table(table: Sweep) -> pyarrow.Table:
+    """One row a k and m; see `Sweep.to_arrow`."""
+    rows, columns = table.values.shape
+    return _pyarrow().table(
+        {
+            "k": np.repeat(table.ks, columns),
+            "m": np.tile(table.ms, rows),
+            "value": np.ascontiguousarray(table.values).reshape(-1),
+            "gain": (table.values - table.observed_value).reshape(-1),
+            "size": np.repeat(table.sizes, columns),
+        }
+    )
+
+
+def plan_table(plan: Plan) -> pyarrow.Table:
+    """One row a node that the plan can visit; see `Plan.to_arrow`."""
+    pa, cf, chain = _pyarrow(), plan.cf, plan.chain
+    actions = _Column(cf.mdp.actions)
+    sizes = [visits.size for visits in chain.visits]
+    decided = sum(sizes[:-1])
+    last = np.arange(sum(sizes)) >= decided  # at T nothing is decided any more
+
+    def each(parts: list[Any], kind: Any) -> Any:
+        """A column over the nodes of t < T, empty at T."""
+        padded = np.concatenate([*parts, np.zeros(sizes[-1], dtype=kind)])
+        return pa.array(padded, mask=last)
+
+    pairs = [decisions.pairs for decisions in chain.decisions]
+    chosen = [cf.mdp.form.pair_action[some].astype(np.int64) for some in pairs]
+    seen = [np.full(some.size, cf.observation.actions[t]) for t, some in enumerate(pairs)]
+    columns = {
+        "t": pa.array(np.repeat(np.arange(plan.T + 1), sizes)),
+        "state": _Column(cf.mdp.states).take(np.concatenate([visits.states for visits in chain.visits])),
+        "changes_left": pa.array(np.concatenate([visits.changes for visits in chain.visits])),
+        "uninfluenced": pa.array(np.concatenate([visits.runs for visits in chain.visits])),
+        "probability": pa.array(np.concatenate(chain.occupancy())),
+        "action": actions.take(np.concatenate(chosen), empty=sizes[-1]),
+        "observed_action": actions.take(np.concatenate(seen), empty=sizes[-1]),
+        "changed": each([a != b for a, b in zip(chosen, seen, strict=True)], bool),
+        "influenced": each([np.isin(some, plan.influenced[t]) for t, some in enumerate(pairs)], bool),
+        "strength": each([_strengths(plan, t, some) for t, some in enumerate(pairs)], float),
+    }
+    if plan.rule != "assured":  # the only rule that looks at it
+        del columns["uninfluenced"]
+    return pa.table(columns)
+
+
+def evaluation_table(outlook: Evaluation) -> pyarrow.Table:
+    """One row a time and state; see `Evaluation.to_arrow`."""
+    pa = _pyarrow()
+    times, states, chances = [], [], []
+    for t, visits in enumerate(outlook.chain.visits):
+        here, index = np.unique(visits.states, return_inverse=True)
+        times.append(np.full(here.size, t))
+        states.append(here)
+        chances.append(np.bincount(index.reshape(-1), outlook.occupancy[t], minlength=here.size))
+    return pa.table(
+        {
+            "t": pa.array(np.concatenate(times)),
+            "state": _Column(outlook.mdp.states).take(np.concatenate(states)),
+            "probability": pa.array(np.concatenate(chances)),
+        }
+    )
+
+
+def explanation_table(explanation: Explanation) -> pyarrow.Table:
+    """One row a step; see `Explanation.to_arrow`."""
+    pa, steps = _pyarrow(), explanation.steps
+    states = [state for step in steps for state in (step.observed_state, step.state)]  # or groups of them
+    columns: dict[str, Any] = {}
+    for field in dataclasses.fields(steps[0]):
+        items = [getattr(step, field.name) for step in steps]
+        if field.name in ("observed_state", "state"):
+            columns[field.name] = _labels(items, states)
+        elif field.name in ("observed_action", "action", "instead"):
+            columns[field.name] = _labels(items, explanation.plan.cf.mdp.actions)
+        else:
+            columns[field.name] = pa.array(items)
+    return pa.table(columns)
+
+
+def _strengths(plan: Plan, t: int, pairs: Ints) -> Any:
+    """Total variation between the counterfactual and the nominal row of each pair."""
+    edits = plan.cf.graph.layers[t].edits
+    at = edits.locate(pairs)
+    strength = np.zeros(pairs.size)
+    strength[at >= 0] = edits.strength[at[at >= 0]]
+    return strength
+
+
+class _Column:
+    """The labels of a model, ready to be taken by index."""
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
+
+    def take(self, indices: Ints, empty: int = 0) -> Any:
+        """Labels by index, and so many missing ones after them."""
+        used, at = np.unique(indices, return_inverse=True)
+        items = _labels([*(self.labels[int(i)] for i in used), None], self.labels)
+        at = np.concatenate((at.reshape(-1), np.full(empty, used.size)))
+        return items.take(_pyarrow().array(at))
+
+
+def _labels(items: Sequence[Any], among: Sequence[Any] | None = None) -> Any:
+    """Some labels, None where there is none, in the type that fits all of ``among``."""
+    kind = _kind(items if among is None else among)
+    return _pyarrow().array([None if item is None else _as(kind, item) for item in items], type=_type(kind))
+
+
+_PLAIN: dict[type, str] = {
+    bool: "bool_",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    bytes: "binary",
+    dt.date: "date32",
+    dt.datetime: "timestamp",
+}
+
+
+def _kind(items: Sequence[Any]) -> Any:
+    """The type that fits all items: one of Python's, a list of (field, type) for a struct, or str."""
+    there = [item for item in items if item is not None]
+    types = set(map(type, there))
+    if types == {int, float}:
+        return float if all(abs(item) <= 2**53 for item in there) else str
+    if len(types) != 1:
+        return str
+    (only,) = types
+    if only is int:
+        return int if all(-(2**63) <= item < 2**63 for item in there) else str
+    if only is dt.datetime:
+        return only if all(item.tzinfo is None for item in there) else str
+    if only in _PLAIN:
+        return only
+    names = _field_names(only, there)
+    return [(name, _kind([_parts(item)[i] for item in there])) for i, name in enumerate(names)] or str
+
+
+def _field_names(kind: type, items: Sequence[Any]) -> list[str]:
+    """Names of the parts that labels of a type have; none for labels without parts."""
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    if not issubclass(kind, tuple):
+        return []
+    named = getattr(kind, "_fields", None)
+    if named is not None:
+        return list(named)
+    lengths = set(map(len, items))
+    return [str(i) for i in range(lengths.pop())] if len(lengths) == 1 else []
+
+
+def _parts(item: Any) -> Sequence[Any]:
+    if isinstance(item, tuple):
+        return item
+    return [getattr(item, field.name) for field in dataclasses.fields(item)]
+
+
+def _as(kind: Any, item: Any) -> Any:
+    """A label as Arrow is to be given it."""
+    if kind is str:
+        return str(item).encode("utf-8", "replace").decode("utf-8")
+    if isinstance(kind, list):
+        parts = zip(kind, _parts(item), strict=True)
+        return {name: None if part is None else _as(one, part) for (name, one), part in parts}
+    return item
+
+
+def _type(kind: Any) -> Any:
+    pa = _pyarrow()
+    if isinstance(kind, list):
+        return pa.struct([(name, _type(one)) for name, one in kind])
+    return pa.timestamp("us") if kind is dt.datetime else getattr(pa, _PLAIN[kind])()
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise QueryError("an Arrow table needs pyarrow: pip install pyarrow") from None
+    return pyarrow

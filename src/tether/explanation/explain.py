@@ -1,0 +1,312 @@
+"""Explanation: what happened against what the plan would have done, step by step and in sentences.
+
+Everything here is a plain record made from exact evaluations; nothing is simulated. The most likely
+state of a step is the one the plan is most often in at that time, not a step of one most likely path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._html import grid, typeset
+from tether._types import Floats
+from tether._words import counted, number
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.evaluation.evaluate import Evaluation, Tailoring, evaluate_plan, evaluate_policy
+from tether.plan.further import Further, look_further
+from tether.plan.plan import Plan
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["ExplainedStep", "Explanation", "explain", "explained_steps", "tailoring_sentence"]
+
+_TOLD = 12
+"""How many changes a sentence spells out before it turns to a count."""
+
+_RARE = 0.05
+"""Changes less likely than this are only counted, beside others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedStep:
+    """One time step, observed and counterfactual.
+
+    Attributes
+    ----------
+    t : int
+    observed_state, observed_action
+        What happened; None for an outcome that was not recorded, and for the action at T.
+    state : label
+        The most likely counterfactual state, or group of states, with its ``state_probability``.
+    action : label or None
+        What the plan does there most often, with its ``action_probability`` there (it may depend on how many
+        changes are left).
+    instead : label or None
+        Of the actions that differ from the observed one, what the plan does most often; None if it never does.
+    changed : float
+        Probability that the action differs from the observed one.
+    influenced : float
+        Probability that the observation influences the step.
+    strength : float
+        Expected total variation between the counterfactual and the nominal row taken.
+    return_so_far : float
+        Expected return collected before this step.
+    gain : float
+        What the step is expected to add to the return over what it added in the observed episode; at T, what the
+        final reward adds. They sum to the gain of the plan.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> step = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).explain().steps[5]
+    >>> step.observed_action, step.action, step.changed
+    ('NIL', 'V_I', 1.0)
+    """
+
+    t: int
+    observed_state: Any
+    observed_action: Any
+    state: Any
+    state_probability: float
+    action: Any
+    action_probability: float
+    instead: Any
+    changed: float
+    influenced: float
+    strength: float
+    return_so_far: float
+    gain: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """A plan put beside what happened.
+
+    Attributes
+    ----------
+    plan : Plan
+    outlook : Evaluation
+        The plan, evaluated exactly.
+    steps : tuple of ExplainedStep
+        t = 0 … T.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> explanation = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).explain()
+    >>> for sentence in explanation.sentences():
+    ...     print(sentence)
+    Change 1 action: at t = 5 'V_I' instead of 'NIL'.
+    The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.
+    The observation still speaks in 5.00 of 7 steps; the longest stretch without it is 2 steps, fewer than k = 3.
+    """
+
+    plan: Plan
+    outlook: Evaluation
+    steps: tuple[ExplainedStep, ...]
+
+    @property
+    def changes(self) -> tuple[ExplainedStep, ...]:
+        """The steps in which the plan may do something else than was done."""
+        return tuple(step for step in self.steps if step.changed > 0)
+
+    @cached_property
+    def further(self) -> Further:
+        """What a longer tether, or more changes, would add; computed when asked for, by one sweep."""
+        return look_further(self.plan)
+
+    def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
+        """What to change, what it gains, and how far it is still about this episode; ``name`` prints a label."""
+        return [self._what(name), self._gain(), self._tether()]
+
+    def _what(self, name: Callable[[Any], str]) -> str:
+        if not self.changes:
+            if self.plan.price > 0:
+                return "Change nothing: at this price of influence no change is worth it."
+            return "Change nothing: no policy within these limits does better than what was done."
+        told = []
+        usual = [step for step in self.changes if step.changed >= _RARE] or self.changes
+        for step in usual[:_TOLD]:
+            share = "" if step.changed > 0.9995 else f" ({_percent(step.changed)} of the time)"
+            does = name(step.instead) if isinstance(step.instead, str) else f"action {name(step.instead)}"
+            told.append(f"at t = {step.t} {does} instead of {name(step.observed_action)}{share}")
+        left = len(self.changes) - len(told)
+        if left:
+            rarely = "more rarely " if left == len(self.changes) - len(usual) else ""
+            told.append(f"and {rarely}at {counted(left, 'other time')}")
+        expected = sum(step.changed for step in self.steps)
+        certain = abs(expected - len(self.changes)) <= 5e-4
+        many = counted(len(self.changes), "action") if certain else f"{expected:.3g} actions on average"
+        between = "; " if any("," in one for one in told) else ", "  # names may have commas of their own
+        return f"Change {many}: {between.join(told)}."
+
+    def _gain(self) -> str:
+        plan = self.plan
+        if not self.changes:
+            return f"The return stays {number(plan.observed_value)}."
+        spread = f" (± {number(self.outlook.std)})" if self.outlook.std > 0 else ""
+        return (
+            f"The expected return is {number(plan.value)}{spread} instead of {number(plan.observed_value)}: "
+            f"a gain of {number(plan.gain)}."
+        )
+
+    def _tether(self) -> str:
+        held = self.outlook.tailoring
+        assert held is not None
+        return tailoring_sentence(held, self.plan.k)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences(str))
+
+    def __repr__(self) -> str:
+        return f"<Explanation: k = {self.plan.k}, m = {self.plan.m}, {len(self.changes)} of {self.plan.T} steps change>"
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The steps as an Arrow table, one row each, with the fields of `ExplainedStep` as columns.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).explain().to_arrow()
+        >>> table.column("changed").to_pylist()
+        [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+        """
+        from tether.explanation.arrow import explanation_table
+
+        return explanation_table(self)
+
+    def _repr_html_(self) -> str:
+        head = ("t", "observed", "done", "likeliest", "probability", "plan", "changed", "influenced", "gain")
+        rows = []
+        for step in self.steps:
+            seen = ("" if one is None else one for one in (step.observed_state, step.observed_action))
+            chances = (f"{step.changed:.3g}", f"{step.influenced:.3g}") if step.t < self.plan.T else ("", "")
+            done = "" if step.action is None else step.action
+            rows.append(
+                (step.t, *seen, step.state, f"{step.state_probability:.3g}", done, *chances, f"{step.gain:.4g}")
+            )
+        told = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
+        return grid(head, rows) + told
+
+
+def explain(plan: Plan, group: Callable[[Any], Any] | None = None) -> Explanation:
+    """Put a plan beside what happened; see `Plan.explain`."""
+    outlook = evaluate_plan(plan)
+    return Explanation(plan, outlook, explained_steps(plan.cf, outlook, group))
+
+
+def explained_steps(
+    cf: CounterfactualMDP, outlook: Evaluation, group: Callable[[Any], Any] | None = None
+) -> tuple[ExplainedStep, ...]:
+    """What happened against what a policy would do, step by step; ``outlook`` is the policy, evaluated on ``cf``.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.explanation.explain import explained_steps
+    >>> case = tether.cases.epidemic()
+    >>> cf = tether.counterfactual(case.mdp, case.path)
+    >>> explained_steps(cf, cf.evaluate(case.mdp.solve(7)))[0].instead
+    'V_I'
+    """
+    path, held, changed = cf.path, outlook.tailoring, outlook.changed
+    assert held is not None
+    assert changed is not None
+    gains = _gains(cf, outlook)
+    name = group or _itself
+    steps = []
+    for t in range(cf.T + 1):
+        state, likely, among = _likeliest(outlook, t, group)
+        last = t == cf.T
+        shares = {} if last else outlook.actions_among(t, among)
+        done = None if last else path.actions[t]
+        action = max(shares, key=lambda one: (shares[one], one == done)) if shares else None
+        others = {} if last else {a: p for a, p in outlook.actions(t).items() if a != done}
+        steps.append(
+            ExplainedStep(
+                t,
+                name(path.states[t]) if t < len(path.states) else None,
+                done,
+                state,
+                likely,
+                action,
+                shares.get(action, 0.0),
+                max(others, key=lambda one: others[one]) if others else None,
+                0.0 if last else float(changed[t]),
+                0.0 if last else float(held.influenced[t]),
+                0.0 if last else float(held.strength[t]),
+                float(outlook.returns.mean[t]),
+                float(gains[t]),
+            )
+        )
+    return tuple(steps)
+
+
+def tailoring_sentence(held: Tailoring, k: int | None = None) -> str:
+    """How far a policy is still about the episode, in a sentence; with k, whether it keeps to it.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.explanation.explain import tailoring_sentence
+    >>> case = tether.cases.epidemic()
+    >>> print(tailoring_sentence(tether.counterfactual(case.mdp, case.path).plan(k=6, m=1).evaluate().tailoring))
+    The observation still speaks in 2.00 of 7 steps; the longest stretch without it is 5 steps.
+    """
+    told = f"The observation still speaks in {held.expected_influenced_steps:.2f} of {held.chain.T} steps"
+    if held.longest_run == 0:
+        return f"{told}: in every one."
+    if held.expected_influenced_steps == 0:
+        return "The observation speaks in none of the steps: this is what the model expects of anyone."
+    chance = held.longest_run_probability
+    often = "" if chance > 0.9995 else f", with probability {chance:.2g}"
+    told = f"{told}; the longest stretch without it is {counted(held.longest_run, 'step')}{often}"
+    if k is None:
+        return f"{told}."
+    if held.longest_run < k:
+        return f"{told}, fewer than k = {k}."
+    return f"{told}, no fewer than k = {k}: this rule asks only that influence stays possible."
+
+
+def _likeliest(outlook: Evaluation, t: int, group: Callable[[Any], Any] | None) -> tuple[Any, float, list[Any]]:
+    """The most likely state or group of states at time t, its probability, and the states in it."""
+    if group is None:
+        state, likely = outlook.likeliest(t)
+        return state, likely, [state]
+    groups: dict[Any, list[Any]] = {}
+    mass: dict[Any, float] = {}
+    for label, share in zip(*outlook.distribution(t), strict=True):
+        one = group(label)
+        groups.setdefault(one, []).append(label)
+        mass[one] = mass.get(one, 0.0) + float(share)
+    state = max(mass, key=lambda one: mass[one])
+    return state, mass[state], groups[state]
+
+
+def _gains(cf: CounterfactualMDP, outlook: Evaluation) -> Floats:
+    """What each step, and at the end the final reward, adds over what was observed."""
+    actions = cf.path.actions
+    seen = evaluate_policy(cf, lambda t, _state: actions[t])  # its luck brings back the observed states
+    worth = np.power(cf.mdp.discount, np.arange(cf.T, dtype=np.float64))
+    ends = (outlook.mean - outlook.returns.mean[-1]) - (seen.mean - seen.returns.mean[-1])
+    gains: Floats = np.append(worth * (outlook.rewards - seen.rewards), ends)
+    scale = np.append(worth * np.maximum(np.abs(outlook.rewards), np.abs(seen.rewards)), abs(ends))
+    gains[np.abs(gains) <= 1e-14 * scale] = 0.0  # nothing but rounding
+    return gains
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if 0.005 <= share < 0.995 else "over 99 %" if share > 0.5 else "under 1 %"
+
+
+def _itself(label: Any) -> Any:
+    return label

@@ -1,0 +1,160 @@
+"""The four classes of states at a time: what the paper's figures on k = 1 and k = 2 show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tether._checks import whole_number
+from tether._html import grid
+from tether._types import Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import Graph, everywhere, nominal_rollout, replay
+from tether.counterfactual.mechanism import Posterior
+from tether.errors import QueryError
+from tether.influence.one_step import Influence, influenced_pairs, make_influence
+from tether.influence.rules import Nodes, Rule, make_rule, own_thresholds, thresholds
+
+__all__ = ["CLASSES", "Classes", "classify", "classify_reachable", "with_strengths"]
+
+CLASSES = ("observed", "influenced and reachable", "influenced but unreachable", "not influenced")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Classes(Mapping[Any, str]):
+    """The class of each state of the model at one time: a mapping from labels.
+
+    Examples
+    --------
+    >>> import tether
+    >>> toy = tether.cases.toy()
+    >>> cf = tether.counterfactual(toy.mdp, toy.path)
+    >>> classes = cf.classify(k=1, t=1, rollout="nominal")
+    >>> classes["s2"], classes["s3"], classes["s1"]
+    ('observed', 'influenced and reachable', 'not influenced')
+    >>> cf.classify(k=1, t=1)["s3"]  # the observation rules it out: (s0, a0) led to s2
+    'influenced but unreachable'
+    """
+
+    cf: CounterfactualMDP
+    k: int
+    t: int
+    codes: Ints
+
+    def __getitem__(self, state: Any) -> str:
+        s = self.cf.mdp.states.find(state)
+        if s < 0:
+            raise KeyError(state)
+        return CLASSES[int(self.codes[s])]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.cf.mdp.states)
+
+    def __len__(self) -> int:
+        return self.cf.mdp.n_states
+
+    def states(self, which: str) -> tuple[Any, ...]:
+        """Labels of the states of one class."""
+        if which not in CLASSES:
+            raise QueryError(f"the classes are {', '.join(map(repr, CLASSES))}; there is no {which!r}")
+        return self.cf.mdp.labels_of(np.flatnonzero(self.codes == CLASSES.index(which)))
+
+    def counts(self) -> dict[str, int]:
+        """How many states are in each class."""
+        return {name: int(np.count_nonzero(self.codes == i)) for i, name in enumerate(CLASSES)}
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{n:,} {name}" for name, n in self.counts().items())
+        return f"<Classes at t = {self.t} for k = {self.k}: {told}>"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for i, (name, n) in enumerate(self.counts().items()):
+            first = self.cf.mdp.labels_of(np.flatnonzero(self.codes == i)[:3])
+            rows.append((name, f"{n:,}", ", ".join(map(str, first)) + (", …" if n > 3 else "")))
+        return grid((f"t = {self.t}, k = {self.k}", "states", "for example"), rows)
+
+
+def classify(
+    cf: CounterfactualMDP, k: int, t: int, rule: Any = "definition", influence: Any = "support", rollout: Any = None
+) -> Classes:
+    """Class of each state at time t; see `CounterfactualMDP.classify`."""
+    test = make_influence(influence)
+    chosen = make_rule(rule, test)
+    k = min(whole_number("k", k, 1), cf.T + 1)
+    t = cf.time(t, last=cf.T)
+    if rollout not in (None, "counterfactual", "nominal"):
+        raise QueryError(f"rollout must be 'counterfactual' or 'nominal', not {rollout!r}")
+    graph, whole = cf.graph, everywhere(cf.graph, cf.posteriors)
+    if rollout == "nominal":
+        graph = with_strengths(nominal_rollout(cf.graph), cf.posteriors)
+        whole = with_strengths(everywhere(cf.graph, (None,) * cf.T), cf.posteriors)
+    codes = np.full(cf.mdp.n_states, CLASSES.index("not influenced"), dtype=np.int8)
+    codes[_influenced_states(whole, chosen, test, k, t)] = CLASSES.index("influenced but unreachable")
+    found = thresholds(graph, chosen, test, up_to=k)
+    codes[found.nodes[t].states[found.reach[t] <= k]] = CLASSES.index("influenced and reachable")
+    observed = int(cf.observation.states[t])
+    if observed >= 0:
+        codes[observed] = CLASSES.index("observed")
+    codes.flags.writeable = False
+    return Classes(cf, k, t, codes)
+
+
+def classify_reachable(cf: CounterfactualMDP, k: int, rule: Any, influence: Any) -> tuple[Ints, ...]:
+    """Class of each state that s_0 can reach, t = 0 … T, as an index into `CLASSES`.
+
+    As `classify` says of these states, at all times at once, and without a look at any other state.
+    """
+    test = make_influence(influence)
+    chosen = make_rule(rule, test)
+    graph, T = cf.graph, cf.T
+    found = thresholds(graph, chosen, test, up_to=k)
+    nodes = tuple(Nodes(graph.states(t)) for t in range(T + 1))
+    own = own_thresholds(graph, "definition" if chosen == "assured" else chosen, nodes, found.influenced)
+    codes = []
+    for t in range(T, -1, -1):
+        states = graph.states(t)
+        code = np.full(states.size, CLASSES.index("not influenced"), dtype=np.int8)
+        near = np.empty(0, dtype=bool) if t == T else own(t) <= k
+        within = t + k > T or _any_of(near, nodes[t].pair_offsets(cf.mdp.form.pair_start))
+        code[within] = CLASSES.index("influenced but unreachable")
+        reached = found.nodes[t].states[found.reach[t] <= k]
+        code[np.searchsorted(states, reached)] = CLASSES.index("influenced and reachable")
+        code[states == cf.observation.states[t]] = CLASSES.index("observed")
+        codes.append(code)
+    return tuple(reversed(codes))
+
+
+def with_strengths(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
+    """A graph of nominal rows, told how strong the observation's influence on them is."""
+    layers = tuple(
+        replace(layer, edits=replace(layer.edits, strength=replay(graph.mdp, posterior, layer.edits.pairs).strength))
+        for layer, posterior in zip(graph.layers, posteriors, strict=True)
+    )
+    return replace(graph, layers=layers)
+
+
+def _influenced_states(whole: Graph, rule: Rule, influence: Influence, k: int, t: int) -> Ints:
+    """States with a pair that by the rule alone, pruning aside, is within k of influence at t.
+
+    `assured` is about runs, not about states; what it promises is the influence of the definition.
+    """
+    T = whole.T
+    if t + k > T:
+        return whole.states(t)
+    influenced = tuple(influenced_pairs(whole, u, influence) for u in range(T))
+    nodes = tuple(Nodes(whole.states(u)) for u in range(T + 1))
+    own = own_thresholds(whole, "definition" if rule == "assured" else rule, nodes, influenced)
+    for u in range(T - 1, t, -1):
+        own(u)
+    return np.flatnonzero(_any_of(own(t) <= k, nodes[t].pair_offsets(whole.mdp.form.pair_start)))
+
+
+def _any_of(flags: Ints, offsets: Ints) -> Ints:
+    """Whether any pair of each node is flagged."""
+    so_far = np.concatenate(([0], np.cumsum(flags)))
+    any_of: Ints = so_far[offsets[1:]] > so_far[offsets[:-1]]
+    return any_of

@@ -1,0 +1,139 @@
+"""One-step influence: does the observation say anything about a pair at a time?
+
+Three tests on a pair (s, a) at t, with p the observed row of t, q = P(·|s, a) and P_cf the
+counterfactual row:
+
+- ``"support"`` (the paper's Definition 3): supp q ∩ supp p ≠ ∅;
+- ``tv(eps)`` (the paper's appendix on notions of influence): ½ Σ |p - q| ≤ eps;
+- ``effective(eps)`` (ours): TV(P_cf, q) > eps, exactly; the observed pair itself always counts.
+
+Every one of them implies overlapping supports, so the influenced pairs of a step are among its
+edited rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.counterfactual.layers import Graph
+from tether.errors import QueryError
+
+__all__ = ["Effective", "Influence", "Support", "TotalVariation", "distances", "effective", "make_influence", "tv"]
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Influenced where the supports overlap."""
+
+    def __str__(self) -> str:
+        return "support"
+
+
+@dataclass(frozen=True, slots=True)
+class TotalVariation:
+    """Influenced where the nominal row is within ``eps`` of the observed one, in total variation."""
+
+    eps: float
+
+    def __str__(self) -> str:
+        return f"tv({self.eps:g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """Influenced where the observation moves the row by more than ``eps``, in total variation."""
+
+    eps: float
+
+    def __str__(self) -> str:
+        return f"effective({self.eps:g})"
+
+
+Influence = Support | TotalVariation | Effective
+
+
+def tv(eps: float) -> TotalVariation:
+    """One-step influence by closeness to the observed row: ½ Σ |P(·|s_t,a_t) - P(·|s,a)| ≤ eps.
+
+    Parameters
+    ----------
+    eps : float
+        At least 0 and less than 1; just below 1 it is the paper's ``"support"``.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> cf = tether.counterfactual(patient.mdp, patient.path)
+    >>> cf.sweep(ks=[8, 9, 10]).sizes, cf.sweep(influence=tether.tv(0.5), ks=[8, 9, 10]).sizes
+    (array([3866, 5013, 5667]), array([3866, 4974, 5667]))
+    """
+    return TotalVariation(_checked(eps, "tv"))
+
+
+def effective(eps: float = 0.0) -> Effective:
+    """One-step influence by its effect: TV between the counterfactual and the nominal row > eps.
+
+    Parameters
+    ----------
+    eps : float
+        At least 0 and less than 1; 0 asks whether the observation changes the row at all.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(grid.mdp, grid.path)
+    >>> cf.sweep().distinct, cf.sweep(influence=tether.effective(0)).distinct
+    (array([1, 6]), array([1, 2, 6]))
+    """
+    return Effective(_checked(eps, "effective"))
+
+
+def _checked(eps: Any, name: str) -> float:
+    if isinstance(eps, bool) or not isinstance(eps, int | float | np.floating | np.integer) or not 0 <= eps < 1:
+        raise QueryError(f"{name}(eps): eps must be a number with 0 ≤ eps < 1, not {eps!r}")
+    return float(eps)
+
+
+def make_influence(influence: Any) -> Influence:
+    """The test by its name or record."""
+    if isinstance(influence, Support | TotalVariation | Effective):
+        return influence
+    if influence == "support":
+        return Support()
+    raise QueryError(f"influence must be 'support', tether.tv(eps) or tether.effective(eps), not {influence!r}")
+
+
+def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
+    """Pairs of layer t on which the observation exerts one-step influence, ascending."""
+    edits = graph.layers[t].edits
+    if isinstance(influence, Support):
+        return edits.pairs
+    if isinstance(influence, TotalVariation):
+        kept = distances(graph, t) <= influence.eps
+    else:
+        kept = (edits.strength > influence.eps) | (edits.pairs == graph.observation.pairs[t])
+    pairs: Ints = edits.pairs[kept]
+    pairs.flags.writeable = False  # as the edits' own are: kernels are compiled for one kind of array
+    return pairs
+
+
+def distances(graph: Graph, t: int) -> Floats:
+    """½ Σ |P(·|s_t,a_t) - P(·|s,a)| for each edited pair of layer t; it is 1 for every other pair."""
+    layer, form = graph.layers[t], graph.mdp.form
+    edits, observed = layer.edits, layer.observed
+    if edits.pairs.size == 0:
+        return np.empty(0)
+    entries = edits.entries(form)
+    at = np.searchsorted(observed.next_state, form.next_state[entries])
+    at = np.minimum(at, observed.next_state.size - 1)
+    p = np.where(observed.next_state[at] == form.next_state[entries], observed.probability[at], 0.0)
+    # What q has more of than p: the same as ½ Σ |p - q|, and exactly 0 for the observed row itself.
+    excess = np.maximum(form.probability[entries] - p, 0.0)
+    distance: Floats = np.minimum(np.add.reduceat(excess, edits.start[:-1]), 1.0)
+    return distance

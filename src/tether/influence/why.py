@@ -1,0 +1,256 @@
+"""Why is a pair allowed, or not? In a sentence and as a record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._checks import whole_number
+from tether._html import facts
+from tether._types import Ints
+from tether._words import counted
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import Graph, everywhere, expand
+from tether.errors import Problem, QueryError
+from tether.influence.one_step import make_influence
+from tether.influence.rules import Nodes, Rule, Thresholds, make_rule, own_thresholds, thresholds
+
+__all__ = ["Why", "why"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Why:
+    """Whether a pair is allowed for k, and what decides it.
+
+    Attributes
+    ----------
+    allowed : bool
+    needed : int or None
+        The smallest k that allows the pair; None if none does, because it may lead to a state without actions.
+    reason : str
+        ``"end"``: t + k > T, the path is too short to tell; ``"influenced"``: influence is near enough;
+        ``"not influenced"``: it is not; ``"successor"``: a possible successor has no allowed action left;
+        ``"run"``: the run of uninfluenced steps (rule `assured`).
+    nearest : int or None
+        Steps to the nearest influence, counting this one as 1; None if there is none.
+    path : tuple of (t, state, action)
+        The way there, ending with the influenced pair.
+    successor : optional
+        The possible successor that has no allowed action left.
+    sentence : str
+        All this in words.
+
+    Examples
+    --------
+    >>> import tether
+    >>> toy = tether.cases.toy()
+    >>> answer = tether.counterfactual(toy.mdp, toy.path).why(0, "s0", "a1", k=2)
+    >>> answer.allowed, answer.nearest, answer.needed
+    (False, 3, 3)
+    >>> answer.path
+    ((0, 's0', 'a1'), (1, 's1', 'a0'), (2, 's4', 'a0'))
+    """
+
+    t: int
+    state: Any
+    action: Any
+    k: int
+    rule: Rule
+    allowed: bool
+    needed: int | None
+    reason: str
+    nearest: int | None
+    path: tuple[tuple[int, Any, Any], ...]
+    successor: Any
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        verdict = "allowed" if self.allowed else "not allowed"
+        return f"<Why: t = {self.t}, {self.state!r}, {self.action!r}, k = {self.k}: {verdict} ({self.reason})>"
+
+    def _repr_html_(self) -> str:
+        needed = "no k" if self.needed is None else f"k ≥ {self.needed}"
+        return facts([("allowed", "yes" if self.allowed else "no"), ("it takes", needed), ("why", self.sentence)])
+
+
+def why(
+    cf: CounterfactualMDP,
+    t: int,
+    state: Any,
+    action: Any,
+    k: int,
+    rule: Any = "definition",
+    influence: Any = "support",
+    uninfluenced: int = 0,
+) -> Why:
+    """Why a pair is allowed or not; see `CounterfactualMDP.why`."""
+    test = make_influence(influence)
+    chosen = make_rule(rule, test)
+    k = min(whole_number("k", k, 1), cf.T + 1)
+    t = cf.time(t)
+    pair = cf.mdp.pair_index(state, action)
+    run = whole_number("uninfluenced", uninfluenced, 0)
+    if run > t or (run and chosen != "assured"):
+        message = f"uninfluenced = {run}: before t = {t} there can be up to {t} uninfluenced steps, and only the rule "
+        raise QueryError(Problem(f"{message}'assured' remembers them", time=t, value=run))
+    s = cf.mdp.state_index(state)
+    graph = cf.graph
+    found = thresholds(graph, chosen, test)
+    if _node(found.nodes[t], s, run) < 0:  # s_0 cannot get there: look at the whole model
+        graph = everywhere(cf.graph, cf.posteriors)
+        found = thresholds(graph, chosen, test)
+    inquiry = _Inquiry(cf, graph, found, t, s, pair, run, k)
+    return inquiry.answer(state, action)
+
+
+def _node(nodes: Nodes, s: int, run: int) -> int:
+    hit = nodes.states == s
+    if nodes.runs is not None:
+        hit = hit & (nodes.runs == run)
+    at = np.flatnonzero(hit)
+    return int(at[0]) if at.size else -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Inquiry:
+    cf: CounterfactualMDP
+    graph: Graph
+    found: Thresholds
+    t: int
+    s: int
+    pair: int
+    run: int
+    k: int
+
+    def answer(self, state: Any, action: Any) -> Why:
+        node = _node(self.found.nodes[self.t], self.s, self.run)
+        if node < 0:
+            message = f"no way of acting leads to state {state!r} at t = {self.t} after {self.run} uninfluenced steps"
+            raise QueryError(Problem(message, state, time=self.t, value=self.run))
+        offsets = self.found.nodes[self.t].pair_offsets(self.cf.mdp.form.pair_start)
+        at = int(offsets[node] + self.pair - self.cf.mdp.form.pair_start[self.s])
+        kappa = int(self.found.kappa[self.t][at])
+        needed = kappa if kappa <= self.cf.T + 1 else None
+        owns = self._own()
+        own = int(owns[self.t][at])
+        allowed = kappa <= self.k
+        nearest, path = self._nearest(own, owns) if self.found.rule == "definition" else (None, ())
+        successor = None
+        T = self.cf.T
+        if min(own, self._cap()) > self.k:
+            reason = "run" if self.found.rule == "assured" else "not influenced"
+        elif not allowed:
+            reason = "successor"
+            successor = self._stuck_successor()
+        elif self.found.rule != "assured" and self.t + self.k > T:
+            reason = "end"
+        else:
+            reason = "influenced" if self.found.rule != "assured" or own == 1 else "run"
+        sentence = self._sentence(state, action, allowed, needed, reason, own, path, successor)
+        return Why(
+            self.t, state, action, self.k, self.found.rule, allowed, needed, reason, nearest, path, successor, sentence
+        )
+
+    def _cap(self) -> int:
+        return self.cf.T + 2 if self.found.rule == "assured" else self.cf.T - self.t + 1
+
+    def _own(self) -> dict[int, Ints]:
+        """The rule's own thresholds, before successors are looked at, from t on."""
+        own = own_thresholds(self.graph, self.found.rule, self.found.nodes, self.found.influenced)
+        return {t: own(t) for t in range(self.cf.T - 1, self.t - 1, -1)}
+
+    def _nearest(self, own: int, owns: dict[int, Ints]) -> tuple[int | None, tuple[tuple[int, Any, Any], ...]]:
+        """The shortest way from the pair to an influenced one."""
+        mdp = self.cf.mdp
+        if own > self.cf.T:
+            return None, ()
+        way, t, s, pair = [], self.t, self.s, self.pair
+        for left in range(own, 0, -1):
+            way.append((t, mdp.states[s], mdp.actions[int(mdp.form.pair_action[pair])]))
+            if left == 1:
+                break
+            _, entries, _ = expand(mdp, self.graph.layers[t].edits, np.array([pair]))
+            t += 1
+            s, pair = self._pair_at(t, mdp.form.next_state[entries], left - 1, owns[t])
+        return own, tuple(way)
+
+    def _pair_at(self, t: int, states: Ints, distance: int, own: Ints) -> tuple[int, int]:
+        """A pair of one of ``states`` at time t whose nearest influence is ``distance`` steps away."""
+        nodes = self.found.nodes[t]
+        offsets = nodes.pair_offsets(self.cf.mdp.form.pair_start)
+        for s in states:
+            node = _node(nodes, int(s), 0)
+            hits = np.flatnonzero(own[offsets[node] : offsets[node + 1]] == distance)
+            if hits.size:
+                return int(s), int(self.cf.mdp.form.pair_start[s] + hits[0])
+        raise AssertionError("a distance has a successor that is one step nearer")
+
+    def _stuck_successor(self) -> Any:
+        """The possible successor whose smallest allowed k is the largest."""
+        mdp, t = self.cf.mdp, self.t + 1
+        run = 0
+        if self.found.rule == "assured" and not np.isin(self.pair, self.found.influenced[self.t]):
+            run = self.run + 1
+        _, entries, _ = expand(mdp, self.graph.layers[self.t].edits, np.array([self.pair]))
+        nodes = self.found.nodes[t]
+        offsets = nodes.pair_offsets(mdp.form.pair_start)
+        worst, stuck = 0, -1
+        for s in mdp.form.next_state[entries]:
+            node = _node(nodes, int(s), run)
+            kappa = int(self.found.kappa[t][offsets[node] : offsets[node + 1]].min(initial=self.cf.T + 2))
+            if kappa > worst:
+                worst, stuck = kappa, int(s)
+        return mdp.states[stuck]
+
+    def _sentence(
+        self,
+        state: Any,
+        action: Any,
+        allowed: bool,
+        needed: int | None,
+        reason: str,
+        own: int,
+        path: tuple[tuple[int, Any, Any], ...],
+        successor: Any,
+    ) -> str:
+        verdict = "is allowed" if allowed else "is not allowed"
+        if reason == "end":
+            because = f"t + k = {self.t + self.k} is beyond the end of the path (T = {self.cf.T}), influence is assumed"
+        elif reason == "successor":
+            because = f"it may lead to {successor!r} at t = {self.t + 1}, where no allowed action is left"
+        elif self.found.rule == "assured":
+            because = _because_of_the_run(own, self.k, allowed)
+        elif self.found.rule == "definition":
+            because = _because_of_the_nearest(path)
+        else:
+            because = _because_of_the_supports(own, self.cf.T, self.found.rule)
+        takes = "" if allowed else " No k allows it." if needed is None else f" It takes k ≥ {needed}."
+        return f"At t = {self.t} {action!r} in state {state!r} {verdict} for k = {self.k}: {because}.{takes}"
+
+
+def _because_of_the_run(own: int, k: int, allowed: bool) -> str:
+    if own == 1:
+        return "the observation influences it, which ends any run of uninfluenced steps"
+    run = f"it makes {counted(own - 1, 'step')} in a row without influence"
+    return f"{run}, fewer than {k}" if allowed else run
+
+
+def _because_of_the_nearest(path: tuple[tuple[int, Any, Any], ...]) -> str:
+    if not path:
+        return "no path from here is ever influenced again"
+    if len(path) == 1:
+        return "the observation influences it directly"
+    way = ", ".join(f"t = {t} {s!r} {a!r}" for t, s, a in path)
+    return f"the nearest influence is {counted(len(path), 'step')} away, through {way}"
+
+
+def _because_of_the_supports(own: int, T: int, rule: Rule) -> str:
+    who = "its successors" if rule == "printed" else "it and its successors"
+    if own > T:
+        return f"{who} do not all come near an observed support again"
+    return f"{who} lie within {counted(own, 'step')} of the observed supports"

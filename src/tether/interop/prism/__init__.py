@@ -1,6 +1,0 @@
-"""PRISM's explicit files: ``.tra``, ``.sta``, ``.lab``, ``.srew`` and ``.trew``, as its manual describes them."""
-
-from tether.interop.prism.read import read_prism, read_prism_labels
-from tether.interop.prism.write import write_prism
-
-__all__ = ["read_prism", "read_prism_labels", "write_prism"]

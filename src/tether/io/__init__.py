@@ -1,0 +1,39 @@
+"""Files and ecosystems: one small file a format.
+
+Nothing heavy is loaded before it is needed: pyarrow, scipy, gymnasium and the rest are imported where they are used.
+
+>>> import tempfile, tether
+>>> case = tether.cases.grid_world()
+>>> with tempfile.TemporaryDirectory() as folder:
+...     tether.io.write_model(case.mdp, f"{folder}/maze.csv")
+...     tether.io.read_model(f"{folder}/maze.csv")
+<MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+"""
+
+from tether.io.drn import read_drn, write_drn
+from tether.io.gym import from_gymnasium
+from tether.io.logs import read_episodes, write_episodes
+from tether.io.matrices import read_arrays, write_arrays
+from tether.io.models import read_model, write_model
+from tether.io.paths import read_path, write_path
+from tether.io.prism import read_prism, write_prism
+from tether.io.tables import from_dataframe, read_table, write_table
+
+__all__ = [
+    "from_dataframe",
+    "from_gymnasium",
+    "read_arrays",
+    "read_drn",
+    "read_episodes",
+    "read_model",
+    "read_path",
+    "read_prism",
+    "read_table",
+    "write_arrays",
+    "write_drn",
+    "write_episodes",
+    "write_model",
+    "write_path",
+    "write_prism",
+    "write_table",
+]

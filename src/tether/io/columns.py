@@ -1,0 +1,301 @@
+"""Columns of a table: from a CSV, Parquet or Arrow file, or from any dataframe, to arrays of labels and numbers.
+
+A column is either one of labels (states, actions, episodes) or one of numbers. Everything that is wrong
+with a table is reported at once, each thing with its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tether._words import counted
+from tether.errors import FileError, ModelError, QueryError
+from tether.io.arrowfiles import open_arrow, open_parquet, require_pyarrow
+from tether.io.cells import cut, labels_of_arrow, labels_of_list, made_alike, numbers_of_arrow, numbers_of_list
+from tether.io.delimited import Text, read_text, scan, table_of_text
+from tether.io.files import File, file_error, name_of
+from tether.io.frames import collected, frame_names, frame_to_arrow
+from tether.io.rows import Located, RowComplaints, Source
+from tether.model.names import plain
+
+__all__ = ["TABLES", "Columns", "columns_of", "read_columns", "require_pyarrow", "table_kind"]
+
+Array = np.ndarray[Any, Any]
+
+TABLES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+"""The kind of table behind each suffix; CSV and TSV may also be compressed (``.csv.gz``)."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Columns:
+    """Columns of equal length, by name, and where each of their rows came from.
+
+    Attributes
+    ----------
+    values : dict of array
+        Whole numbers as ints, other numbers as floats, other labels as objects. Optional columns that
+        the table does not have are not in it.
+    n_rows : int
+    source : Source
+        Where the rows are; `line` and `place` ask it.
+    """
+
+    values: Mapping[str, Array]
+    n_rows: int
+    source: Source
+
+    @property
+    def file(self) -> str | None:
+        """The file, or None for a table in memory."""
+        return self.source.file
+
+    def __getitem__(self, name: str) -> Array:
+        return self.values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.values
+
+    def get(self, name: str) -> Array | None:
+        """A column, or None where the table does not have it."""
+        return self.values.get(name)
+
+    def line(self, row: int) -> int:
+        """The line of a row (counted from 0) in a text file; in other files the row counted from 1."""
+        return self.source.line(row)
+
+    def place(self, row: int | None = None) -> str:
+        """Where a row is, in words: ``log.csv, line 7``."""
+        return self.source.place(row)
+
+    def complaints(self, error: Located = FileError) -> RowComplaints:
+        """A place to gather what is wrong with these rows: ``at(row, message)``, then ``raise_any()``."""
+        return RowComplaints(self.source, error)
+
+    def __repr__(self) -> str:
+        return f"<Columns: {self.place()}, {counted(self.n_rows, 'row')} of {', '.join(self.values)}>"
+
+
+def table_kind(file: File) -> str | None:
+    """``csv``, ``tsv``, ``parquet`` or ``arrow`` by the file's suffix; None for another."""
+    path = Path(name_of(file))
+    if path.suffix.lower() == ".gz":
+        kind = TABLES.get(Path(path.stem).suffix.lower())
+        return kind if kind in ("csv", "tsv") else None
+    return TABLES.get(path.suffix.lower())
+
+
+def read_columns(
+    file: File,
+    wanted: Sequence[str],
+    optional: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    text: Sequence[str] = (),
+    blank: Sequence[str] = (),
+    kind: str | None = None,
+    alike: Sequence[Sequence[str]] = (("state", "next_state"),),
+) -> Columns:
+    """Read columns of a CSV, TSV, Parquet or Arrow file.
+
+    Parameters
+    ----------
+    file : path
+        Its suffix says what it is; ``.csv.gz`` and ``.tsv.gz`` are decompressed.
+    wanted, optional : sequence of str
+        Columns that must be there, and columns that may be.
+    rename : mapping, optional
+        The name in the file of a wanted column, where it is another: ``{"state": "s"}``.
+    text : sequence of str
+        Columns of labels; all others hold numbers.
+    blank : sequence of str
+        Columns whose cells may be empty: None among labels, NaN among numbers.
+    kind : {"csv", "tsv", "parquet", "arrow"}, optional
+        What the file is, whatever its suffix.
+    alike : sequence of sequences of str
+        Columns of labels of the same things: in a text file they are all whole numbers, or all text.
+    """
+    name = name_of(file)
+    kind = kind or table_kind(file)
+    if kind is None:
+        raise file_error(name, f"the name does not say what table this is; expected one of {', '.join(TABLES)}")
+    plan = _Plan(wanted, optional, rename or {}, text, blank, alike)
+    require_pyarrow()
+    if kind in ("csv", "tsv"):
+        return _of_text(read_text(file, plan.sought(), "\t" if kind == "tsv" else None), plan)
+    names, load = (open_parquet if kind == "parquet" else open_arrow)(file)
+    complaints = RowComplaints(Source(name))
+    chosen = plan.choose(names, complaints)
+    return _of_arrow(load([names[i] for i in chosen.values()]), plan, list(chosen), complaints)
+
+
+def columns_of(
+    table: Any,
+    wanted: Sequence[str],
+    optional: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    text: Sequence[str] = (),
+    blank: Sequence[str] = (),
+    error: Located = ModelError,
+) -> Columns:
+    """The same from a table in memory: a dataframe, an Arrow table, anything that exports one, or a dict of columns.
+
+    ``error`` is the class to raise where the table is not as expected.
+    """
+    plan = _Plan(wanted, optional, rename or {}, text, blank)
+    complaints = RowComplaints(Source(), error)
+    if isinstance(table, Mapping):
+        return _of_lists(table, plan, complaints)
+    require_pyarrow()
+    table = collected(table)
+    names = frame_names(table)
+    if names is not None:
+        chosen = plan.choose(names, complaints)
+        some = [names[i] for i in chosen.values()]
+        arrow = frame_to_arrow(table, some, error)
+        if arrow is None:
+            return _of_lists({one: table[one] for one in some}, plan, complaints)
+    else:
+        arrow = frame_to_arrow(table, None, error)
+        chosen = plan.choose(arrow.column_names, complaints)
+        arrow = arrow.select(list(chosen.values()))
+    return _of_arrow(arrow, plan, list(chosen), complaints)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Which columns are sought, under which names, and what they hold."""
+
+    wanted: Sequence[str]
+    optional: Sequence[str]
+    rename: Mapping[str, str]
+    text: Sequence[str]
+    blank: Sequence[str]
+    alike: Sequence[Sequence[str]] = ()
+
+    def __post_init__(self) -> None:
+        known = [*self.wanted, *self.optional]
+        for key in self.rename:
+            if key not in known:
+                raise QueryError(f"columns=: there is no column {key!r} to map; it can map {', '.join(known)}")
+
+    def sought(self) -> list[str]:
+        """The names in the file of the columns that must be there."""
+        return [self.rename.get(name, name) for name in self.wanted]
+
+    def choose(self, there: Sequence[Any], complaints: RowComplaints) -> dict[str, int]:
+        """The position of each column that is to be read; an error if one that must be there is not."""
+        chosen: dict[str, int] = {}
+        missing = []
+        for name in (*self.wanted, *self.optional):
+            sought = self.rename.get(name, name)
+            places = [i for i, one in enumerate(there) if one == sought]
+            if len(places) > 1:
+                complaints.about(f"the column {sought!r} is there {len(places)} times; rename or drop one")
+            elif places:
+                chosen[name] = places[0]
+            elif name in self.wanted or name in self.rename:
+                missing.append(name)
+        if missing:
+            complaints.about(self._missing(missing, there, complaints.source.find_lines is not None))
+        complaints.raise_any()
+        return chosen
+
+    def _missing(self, missing: list[str], there: Sequence[Any], text: bool) -> str:
+        sought = ", ".join(repr(self.rename.get(name, name)) for name in missing)
+        found = ", ".join(cut(one) for one in there[:20]) + (", …" if len(there) > 20 else "")
+        what = f"the column {sought} is missing" if len(missing) == 1 else f"the columns {sought} are missing"
+        if text and not {*self.sought()} & {*there}:
+            what = f"{what} (the first line must name the columns)"
+        alike = {_letters(one): one for one in there if isinstance(one, str)}
+        guess = {name: alike.get(_letters(name), "<its name there>") for name in missing}
+        return f"{what}; found {found or 'none'}; where a column has another name, map it: columns={guess!r}"
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def _of_text(text: Text, plan: _Plan) -> Columns:
+    """Numbers as Arrow reads them; where a cell is none, all cells as text, to see which."""
+    import pyarrow as pa
+
+    complaints = RowComplaints(Source(text.file, lambda: scan(text).lines))
+    chosen = plan.choose(text.names, complaints)
+    types = {i: pa.string() if name in plan.text else pa.float64() for name, i in chosen.items()}
+    try:
+        table, suspect = table_of_text(text, types)
+    except (pa.ArrowException, OSError):
+        table, suspect = _all_as_text(text, list(types), complaints)
+    if suspect:
+        records = scan(text)
+        complaints.at_lines(records.wrong, records.total)
+    if table.num_rows == 0 and not complaints.total:
+        raise file_error(text.file, "there is a header, but no rows")
+    table = table.select([str(i) for i in chosen.values()])
+    return _of_arrow(table, plan, list(chosen), complaints, text=True)
+
+
+def _all_as_text(text: Text, chosen: list[int], complaints: RowComplaints) -> tuple[Any, bool]:
+    import pyarrow as pa
+
+    try:
+        return table_of_text(text, dict.fromkeys(chosen, pa.string()))
+    except (pa.ArrowException, OSError) as error:
+        records = scan(text)
+        complaints.at_lines(records.wrong, records.total)
+        complaints.raise_any()
+        told = "a line is longer than 16 MB" if "straddl" in str(error) else str(error)
+        raise file_error(text.file, f"it cannot be read as CSV: {told}") from None
+
+
+def _of_arrow(table: Any, plan: _Plan, names: list[str], complaints: RowComplaints, text: bool = False) -> Columns:
+    """The columns of an Arrow table, which are the ones named, in their order; those of a text file if ``text``."""
+    if table.num_rows == 0 and not complaints.total:
+        complaints.about("there are no rows")
+    values = {}
+    for name, column in zip(names, table.columns, strict=True):
+        convert = labels_of_arrow if name in plan.text else numbers_of_arrow
+        shown = plan.rename.get(name, name)
+        values[name] = convert(column, shown, complaints, text=text, blank=name in plan.blank)
+    complaints.raise_any()
+    for group in plan.alike if text else ():
+        values |= made_alike({name: values[name] for name in group if name in values})
+    return Columns(values, table.num_rows, complaints.source)
+
+
+def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: RowComplaints) -> Columns:
+    names = list(table)
+    chosen = plan.choose(names, complaints)
+    lists = {}
+    for name, i in chosen.items():
+        column = table[names[i]]
+        if isinstance(column, str) or not hasattr(column, "__iter__"):
+            complaints.about(f"the column {names[i]!r} is not a list or an array, but {cut(column)}")
+        else:
+            lists[name] = plain(column)
+    complaints.raise_any()
+    sizes = {name: len(items) for name, items in lists.items()}
+    if len({*sizes.values()}) > 1:
+        told = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        complaints.about(f"the columns differ in length: {told}")
+    elif not any(sizes.values()):
+        complaints.about("there are no rows")
+    complaints.raise_any()
+    values = {}
+    for name, items in lists.items():
+        convert = labels_of_list if name in plan.text else numbers_of_list
+        values[name] = convert(items, plan.rename.get(name, name), complaints, blank=name in plan.blank)
+    complaints.raise_any()
+    return Columns(values, next(iter(sizes.values()), 0), complaints.source)

@@ -1,0 +1,245 @@
+"""The section ``@model`` of a DRN file: states, their actions, and the transitions of these, line by line."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tether._problems import Complaints
+from tether._types import Floats, Ints
+from tether._words import counted
+from tether.io.drn.header import Header
+from tether.io.explicit import NO_LABEL, Choices, arrange, check_rows
+from tether.io.plaintext import add_each, cut, number, whole
+from tether.io.valuations import read_value, valuation_class
+
+__all__ = ["Body", "Parsed"]
+
+_PARTS = re.compile(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^\s\[{"]+')
+_NAME = re.compile(r'(\{[^}]*\}|"[^"]*"|[^\s\[]+)\s*(.*)')
+_UNNAMED = "__NOLABEL__"
+
+_wholes, _numbers = partial(array, "q"), partial(array, "d")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a file says: transitions, labels of states if there are any, rewards of pairs and of states, labels."""
+
+    rows: Choices
+    n_states: int
+    names: list[Any] | None
+    rewards: Floats | None
+    state_rewards: Floats | None
+    labels: dict[str, set[int]]
+
+
+@dataclass(slots=True)
+class Body:
+    """The section ``@model`` as it is read; numbers go to flat arrays, of which a large model fills some."""
+
+    header: Header
+    complaints: Complaints
+    reward: int | None
+    states: dict[int, int] = field(default_factory=dict)  # to lines
+    values: dict[int, dict[str, Any]] = field(default_factory=dict)
+    labels: dict[str, set[int]] = field(default_factory=dict)
+    codes: dict[str, int] = field(default_factory=dict)
+    state_reward: Any = field(default_factory=_numbers)
+    pair_state: Any = field(default_factory=_wholes)
+    pair_choice: Any = field(default_factory=_wholes)
+    pair_label: Any = field(default_factory=_wholes)
+    pair_reward: Any = field(default_factory=_numbers)
+    row_pair: Any = field(default_factory=_wholes)
+    row_next: Any = field(default_factory=_wholes)
+    row_line: Any = field(default_factory=_wholes)
+    row_value: Any = field(default_factory=_numbers)
+    state: int = -1
+    choices: int = 0
+    has_rewards: bool = False
+
+    def read(self, at: int, text: str) -> None:
+        """Take in a line."""
+        try:
+            if text[:1].isdigit():
+                self._transition(at, text)
+            elif text.startswith("action"):
+                self._action(text[6:].strip())
+            elif text.startswith("state"):
+                self._state(at, text[5:].strip())
+            elif text.startswith("//"):
+                self._comment(text[2:].strip())
+            elif text:
+                raise ValueError(f"expected 'state …', 'action …' or 'next-state : probability', found {cut(text)}")
+        except ValueError as error:
+            self.complaints.add(str(error), line=at)
+
+    def _transition(self, at: int, text: str) -> None:
+        target, _, value = text.partition(":")
+        if not value:
+            raise ValueError(f"expected 'next-state : probability', found {cut(text)}")
+        next_state, probability = whole(target.strip()), self._number(value.strip())
+        if probability < 0:
+            raise ValueError(f"the probability {value.strip()} is negative")
+        if not self.choices:
+            raise ValueError("a transition without an action; expected a line 'action …' before it")
+        self.row_pair.append(len(self.pair_state) - 1)
+        self.row_next.append(next_state)
+        self.row_line.append(at)
+        self.row_value.append(probability)
+
+    def _number(self, text: str) -> float:
+        if text.startswith("$"):
+            if text not in self.header.placeholders:
+                raise ValueError(f"the placeholder {cut(text)} is not declared")
+            return self.header.placeholders[text]
+        return number(text)
+
+    def _state(self, at: int, text: str) -> None:
+        self.state, self.choices = -1, 0
+        index, _, rest = text.replace("\t", " ").partition(" ")
+        state = whole(index)
+        if state in self.states:
+            raise ValueError(f"the state {state} is here for the second time, after line {self.states[state]:,}")
+        self.states[state] = at
+        self.state = state
+        reward = 0.0
+        for part in _PARTS.findall(rest):
+            if part.startswith("["):
+                reward = self._reward(part)
+            elif part.startswith("{"):
+                raise ValueError(f"the state has an observation, {cut(part)}, as in a POMDP; expected an MDP or a DTMC")
+            elif part.startswith("!"):
+                raise ValueError(f"the state has an exit rate, {cut(part)}, as in a CTMC; expected an MDP or a DTMC")
+            else:
+                self.labels.setdefault(part.strip('"'), set()).add(state)
+        self.state_reward.append(reward)
+
+    def _action(self, text: str) -> None:
+        if self.state < 0:
+            raise ValueError("an action without a state; expected a line 'state …' before it")
+        found = _NAME.fullmatch(text)
+        if found is None:
+            raise ValueError(f"expected 'action name', found {cut('action ' + text)}")
+        if self.header.chain and self.choices:
+            raise ValueError(f"the state {self.state} has a second action, but the model is a DTMC")
+        name, rewards, labels = found.group(1).strip('"'), 0.0, []
+        for part in _PARTS.findall(found.group(2)):
+            if part.startswith("["):
+                rewards = self._reward(part)
+            else:
+                labels.append(part.strip('"'))
+        if labels and name.isdigit():
+            name = ",".join(labels)
+        self.pair_state.append(self.state)
+        self.pair_choice.append(self.choices)
+        self.pair_reward.append(rewards)
+        unnamed = self.header.chain or name == _UNNAMED
+        self.pair_label.append(NO_LABEL if unnamed else self.codes.setdefault(name, len(self.codes)))
+        self.choices += 1
+
+    def _reward(self, part: str) -> float:
+        """The reward that counts of a list of them, ``[0, 1.5]``; a reward model may go without a name."""
+        words = part[1:-1].split(",")
+        if len(words) != max(len(self.header.rewards), 1):
+            n_models = counted(len(self.header.rewards), "reward model")
+            raise ValueError(f"{counted(len(words), 'reward')} in {cut(part)}, but there are {n_models}")
+        numbers = [self._number(word.strip()) for word in words]
+        if self.reward is None:
+            return 0.0
+        self.has_rewards = True
+        return numbers[self.reward]
+
+    def _comment(self, text: str) -> None:
+        """The values of variables, as Storm writes them: ``[x=1 & !on]``. Any other comment is one."""
+        if self.state < 0 or self.state in self.values or not (text.startswith("[") and text.endswith("]")):
+            return
+        values: dict[str, Any] = {}
+        for part in text[1:-1].split("&"):
+            name, equals, value = (word.strip() for word in part.partition("="))
+            if equals:
+                values[name] = _value(value)
+            else:
+                values[name.removeprefix("!")] = not name.startswith("!")
+        self.values[self.state] = values
+
+    def finish(self) -> Parsed:
+        """Check sizes and sums, and bring the rows in order."""
+        n_states, complaints = len(self.states), self.complaints
+        complete = complaints.total == 0
+        pair = np.frombuffer(self.row_pair, dtype=np.int64)
+        pair_state, pair_choice, pair_label = (
+            np.frombuffer(given, dtype=np.int64) for given in (self.pair_state, self.pair_choice, self.pair_label)
+        )
+        line, after = np.frombuffer(self.row_line, np.int64), np.frombuffer(self.row_next, np.int64)
+        if complete:
+            self._check_sizes(n_states, pair)
+            add_each(
+                complaints,
+                np.flatnonzero(after >= n_states),
+                line,
+                lambda row: f"there is no state {after[row]}: states are 0 … {n_states - 1}",
+            )
+        complaints.raise_any()
+        value = np.frombuffer(self.row_value, np.float64)
+        rows = arrange(
+            pair_state[pair], pair_choice[pair], after, value, pair_label[pair], line, list(self.codes), complaints
+        )
+        check_rows(rows, complaints)
+        complaints.raise_any()
+        of_pair, of_state = self._rewards(n_states, pair_state)
+        return Parsed(rows, n_states, self._names(n_states), of_pair, of_state, self.labels)
+
+    def _check_sizes(self, n_states: int, pair: Ints) -> None:
+        header, add = self.header, self.complaints.add
+        for noun, promised, found in (
+            ("state", header.n_states, n_states),
+            ("choice", header.n_choices, len(self.pair_state)),
+        ):
+            if promised is not None and promised != found:
+                cause = "the file is cut off, or the number is wrong" if found < promised else "the number is wrong"
+                add(f"@nr_{noun}s promises {counted(promised, noun)}, but the file has {found:,}; {cause}")
+        if not n_states:
+            add("the section @model is empty; expected lines 'state …'", line=header.line)
+        odd = next((s for s in self.states if s >= n_states), None)
+        if odd is not None:
+            told = f"the state {odd} is one too many for the {counted(n_states, 'state')} there are, 0 … {n_states - 1}"
+            add(told, line=self.states[odd])
+        empty = np.setdiff1d(np.arange(len(self.pair_state)), pair)
+        for x in empty[:1]:
+            state = self.pair_state[int(x)]
+            add(f"choice {self.pair_choice[int(x)]} of state {state} has no transitions", line=self.states[state])
+
+    def _names(self, n_states: int) -> list[Any] | None:
+        """States by the values of their variables, if these are known of all, and tell them apart."""
+        if len(self.values) != n_states:
+            return None
+        variables = list(self.values[0])
+        if any(list(values) != variables for values in self.values.values()) or not all(variables):
+            return None
+        make = valuation_class(variables)
+        names = [make(list(self.values[s].values())) for s in range(n_states)]
+        return names if len(set(names)) == n_states else None
+
+    def _rewards(self, n_states: int, pair_state: Ints) -> tuple[Floats | None, Floats | None]:
+        """What each pair earns, its state's reward included, and each state alone."""
+        if not self.has_rewards:
+            return None, None
+        of_state = np.zeros(n_states)
+        of_state[list(self.states)] = np.frombuffer(self.state_reward, np.float64)
+        with np.errstate(over="ignore"):  # the model will refuse what is not finite
+            rewards: Floats = of_state[pair_state] + np.frombuffer(self.pair_reward, np.float64)
+        # In the order of sorted pairs, as the rows are.
+        return rewards[np.lexsort((np.frombuffer(self.pair_choice, np.int64), pair_state))], of_state
+
+
+def _value(text: str) -> Any:
+    try:
+        return read_value(text)
+    except ValueError:
+        return text

@@ -1,0 +1,111 @@
+"""Reading a DRN file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+from tether._problems import Complaints
+from tether.errors import Problem, QueryError
+from tether.io.drn.body import Body, Parsed
+from tether.io.drn.header import Header, read_header
+from tether.io.explicit import build
+from tether.io.plaintext import File, numbered, opened
+from tether.model.mdp import MDP
+from tether.model.names import label_list
+
+__all__ = ["read_drn", "read_drn_labels"]
+
+Wanted = str | Literal[False] | None
+
+
+def read_drn(file: File, *, reward_model: Wanted = None) -> MDP:
+    """Read a model from Storm's DRN format, of an MDP or of a DTMC (then with one action, 0).
+
+    Parameters
+    ----------
+    file : path
+    reward_model : str or False, optional
+        Which reward model to take, where there are several; False for none.
+
+    Returns
+    -------
+    MDP
+        States are labelled by the values of their variables if Storm wrote these into comments
+        (``//[x=1 & y=2]``), a named tuple where there are several, else by index. Actions are labelled as in the
+        file: by index where a choice has no label, and ``a``, ``a#2`` where two choices of a state have the same.
+        R(s, a) is the reward of the state plus that of the action. A state without actions absorbs.
+
+    See Also
+    --------
+    read_drn_labels : the initial states, and the states of every other label.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, tether.io.drn as drn
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "coin.drn")
+    ...     _ = file.write_text('''@type: MDP
+    ... @reward_models
+    ... tosses
+    ... @nr_states
+    ... 2
+    ... @model
+    ... state 0 [0] init
+    ...     action toss [1]
+    ...         0 : 1/2
+    ...         1 : 1/2
+    ... state 1 [0] heads
+    ...     action stop [0]
+    ...         1 : 1
+    ... ''')
+    ...     mdp = drn.read_drn(file)
+    >>> mdp.row(0, "toss"), mdp.reward(0, "toss")
+    (((0, 1), array([0.5, 0.5])), 1.0)
+    """
+    parsed = _parse(file, reward_model)
+    reward = None if parsed.rewards is None else parsed.rewards[parsed.rows.pair]
+    return build(file, parsed.rows, parsed.n_states, parsed.names, reward, parsed.state_rewards)
+
+
+def read_drn_labels(file: File) -> dict[str, tuple[Any, ...]]:
+    """Read which states of a DRN file carry each label; those of ``"init"`` are the initial ones.
+
+    Examples
+    --------
+    >>> import tempfile, tether, tether.io.drn as drn
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     drn.write_drn(tether.cases.grid_world().mdp, f"{folder}/grid.drn", labels={"goal": [15]})
+    ...     drn.read_drn_labels(f"{folder}/grid.drn")
+    {'init': (0,), 'goal': (15,)}
+    """
+    parsed = _parse(file, False)
+    named = range(parsed.n_states) if parsed.names is None else parsed.names
+    return {label: tuple(named[s] for s in sorted(states)) for label, states in parsed.labels.items()}
+
+
+def _parse(file: File, reward_model: Wanted) -> Parsed:
+    with opened(file) as handle:
+        complaints = Complaints(os.fspath(file))
+        lines = numbered(handle)
+        header = read_header(lines, complaints)
+        body = Body(header, complaints, _reward_index(complaints.file, header, reward_model))
+        for at, text in lines:
+            body.read(at, text)
+    return body.finish()
+
+
+def _reward_index(file: str, header: Header, wanted: Wanted) -> int | None:
+    """Which of the rewards in a list counts; None for none."""
+    if wanted is False:
+        return None
+    if wanted is None:
+        if len(header.rewards) > 1:
+            message = f"{file}: the file has the reward models {label_list(header.rewards)}; say which is meant, "
+            message += f"reward_model={header.rewards[0]!r}, or False for none"
+            raise QueryError(Problem(message, file=file))
+        return 0
+    if wanted not in header.rewards:
+        there = f"it has {label_list(header.rewards)}" if header.rewards else "it has none with a name"
+        raise QueryError(Problem(f"{file}: the file has no reward model {wanted!r}; {there}", file=file, value=wanted))
+    return header.rewards.index(wanted)

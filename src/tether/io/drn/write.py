@@ -1,0 +1,107 @@
+"""Writing a model in Storm's DRN format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tether._writing import written
+from tether.io.export import distinct_names, label_states, pair_rewards, spelled, target_of
+from tether.io.plaintext import File
+from tether.io.valuations import valuations, write_value
+from tether.model.mdp import MDP
+from tether.model.names import Labels
+
+__all__ = ["write_drn"]
+
+_NOT_ALLOWED = re.compile(r"[^\w.#+-]")
+_TEXT = re.compile(r"[^\s&=!\[\]\"]([^&=\[\]\n\r]*[^\s&=\[\]])?")
+
+
+def write_drn(
+    mdp: MDP, file: File, *, labels: Mapping[str, Iterable[Any]] | None = None, mean_rewards: bool = False
+) -> None:
+    """Write a model in Storm's DRN format.
+
+    What the format cannot hold is left out: discount and final reward, and characters of actions' names that would
+    end them (``_`` stands for them). Labels of states go to comments, as Storm writes the values of variables.
+    A state without actions absorbs under each, as it will when the file is read.
+
+    Parameters
+    ----------
+    mdp : MDP
+        Rewards R(s, a), that do not depend on time.
+    file : path
+    labels : mapping of str to list of states, optional
+        As `read_drn_labels` gives them. Without ``"init"``, the first state is the initial one.
+    mean_rewards : bool
+        Write the means of rewards R(s, a, s'), which the format does not hold.
+
+    Examples
+    --------
+    >>> import tempfile, tether, tether.io.drn as drn
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     drn.write_drn(tether.cases.epidemic().mdp, f"{folder}/epidemic.drn")
+    ...     mdp = drn.read_drn(f"{folder}/epidemic.drn")
+    >>> mdp.row((9, 1, 20), "NIL"), mdp.reward((9, 1, 20), "NIL")
+    ((((8, 2, 20), (9, 1, 20)), array([0.9, 0.1])), -1.0)
+    """
+    target = target_of(mdp, file)
+    rewards = spelled(pair_rewards(mdp, "DRN", mean_rewards))
+    marked = label_states(mdp, labels)
+    with written(target) as partial, partial.open("w", encoding="utf-8", newline="\n") as handle:
+        handle.writelines(_head(mdp))
+        handle.writelines(_model(mdp, rewards, marked))
+
+
+def _head(mdp: MDP) -> list[str]:
+    deadlocks = int(np.count_nonzero(np.diff(mdp.form.pair_start) == 0))
+    return [
+        "@type: MDP\n@value_type: double\n@parameters\n\n@reward_models\nreward\n",
+        f"@nr_states\n{mdp.n_states}\n@nr_choices\n{mdp.n_pairs + deadlocks * mdp.n_actions}\n@model\n",
+    ]
+
+
+def _model(mdp: MDP, rewards: list[str], marked: Mapping[str, list[int]]) -> Iterator[str]:
+    form = mdp.form
+    names = distinct_names(mdp.actions, _NOT_ALLOWED)
+    labels: dict[int, str] = {}
+    for name, states in marked.items():
+        for s in states:
+            labels[s] = f"{labels.get(s, '')} {name}"
+    comments = _comments(mdp.states)
+    probability, next_state = spelled(form.probability), form.next_state.tolist()
+    row_start, pair_start = form.row_start.tolist(), form.pair_start.tolist()
+    for s in range(mdp.n_states):
+        yield f"state {s} [0]{labels.get(s, '')}\n"
+        if comments is not None:
+            yield comments[s]
+        if pair_start[s] == pair_start[s + 1]:  # Storm wants an action in every state
+            yield from (f"\taction {name} [0]\n\t\t{s} : 1\n" for name in names)
+        for pair in range(pair_start[s], pair_start[s + 1]):
+            yield f"\taction {names[form.pair_action[pair]]} [{rewards[pair]}]\n"
+            for entry in range(row_start[pair], row_start[pair + 1]):
+                yield f"\t\t{next_state[entry]} : {probability[entry]}\n"
+
+
+def _comments(states: Labels) -> list[str] | None:
+    """Labels as Storm writes values of variables; none for 0 … n-1, nor for labels that would not come back."""
+    if isinstance(states[:0], range):
+        return None
+    found = valuations(states, (bool, int, str))
+    if found is None:
+        return None
+    names, rows = found
+    for text in {value for row in rows for value in row if isinstance(value, str)}:
+        if not _TEXT.fullmatch(text) or text in ("true", "false") or re.fullmatch(r"-?[0-9]+", text):
+            return None
+    return [f"//[{' & '.join(map(_spelled, names, row))}]\n" for row in rows]
+
+
+def _spelled(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return name if value else f"!{name}"
+    return f"{name}={write_value(value)}"

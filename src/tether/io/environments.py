@@ -1,0 +1,51 @@
+"""Gymnasium's environments, by the names a user types: ``gym:FrozenLake-v1?is_slippery=False``."""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from typing import Any
+
+from tether.errors import Problem, QueryError
+from tether.model.mdp import MDP
+
+__all__ = ["is_environment", "open_environment"]
+
+_PREFIX = "gym:"
+
+
+def is_environment(source: str) -> bool:
+    """Whether a source names an environment.
+
+    >>> is_environment("gym:FrozenLake-v1"), is_environment("case:toy")
+    (True, False)
+    """
+    return source.startswith(_PREFIX)
+
+
+def open_environment(source: str) -> MDP:
+    """The model of an environment with a table of transitions; what follows a ``?`` are options of its making."""
+    name, _, query = source.removeprefix(_PREFIX).partition("?")
+    try:
+        import gymnasium
+    except ImportError:
+        message = f"{source}: this needs Gymnasium: pip install 'tether[gymnasium]'"
+        raise QueryError(Problem(message, value=source)) from None
+    from tether.io.gym import from_gymnasium
+
+    options = dict(_option(source, part) for part in query.split("&") if part)
+    try:
+        environment = gymnasium.make(name, **options)
+    except Exception as error:  # its environments raise what they like
+        message = f"{source}: Gymnasium does not make it: {str(error) or type(error).__name__}"
+        raise QueryError(Problem(message, value=source)) from None
+    return from_gymnasium(environment)
+
+
+def _option(source: str, part: str) -> tuple[str, Any]:
+    name, equals, value = part.partition("=")
+    if not (name and equals):
+        raise QueryError(Problem(f"{source}: expected NAME=VALUE after the ?, not {part!r}", value=source))
+    try:
+        return name, literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value

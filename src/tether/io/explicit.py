@@ -1,0 +1,229 @@
+"""What PRISM's and Storm's explicit files have in common: transitions by index, and how they become a model.
+
+Both list transitions by state, choice in that state, and next state. A choice is known by its action label
+if it has one, else by its index; of two choices of a state with the same label, as a probabilistic
+automaton may have, the second is called ``a#2``. A label that is a whole number is one. A state without
+choices is a deadlock, and is mended as both tools mend it: it absorbs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._problems import Complaints
+from tether._types import Floats, Ints
+from tether._words import counted
+from tether.errors import FileError, Problem
+from tether.io.plaintext import File, add_each, cut
+from tether.model.from_table import form_from_codes
+from tether.model.mdp import MDP
+from tether.model.names import make_labels
+
+__all__ = ["NO_LABEL", "TOLERANCE", "Choices", "arrange", "build", "check_rows", "check_size"]
+
+TOLERANCE = 1e-5
+"""How far from 1 a row may sum. Many of these files were written with six digits: three thirds make 0.999999."""
+
+NO_LABEL = -1
+"""The label of a choice that has none."""
+
+_ISOLATED = 1_000
+_LOOPS = 5_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """Transitions by index, one row each, sorted by state, choice and next state, none twice.
+
+    Attributes
+    ----------
+    state, choice, next_state, line : array (rows,)
+        ``line`` is where it stands in the file.
+    probability : array (rows,)
+    pair : array (rows,)
+        Pairs of state and choice, numbered in order: the pair of each row.
+    first : array (pairs,)
+        The first row of each pair.
+    label : array (pairs,)
+        The index in ``names`` of each pair's action label, or `NO_LABEL`.
+    names : sequence of str
+    """
+
+    state: Ints
+    choice: Ints
+    next_state: Ints
+    line: Ints
+    probability: Floats
+    pair: Ints
+    first: Ints
+    label: Ints
+    names: Sequence[str]
+
+
+def arrange(
+    state: Ints,
+    choice: Ints,
+    next_state: Ints,
+    probability: Floats,
+    label: Ints,
+    line: Ints,
+    names: Sequence[str],
+    complaints: Complaints,
+) -> Choices:
+    """Sort rows as they come from a file, and add up those that are about the same transition."""
+    order = np.lexsort((next_state, choice, state))
+    if not np.array_equal(order, np.arange(order.size)):
+        state, choice, next_state = state[order], choice[order], next_state[order]
+        probability, label, line = probability[order], label[order], line[order]
+    new_pair = _changes(state) | _changes(choice)
+    first = np.flatnonzero(new_pair)
+    pair = np.cumsum(new_pair) - 1
+
+    def two_labels(row: int) -> str:
+        before = first[pair[row]]
+        said, said_before = (cut(names[label[at]]) if label[at] >= 0 else "missing" for at in (row, before))
+        return (
+            f"the action label of state {state[row]}, choice {choice[row]} is {said} here, but {said_before} in line "
+            f"{line[before]:,}; a choice has one label, on each of its lines"
+        )
+
+    add_each(complaints, np.flatnonzero(label != label[first][pair]), line, two_labels)
+    label = label[first]
+    new_row = new_pair | _changes(next_state)
+    if not new_row.all():
+        kept = np.flatnonzero(new_row)
+        with np.errstate(over="ignore"):  # a sum of inf is noted like any other
+            probability = np.add.reduceat(probability, kept)
+        state, choice, next_state, line, pair = (given[kept] for given in (state, choice, next_state, line, pair))
+        first = np.flatnonzero(_changes(pair))
+    return Choices(state, choice, next_state, line, probability, pair, first, label, names)
+
+
+def _changes(values: Ints) -> Ints:
+    changes = np.ones(values.size, dtype=bool)
+    changes[1:] = values[1:] != values[:-1]
+    return changes
+
+
+def check_rows(rows: Choices, complaints: Complaints, hint: str = "") -> None:
+    """Note each choice whose probabilities do not sum to 1."""
+    with np.errstate(over="ignore"):
+        sums = np.add.reduceat(rows.probability, rows.first) if rows.first.size else np.empty(0)
+
+    def wrong_sum(pair: int) -> str:
+        row = rows.first[pair]
+        told = f"the probabilities of state {rows.state[row]}, choice {rows.choice[row]} sum to {sums[pair]:.9g}, not 1"
+        return told + hint
+
+    bad = np.flatnonzero(~(np.abs(sums - 1.0) <= TOLERANCE))
+    add_each(complaints, bad, rows.line[rows.first], wrong_sum)
+
+
+def check_size(n_states: int, rows: Choices, complaints: Complaints, line: int | None = None) -> None:
+    """Note a number of states that the transitions make unlikely, before room is made for so many."""
+    mentioned = np.union1d(rows.state, rows.next_state).size
+    if n_states - mentioned > max(_ISOLATED, mentioned):
+        complaints.add(
+            f"{counted(n_states, 'state')} are declared, but the transitions are about {mentioned:,} of them; "
+            "correct the number, or restore the missing lines",
+            line=line,
+        )
+
+
+def build(
+    file: File,
+    rows: Choices,
+    n_states: int,
+    states: Sequence[Any] | None,
+    reward: Floats | None,
+    state_reward: Floats | None,
+) -> MDP:
+    """The model: actions named, deadlocks absorbing. Rows and sizes were checked before.
+
+    ``reward`` is that of each row, ``state_reward`` what a state earns alone: a deadlock goes on earning it.
+    """
+    codes, labels = _actions(rows)
+    n_actions = len(labels)
+    has_choice = np.zeros(n_states, dtype=bool)
+    has_choice[rows.state] = True
+    deadlocks = np.flatnonzero(~has_choice)
+    name = os.fspath(file)
+    if not n_actions:
+        raise FileError(Problem(f"{name}: the model is empty: it has no transitions", file=name))
+    if deadlocks.size * n_actions > _LOOPS:
+        message = f"{name}: {counted(deadlocks.size, 'state')} without choices would absorb under each of "
+        message += f"{counted(n_actions, 'action')}, which is too much; give each a choice that leads back to it"
+        raise FileError(Problem(message, file=name))
+    loops = np.repeat(deadlocks, n_actions)  # under every action: what was done after the end is no change
+    if reward is not None:
+        reward = np.concatenate((reward, np.zeros(loops.size) if state_reward is None else state_reward[loops]))
+    state_labels, actions = make_labels(states, n_states, "state"), make_labels(labels, None, "action")
+    form = form_from_codes(
+        state_labels,
+        actions,
+        np.concatenate((rows.state, loops)),
+        np.concatenate((codes[rows.pair], np.tile(np.arange(n_actions), deadlocks.size))),
+        np.concatenate((rows.next_state, loops)),
+        np.concatenate((rows.probability, np.ones(loops.size))),
+        reward,
+        tolerance=TOLERANCE,
+    )
+    return MDP(state_labels, actions, form)
+
+
+def _actions(rows: Choices) -> tuple[Ints, list[Any]]:
+    """The action of each pair, and the labels of actions."""
+    state, choice = rows.state[rows.first], rows.choice[rows.first]
+    # One code for a label, however it came about: "1" and the index of the choice 1 without a label are the same.
+    codes_of: dict[Any, int] = {}
+    spelled = [int(name) if _is_whole(name) else name for name in rows.names]
+    of_name = np.array([codes_of.setdefault(name, len(codes_of)) for name in spelled], dtype=np.int64)
+    named = rows.label != NO_LABEL
+    bare = np.unique(choice[~named])
+    of_bare = np.array([codes_of.setdefault(int(k), len(codes_of)) for k in bare], dtype=np.int64)
+    codes = np.empty(state.size, dtype=np.int64)
+    codes[named] = of_name[rows.label[named]]
+    codes[~named] = of_bare[np.searchsorted(bare, choice[~named])]
+    _rename_repeated(state, codes, codes_of)
+    return _in_order(codes, list(codes_of))
+
+
+def _rename_repeated(state: Ints, codes: Ints, codes_of: dict[Any, int]) -> None:
+    """Call, in place, the second choice of a state with the same label ``a#2``, the third ``a#3``."""
+    order = np.lexsort((codes, state))
+    same = ~(_changes(state[order]) | _changes(codes[order]))
+    repeated = np.sort(order[same])
+    if not repeated.size:
+        return
+    labels = list(codes_of)
+    concerned = np.isin(state, state[repeated])
+    taken = set(zip(state[concerned].tolist(), codes[concerned].tolist(), strict=True))
+    reached: dict[tuple[int, int], int] = {}
+    for pair in repeated.tolist():
+        key = (int(state[pair]), int(codes[pair]))
+        n = reached.get(key, 1) + 1
+        while (key[0], codes_of.setdefault(f"{labels[key[1]]}#{n}", len(codes_of))) in taken:
+            n += 1
+        reached[key] = n
+        codes[pair] = codes_of[f"{labels[key[1]]}#{n}"]
+        taken.add((key[0], int(codes[pair])))
+
+
+def _in_order(codes: Ints, labels: list[Any]) -> tuple[Ints, list[Any]]:
+    """Keep the labels that are used: whole numbers ascend, others stay as they first appear."""
+    used, first = np.unique(codes, return_index=True)
+    order = used[np.argsort(first)].tolist()
+    if all(type(labels[code]) is int for code in order):
+        order.sort(key=lambda code: labels[code])
+    place = np.zeros(len(labels), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place[codes], [labels[code] for code in order]
+
+
+def _is_whole(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) <= 18 and (name == "0" or name[0] != "0")

@@ -1,0 +1,106 @@
+"""What it takes to write a model for another tool: names it can read, rewards it can hold, numbers that come back."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.errors import FileError, Problem, QueryError
+from tether.io.plaintext import File
+from tether.model.mdp import MDP
+
+__all__ = ["distinct_names", "entry_rewards", "label_states", "pair_rewards", "pair_states", "spelled", "target_of"]
+
+
+def target_of(mdp: MDP, file: File) -> str:
+    """The name of the file to write a model to, both being what they should be."""
+    if not isinstance(mdp, MDP):
+        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}")
+    if not isinstance(file, str | os.PathLike):
+        raise QueryError(f"expected the name of a file, not {file!r}")
+    name = os.fspath(file)
+    if "\0" in name:
+        raise FileError(Problem(f"{name!r} is not the name of a file: it has a NUL in it", file=name))
+    return name
+
+
+def spelled(values: Floats) -> list[str]:
+    """Numbers as text: as short as they can be and still come back exactly.
+
+    >>> spelled(np.array([0.1, 1.0, -2e300]))
+    ['0.1', '1', '-2e+300']
+    """
+    return [text.removesuffix(".0") for text in map(repr, values.tolist())]
+
+
+def distinct_names(labels: Iterable[Any], not_allowed: re.Pattern[str]) -> list[str]:
+    r"""Labels as names in which what is not allowed becomes ``_``; one that is taken already gets a number.
+
+    >>> distinct_names(["a b", "a_b", 3], re.compile(r"\W"))
+    ['a_b_2', 'a_b', '3']
+    """
+    labels = list(labels)
+    as_they_are = {label for label in labels if isinstance(label, str) and not not_allowed.search(label)}
+    taken: set[str] = set()
+    names = []
+    for label in labels:
+        wanted = not_allowed.sub("_", str(label)) or "_"
+        name, n = wanted, 1
+        while name in taken or (name in as_they_are and name != label):
+            n += 1
+            name = f"{wanted}_{n}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def label_states(mdp: MDP, labels: Mapping[str, Iterable[Any]] | None) -> dict[str, list[int]]:
+    """The states of each label, by index; without ``init``, the first state is initial."""
+    if labels is not None and not isinstance(labels, Mapping):
+        raise QueryError(f'labels= takes a mapping from labels to states, {{"goal": [state, …]}}, not {labels!r}')
+    found: dict[str, list[int]] = {"init": [0]}
+    for name, states in (labels or {}).items():
+        if not isinstance(name, str) or not re.fullmatch(r'[^\s"]+', name):
+            raise QueryError(
+                Problem(f"the label {name!r} cannot be written; give it a name without spaces", value=name)
+            )
+        if isinstance(states, str) or not isinstance(states, Iterable):
+            raise QueryError(Problem(f"the label {name!r} needs a list of states, not {states!r}", value=states))
+        found[name] = sorted({mdp.state_index(state) for state in states})
+    return found
+
+
+def pair_states(mdp: MDP) -> Ints:
+    """The state of each pair."""
+    return np.repeat(np.arange(mdp.n_states), np.diff(mdp.form.pair_start))
+
+
+def entry_rewards(mdp: MDP, tool: str) -> Floats:
+    """The reward of every transition."""
+    _refuse_timed(mdp, tool)
+    values = mdp.rewards.values
+    return values if mdp.rewards.by_entry else np.repeat(values, np.diff(mdp.form.row_start))
+
+
+def pair_rewards(mdp: MDP, tool: str, mean: bool) -> Floats:
+    """The reward of every pair; the mean over its transitions, if that is what is wanted."""
+    _refuse_timed(mdp, tool)
+    values = mdp.rewards.values
+    if not mdp.rewards.by_entry:
+        return values
+    if not mean:
+        raise QueryError(
+            f"{tool} holds rewards of actions, but those of this model depend on the next state; "
+            "mean_rewards=True writes their means, R(s, a) = Σ P(s'|s, a)·R(s, a, s')"
+        )
+    return np.add.reduceat(values * mdp.form.probability, mdp.form.row_start[:-1])
+
+
+def _refuse_timed(mdp: MDP, tool: str) -> None:
+    if mdp.rewards.horizon is not None:
+        raise QueryError(f"the rewards of this model depend on time, which {tool} does not hold; use MDP.save")

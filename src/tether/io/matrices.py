@@ -1,0 +1,296 @@
+"""Models as arrays: NumPy's ``.npz`` and MATLAB's ``.mat``, in this package's order and in that of MDP toolboxes.
+
+No pickles are loaded: a pickle can run any code. `tether.io.axes` says which axis is which.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tether._writing import written
+from tether.errors import FileError, ModelError, QueryError
+from tether.io.axes import ORDERS, is_sparse, reward_array, transition_array
+from tether.io.files import File, file_error, name_of, read_bytes
+from tether.io.matlab import check_matlab
+from tether.io.names import are_whole, texts_of
+from tether.io.tables import check_plain
+from tether.model.form import TOLERANCE, pair_states
+from tether.model.mdp import MDP
+from tether.model.names import Labels, label_list
+
+__all__ = ["read_arrays", "write_arrays"]
+
+_DENSEST = 1 << 28
+"""More numbers than this are not written as a dense array (2 GB)."""
+
+
+def read_arrays(
+    file: File,
+    *,
+    transitions: str = "P",
+    rewards: str | None = "R",
+    order: str | None = None,
+    reward_order: str | None = None,
+    states: Iterable[Any] | None = None,
+    actions: Iterable[Any] | None = None,
+    terminal: Iterable[Any] = (),
+    tolerance: float = TOLERANCE,
+    kind: str | None = None,
+) -> MDP:
+    """Read a model from the arrays of an ``.npz`` or ``.mat`` file.
+
+    Parameters
+    ----------
+    file : path
+        ``.npz``, or ``.mat`` up to MATLAB's version 7 (needs scipy).
+    transitions, rewards : str
+        The names of the arrays; ``rewards=None`` where there are none. Transitions are an array (S, A, S),
+        (A, S, S) or (S, S, A), or a cell array of one (S, S) matrix an action, sparse or not; a row that is all
+        zero is an action that is not available. Rewards are (S,), (S, A), (A, S), or have three axes as transitions.
+    order : {"SAS", "ASS", "SSA"}, optional
+        The order of transitions, and of rewards with three axes. Needed where the shape fits several: with as
+        many actions as states.
+    reward_order : {"S", "SA", "AS", "SAS", "ASS", "SSA", "TSA", "TSAS"}, optional
+        The order of rewards, where neither their shape nor ``order`` tells it.
+    states, actions : iterable of hashable, optional
+        Labels; by default those in the file's arrays ``states`` and ``actions``, as `write_arrays` writes them,
+        else 0 … n-1 (MATLAB counts from 1).
+    terminal, tolerance
+        As in `tether.MDP.from_arrays`.
+    kind : {"npz", "mat"}, optional
+        What the file is, whatever its suffix.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from tether.io import read_arrays
+    >>> P = np.zeros((2, 3, 3))  # (A, S, S): two actions, three states
+    >>> P[0] = np.eye(3)
+    >>> P[1] = [[0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/walk.npz", P=P, R=[0.0, 0.0, 1.0])
+    ...     read_arrays(f"{folder}/walk.npz").row(0, 1)
+    ((1,), array([1.]))
+    """
+    name = name_of(file)
+    held = _Held(name, *(_open_mat(name) if _is_mat(file, kind) else _open_npz(name)))
+    P = held.array(transitions, "transitions")
+    R = None if rewards is None else held.array(rewards, "rewards")
+    try:
+        P = transition_array(P, transitions, order)
+        S, A = (P[0].shape[0], len(P)) if isinstance(P, list) else P.shape[:2]
+        axes = None
+        if R is not None:
+            R, axes = reward_array(R, str(rewards), S, A, order, reward_order)
+        return MDP.from_arrays(
+            P,
+            R,
+            states=held.labels("states", S) if states is None else states,
+            actions=held.labels("actions", A) if actions is None else actions,
+            terminal=terminal,
+            tolerance=tolerance,
+            reward_axes=axes,
+        )
+    except ModelError as error:
+        problems = [replace(one, message=f"{name}: {one.message}", file=name) for one in error.problems]
+        raise ModelError(problems, total=error.total) from None
+
+
+def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = False, kind: str | None = None) -> None:
+    """Write a model as arrays P and R to an ``.npz`` or ``.mat`` file; its labels as ``states`` and ``actions``.
+
+    Labels that are not all whole numbers are written as text. R has two axes (S, A), or three in the order of P.
+
+    Parameters
+    ----------
+    mdp : MDP
+        Without a horizon, a discount, a final reward or counts.
+    file : path
+    order : {"SAS", "ASS", "SSA"}
+    sparse : bool
+        Write P, and R where it has three axes, as a cell array with one sparse matrix an action (``.mat`` only).
+    kind : {"npz", "mat"}, optional
+        What to write, whatever the suffix.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> from tether.io import read_arrays, write_arrays
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_arrays(tether.cases.grid_world().mdp, f"{folder}/grid.npz", order="ASS")
+    ...     read_arrays(f"{folder}/grid.npz")
+    <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+    """
+    name, mat = name_of(file), _is_mat(file, kind)
+    if order not in ORDERS:
+        raise QueryError(f"order= must be one of {', '.join(map(repr, ORDERS))}, not {order!r}")
+    if sparse and (not mat or order != "ASS"):
+        raise QueryError("sparse=True writes one matrix an action: it goes with a .mat file and order='ASS'")
+    check_plain(mdp, name, "an array file")
+    size = mdp.n_states**2 * mdp.n_actions
+    if not sparse and size > _DENSEST:
+        fix = "write a table (.parquet), or sparse matrices (.mat, order='ASS', sparse=True)"
+        raise file_error(name, f"dense arrays of this model would hold {size:,} numbers; {fix}")
+    arrays = _sparse_arrays(mdp) if sparse else _dense_arrays(mdp, order)
+    arrays |= {
+        "states": _label_array(mdp.states, "state", name),
+        "actions": _label_array(mdp.actions, "action", name),
+    }
+    with written(file) as partial, open(partial, "wb") as stream:
+        if mat:
+            _scipy_io().savemat(stream, {key: _for_matlab(value) for key, value in arrays.items()}, do_compression=True)
+        else:
+            np.savez_compressed(stream, allow_pickle=False, **arrays)
+
+
+class _Held:
+    """The arrays of a file, each read when it is asked for."""
+
+    def __init__(self, file: str, names: list[str], read: Callable[[str], Any]) -> None:
+        self.file, self.names, self.read = file, names, read
+
+    def array(self, name: str, option: str) -> Any:
+        """An array of numbers, a sparse matrix, or a list of either."""
+        if name not in self.names:
+            none = ", or rewards=None if there are none" if option == "rewards" else ""
+            say = f"say which holds the {option}: {option}='<its name>'{none}"
+            raise file_error(self.file, f"there is no array {name!r}; found {label_list(self.names) or 'none'}; {say}")
+        value = self.read(name)
+        self._check_sparse(value, name)
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            value = [np.asarray(one) if not is_sparse(one) else one for one in value.reshape(-1)]
+        for one in value if isinstance(value, list) else [value]:
+            if not is_sparse(one) and one.dtype.kind not in "fiub":
+                raise file_error(self.file, f"{name!r} holds {one.dtype}, not numbers; expected an array of numbers")
+        return value
+
+    def _check_sparse(self, value: Any, name: str) -> None:
+        """Indices beyond a sparse matrix would be read from other memory."""
+        for one in value.reshape(-1) if isinstance(value, np.ndarray) and value.dtype == object else [value]:
+            try:
+                if is_sparse(one):
+                    one.tocsc().check_format(full_check=True)
+            except (ValueError, TypeError, IndexError) as error:
+                raise file_error(self.file, f"the sparse matrix {name!r} is damaged: {error}") from None
+
+    def labels(self, name: str, count: int) -> list[Any] | None:
+        """Labels that were written beside the arrays, if there are."""
+        if name not in self.names:
+            return None
+        try:
+            value = self.read(name)
+        except FileError:
+            return None
+        if is_sparse(value) or value.size != count or value.dtype.kind not in "iuUO":
+            return None  # something else of that name
+        items = [str(one[0]) if isinstance(one, np.ndarray) and one.size else one for one in value.reshape(-1).tolist()]
+        return items if all(isinstance(one, str | int) for one in items) else None
+
+
+def _is_mat(file: File, kind: str | None) -> bool:
+    suffix = Path(file).suffix.lower() if kind is None else f".{kind}"
+    if suffix not in (".npz", ".mat"):
+        raise file_error(file, "the name does not say what this is; expected .npz or .mat")
+    return suffix == ".mat"
+
+
+def _open_npz(file: str) -> tuple[list[str], Callable[[str], Any]]:
+    data = read_bytes(file)
+    if data.startswith(b"\x93NUMPY"):
+        raise file_error(file, "this is a single NumPy array (.npy); expected several: np.savez(file, P=P, R=R)")
+    if not data.startswith(b"PK"):
+        raise file_error(file, "this is not an .npz file, whatever its name says; np.savez(file, P=P, R=R) makes one")
+    opened = _guarded(file, "an .npz file", lambda: np.load(io.BytesIO(data), allow_pickle=False))
+
+    def read(name: str) -> Any:
+        return _guarded(file, "an .npz file", lambda: opened[name])
+
+    return list(opened.files), read
+
+
+def _open_mat(file: str) -> tuple[list[str], Callable[[str], Any]]:
+    data, loadmat = read_bytes(file), _scipy_io().loadmat
+    names = check_matlab(file, data)
+    # Newer versions ask which kind of sparse array is wanted, older ones do not know the question.
+    kind = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
+
+    def read(name: str) -> Any:
+        if not names[name]:
+            raise file_error(file, f"{name!r} is a struct, an object or a function; expected an array of numbers")
+        return _guarded(file, "a MATLAB file", lambda: loadmat(io.BytesIO(data), variable_names=[name], **kind)[name])
+
+    return [name for name in names if not name.startswith("__")], read
+
+
+def _guarded(file: str, what: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except Exception as error:  # neither NumPy nor scipy says what a damaged file may raise
+        if "allow_pickle" in str(error):
+            fix = "save plain arrays instead: np.savez(file, P=np.stack(P), R=np.stack(R))"
+            wrong = "it holds Python objects, which only a pickle can; pickles can run any code and are not loaded"
+            raise file_error(file, f"{wrong}; {fix}") from None
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise file_error(file, f"it cannot be read as {what}; it is damaged, or something else: {told}") from None
+
+
+def _scipy_io() -> Any:
+    try:
+        from scipy import io as scipy_io
+    except ImportError:
+        raise QueryError("MATLAB files need scipy: pip install 'tether[matlab]'") from None
+    return scipy_io
+
+
+def _dense_arrays(mdp: MDP, order: str) -> dict[str, Any]:
+    S, A, form = mdp.n_states, mdp.n_actions, mdp.form
+    pairs = np.repeat(np.arange(mdp.n_pairs), np.diff(form.row_start))
+    state, action = pair_states(form.pair_start, np.arange(mdp.n_pairs)), form.pair_action
+    P = np.zeros((S, A, S))
+    P[state[pairs], action[pairs], form.next_state] = form.probability
+    R = np.zeros(P.shape if mdp.rewards.by_entry else (S, A))
+    if mdp.rewards.by_entry:
+        R[state[pairs], action[pairs], form.next_state] = mdp.rewards.values
+    else:
+        R[state, action] = mdp.rewards.values
+    to = order.index("A")
+    return {"P": np.moveaxis(P, 1, to), "R": np.moveaxis(R, 1, to) if R.ndim == 3 else R}
+
+
+def _sparse_arrays(mdp: MDP) -> dict[str, Any]:
+    from scipy import sparse
+
+    S, form = mdp.n_states, mdp.form
+    pairs = np.repeat(np.arange(mdp.n_pairs), np.diff(form.row_start))
+    state = pair_states(form.pair_start, np.arange(mdp.n_pairs))
+    R = np.zeros((S, mdp.n_actions))
+    if not mdp.rewards.by_entry:
+        R[state, form.pair_action] = mdp.rewards.values
+
+    def cells(values: Any) -> Any:
+        made = np.empty(mdp.n_actions, dtype=object)
+        for a in range(mdp.n_actions):
+            mine = np.flatnonzero(form.pair_action[pairs] == a)
+            places = (state[pairs[mine]], form.next_state[mine])
+            made[a] = sparse.csc_matrix((values[mine], places), shape=(S, S))
+        return made
+
+    return {"P": cells(form.probability), "R": cells(mdp.rewards.values) if mdp.rewards.by_entry else R}
+
+
+def _label_array(labels: Labels, noun: str, file: str) -> Any:
+    return (
+        np.array(list(labels), np.int64) if are_whole(labels) else np.array(texts_of(labels, noun, file, trimmed=False))
+    )
+
+
+def _for_matlab(value: Any) -> Any:
+    """Texts as a cell array: MATLAB's arrays of characters are padded."""
+    return value.astype(object) if value.dtype.kind == "U" else value

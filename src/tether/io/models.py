@@ -1,0 +1,148 @@
+"""Any model file: which format it is in, and which reader or writer to ask.
+
+A directory is a model that `tether.MDP.save` wrote. Every other format is known by its suffix, or said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+from tether.errors import QueryError
+from tether.io.files import File, file_error, name_of
+from tether.model.mdp import MDP
+
+__all__ = ["FORMATS", "format_of", "read_model", "write_model"]
+
+FORMATS: dict[str, tuple[str, ...]] = {
+    "csv": (".csv", ".csv.gz"),
+    "tsv": (".tsv", ".tsv.gz"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+    "npz": (".npz",),
+    "mat": (".mat",),
+    "prism": (".tra",),
+    "drn": (".drn",),
+    "directory": (),
+}
+"""The formats of models, and the suffixes by which each is known."""
+
+_TABLES = ("tether.io.tables", "read_table", "write_table")
+_ARRAYS = ("tether.io.matrices", "read_arrays", "write_arrays")
+_HANDLERS = {
+    "csv": _TABLES,
+    "tsv": _TABLES,
+    "parquet": _TABLES,
+    "arrow": _TABLES,
+    "npz": _ARRAYS,
+    "mat": _ARRAYS,
+    "prism": ("tether.io.prism", "read_prism", "write_prism"),
+    "drn": ("tether.io.drn", "read_drn", "write_drn"),
+    "directory": ("tether.io.models", "_load", "_save"),
+}
+
+
+def read_model(file: File, format: str | None = None, **options: Any) -> MDP:
+    """Read a model, whatever format it is in.
+
+    Parameters
+    ----------
+    file : path
+        A saved model's directory, or a file whose suffix is known: see `FORMATS`.
+    format : str, optional
+        One of `FORMATS`, where the suffix does not tell.
+    **options
+        What the format's own reader takes: `read_table` for tables, `read_arrays` for arrays, `read_prism`,
+        `read_drn`.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> from tether.io import read_model, write_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_model(tether.cases.grid_world().mdp, f"{folder}/grid.parquet")
+    ...     read_model(f"{folder}/grid.parquet")
+    <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+    """
+    format = format_of(file, format)
+    read = _handler(format, reading=True)
+    model: MDP = read(file, **_fitting(read, format, options))
+    return model
+
+
+def write_model(mdp: MDP, file: File, format: str | None = None, **options: Any) -> None:
+    """Write a model, in the format its name says: a known suffix, or none for a directory (see `tether.MDP.save`).
+
+    Parameters
+    ----------
+    mdp : MDP
+    file : path
+    format : str, optional
+        One of `FORMATS`, where the suffix does not tell.
+    **options
+        What the format's own writer takes: `write_arrays` takes ``order=`` and ``sparse=``.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> from tether.io import read_model, write_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_model(tether.cases.grid_world().mdp, f"{folder}/grid.npz", order="ASS")
+    ...     read_model(f"{folder}/grid.npz", order="ASS")
+    <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+    """
+    format = format_of(file, format)
+    write = _handler(format, reading=False)
+    write(mdp, file, **_fitting(write, format, options))
+
+
+def format_of(file: File, format: str | None = None) -> str:
+    """The format of a file: the one said, else by suffix; a directory, or a name without a suffix, is a saved model.
+
+    Examples
+    --------
+    >>> from tether.io.models import format_of
+    >>> format_of("clinic.csv.gz"), format_of("dice.tra"), format_of("saved/clinic")
+    ('csv', 'prism', 'directory')
+    """
+    if format is not None:
+        if format not in FORMATS:
+            raise QueryError(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
+        return format
+    path = Path(name_of(file))
+    if path.is_dir() or not path.suffix:
+        return "directory"
+    for name, suffixes in FORMATS.items():
+        if path.name.lower().endswith(suffixes):
+            return name
+    known = ", ".join(f"{name} ({', '.join(suffixes)})" for name, suffixes in FORMATS.items() if suffixes)
+    wrong = f"the name does not say what format this is in; models are {known}, or a directory that MDP.save wrote"
+    raise file_error(file, f"{wrong}; rename it, or say which: format='csv'")
+
+
+def _handler(format: str, *, reading: bool) -> Callable[..., Any]:
+    module, read, write = _HANDLERS[format]
+    handler: Callable[..., Any] = getattr(import_module(module), read if reading else write)
+    return handler
+
+
+def _fitting(handler: Callable[..., Any], format: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options, if the handler takes them all, and the kind of file where it serves several."""
+    known = {name for name, one in signature(handler).parameters.items() if one.kind is Parameter.KEYWORD_ONLY}
+    offered = sorted(known - {"kind"})
+    for name in options:
+        if name not in offered:
+            takes = f"it takes {', '.join(f'{one}=' for one in offered)}" if offered else "it takes no options"
+            raise QueryError(f"{name}= does not apply to the format {format}; {takes}")
+    return {**options, "kind": format} if "kind" in known else options
+
+
+def _load(file: File) -> MDP:
+    return MDP.load(file)
+
+
+def _save(mdp: MDP, file: File) -> None:
+    mdp.save(file)

@@ -1,0 +1,133 @@
+"""Labels as text, and back: a file knows a state as ``(9, 1, 20)``, the model as a tuple of numbers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tether.errors import FileError, Problem, QueryError
+from tether.model.names import Labels
+
+__all__ = ["are_whole", "find_label", "text_of", "texts_of"]
+
+_NUMBERS = re.compile(r"\([-+0-9.,() ]{1,1000}\)")
+"""What a tuple of numbers looks like; tuples that hold text are found as they are written only."""
+
+
+def text_of(label: Any) -> str:
+    """A label as text: text as it is, a tuple, named or not, as a plain tuple.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.io.names import text_of
+    >>> text_of("sick"), text_of(7), text_of(tether.cases.epidemic().mdp.states[0])
+    ('sick', '7', '(0, 0, 0)')
+    """
+    return repr(_bare(label)) if isinstance(label, tuple | np.generic) else str(label)
+
+
+def are_whole(labels: Labels) -> bool:
+    """Whether all labels are whole numbers, as a column of 64 bits holds them."""
+    return all(type(label) is int and -(2**63) <= label < 2**63 for label in labels)
+
+
+def texts_of(labels: Labels, noun: str, file: str, *, trimmed: bool) -> list[str]:
+    """All labels as text, if each can be told again when the file is read.
+
+    ``trimmed`` says that readers of the file drop the spaces around a text.
+    """
+    texts = [text_of(label) for label in labels]
+    seen: dict[str, int] = {}
+    for i, text in enumerate(texts):
+        first = seen.setdefault(text, i)
+        wrong = ""
+        if first != i:
+            wrong = f"is written like the label {labels[first]!r}"
+        elif not text:
+            wrong = "is empty"
+        elif "\0" in text or not _is_unicode(text):
+            wrong = "holds characters that a file cannot hold"
+        elif trimmed and text != text.strip():
+            wrong = "has spaces around it, which are lost when a text file is read"
+        if wrong:
+            fix = f"rename it: mdp.with_labels({noun}s=…)"
+            raise FileError(
+                Problem(f"{file}: the {noun} label {labels[i]!r} {wrong}; {fix}", value=labels[i], file=file)
+            )
+    return texts
+
+
+def find_label(labels: Labels, value: Any) -> int:
+    """The index of the label that a value read from a file stands for, or -1.
+
+    That is the label that equals it; else the one with the same text; else the tuple of numbers it spells.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.io.names import find_label
+    >>> states = tether.cases.epidemic().mdp.states
+    >>> find_label(states, "(9, 1, 20)") == find_label(states, "(9,1,20)") == states.index((9, 1, 20))
+    True
+    >>> find_label(states, "(99, 1, 20)")
+    -1
+    """
+    found = labels.find(value)
+    if found >= 0:
+        return found
+    if isinstance(value, list):
+        return labels.find(_tupled(value))
+    text = text_of(value)
+    found = _by_text(labels).get(text, -1)
+    if found == _SEVERAL:
+        same = [label for label in labels if text_of(label) == text]
+        message = f"{value!r} could be any of {len(same)} labels: {', '.join(map(repr, same[:5]))}; rename them"
+        raise QueryError(Problem(message, value=value))
+    return found if found >= 0 else labels.find(_spelled(text))
+
+
+_SEVERAL = -2
+
+
+@lru_cache(maxsize=4)  # the states and actions of a model, while a file is read against them
+def _by_text(labels: Labels) -> dict[str, int]:
+    index: dict[str, int] = {}
+    for i, label in enumerate(labels):
+        if index.setdefault(text_of(label), i) != i:
+            index[text_of(label)] = _SEVERAL
+    return index
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _bare(label: Any) -> Any:
+    """Without the names of named tuples and the types of NumPy, which a text would show."""
+    if isinstance(label, tuple):
+        return tuple(_bare(one) for one in label)
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(one) for one in value) if isinstance(value, list) else value
+
+
+def _spelled(text: str) -> Any:
+    """The tuple of numbers a text spells, however it is spaced; None for any other text."""
+    if not _NUMBERS.fullmatch(text):
+        return None
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None
+    return value if isinstance(value, tuple) else None

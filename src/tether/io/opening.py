@@ -1,0 +1,119 @@
+"""Opening what a source names: a model, a path."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tether.errors import FileError, Problem, QueryError
+from tether.io.embedded import PREFIX, case_names, is_case, open_case
+from tether.io.environments import is_environment, open_environment
+from tether.io.names import find_label
+from tether.model.mdp import MDP
+from tether.model.names import Labels
+from tether.observation.path import Path
+
+__all__ = ["must_exist", "open_model", "open_path"]
+
+
+def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
+    """The model a source names.
+
+    Parameters
+    ----------
+    source : str or path
+        A file that `tether.io.read_model` reads, a directory that `MDP.save` wrote, ``case:`` and the name of an
+        embedded case, or ``gym:`` and the name of an environment of Gymnasium.
+    **options
+        How to read it (``format``, ``columns``, ``order``, ``terminal``), for `tether.io.read_model`.
+
+    Examples
+    --------
+    >>> from tether.io.sources import open_model
+    >>> open_model("case:grid-world")
+    <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+    """
+    source = os.fspath(source)
+    if is_case(source) and not os.path.exists(source):
+        _no_options(source, "an embedded case", options)
+        return open_case(source)[0].mdp
+    if is_environment(source) and not os.path.exists(source):
+        _no_options(source, "an environment of Gymnasium", options)
+        return open_environment(source)
+    must_exist(source)
+    from tether.io.models import read_model
+
+    return read_model(source, **options)
+
+
+def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options: Any) -> Path:
+    """The path a source names.
+
+    Parameters
+    ----------
+    source : str or path
+        A file that `tether.io.read_path` reads, an episode of a log, ``log.csv#17``, or ``case:`` and a name.
+    mdp : MDP, optional
+        The model it belongs to, whose labels decide what the words of a text file mean.
+    **options
+        ``columns``: the names of the columns in a file.
+
+    Examples
+    --------
+    >>> from tether.io.sources import open_path
+    >>> open_path("case:toy")
+    <Path: 4 steps, 's0' –'a0'→ 's2' –'a0'→ 's5' –'a0'→ 's7' –'a0'→ 's7'>
+    """
+    source = os.fspath(source)
+    if is_case(source) and not os.path.exists(source):
+        _no_options(source, "an embedded case", options)
+        return _as_in(mdp, open_case(source)[1])
+    if "#" in source[1:] and not os.path.exists(source):
+        log, _, episode = source.rpartition("#")
+        return _as_in(mdp, _open_episode(log, episode, options))
+    must_exist(source)
+    from tether.io.paths import read_path
+
+    return read_path(source, mdp, **options)
+
+
+def _open_episode(log: str, word: str, options: dict[str, Any]) -> Path:
+    must_exist(log)
+    from tether.io.logs import read_episodes
+
+    episodes = read_episodes(log, **options)
+    i = find_label(episodes.ids, word)
+    try:
+        return episodes[word if i < 0 else episodes.ids[i]]
+    except QueryError as error:
+        raise QueryError(Problem(f"{log}: {error}", value=word, file=log)) from None
+
+
+def _as_in(mdp: MDP | None, path: Path) -> Path:
+    """The path in the labels of the model, which may know them as text, or as more than text."""
+    if mdp is None:
+        return path
+
+    def known(labels: Labels, given: Any) -> Any:
+        i = find_label(labels, given)
+        return given if i < 0 else labels[i]
+
+    return Path([known(mdp.states, one) for one in path.states], [known(mdp.actions, one) for one in path.actions])
+
+
+def _no_options(source: str, what: str, options: dict[str, Any]) -> None:
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise QueryError(f"{source} is {what}, not a file: {', '.join(given)} cannot be given with it")
+
+
+def must_exist(source: str) -> None:
+    """Say so where a file is not there, and what may have been meant."""
+    if os.path.exists(source):
+        return
+    name = source.lower().replace("_", "-")
+    near = f"; did you mean {PREFIX}{name}?" if name in case_names() else ""
+    folder = os.path.dirname(source)
+    if not near and folder and not os.path.isdir(folder):
+        near = f", nor a directory {folder}"
+    raise FileError(Problem(f"{source}: there is no such file{near}", file=source)) from FileNotFoundError(source)

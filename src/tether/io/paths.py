@@ -1,0 +1,248 @@
+"""One observed path as a file: a table with the columns t, state, action, or JSON.
+
+The last row of a table may leave its action empty: it is the state in which the episode ended. Without such a
+row the outcome of the last action was not recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise, zip_longest
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+
+from tether._writing import written
+from tether.errors import PathError, Problem, QueryError
+from tether.io.columns import TABLES, Columns, read_columns, table_kind
+from tether.io.files import File, checked_text, file_error, name_of
+from tether.io.names import find_label, text_of, texts_of
+from tether.io.rows import RowComplaints, Source
+from tether.model.mdp import MDP
+from tether.model.names import Labels, is_missing, make_labels
+from tether.observation.path import Path, observe
+
+__all__ = ["read_path", "write_path"]
+
+
+def read_path(file: File, mdp: MDP | None = None, *, columns: Mapping[str, str] | None = None) -> Path:
+    r"""Read an observed path.
+
+    Parameters
+    ----------
+    file : path
+        A table (``.csv``, ``.tsv``, ``.parquet``, ``.arrow``) with the columns t (optional: 0, 1, 2, … or 1, 2, 3, …),
+        state and action; or JSON: ``{"states": [...], "actions": [...]}``, or a list of
+        ``{"t": 0, "state": …, "action": …}``. A list in JSON is a label that is a tuple.
+    mdp : MDP, optional
+        The model the path is of. States and actions are then found among its labels, by their text if need be,
+        and the path is checked against it.
+    columns : mapping, optional
+        The name in the file of a column, where it is another: ``{"t": "hour"}``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, tether
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "outbreak.csv")
+    ...     _ = file.write_text('t,state,action\n0,"(9, 1, 20)",NIL\n1,"(8, 2, 20)",\n')
+    ...     tether.io.read_path(file, tether.cases.epidemic().mdp)
+    <Path: 1 step, (9, 1, 20) –'NIL'→ (8, 2, 20)>
+    """
+    name = name_of(file)
+    unknown = [key for key in columns or () if key not in ("t", "state", "action")]
+    if unknown:
+        raise QueryError(f"columns=: there is no column {unknown[0]!r} to map; it can map t, state, action")
+    if FilePath(file).suffix.lower() == ".json":
+        states, actions, source = _of_json(file, columns)
+    elif table_kind(file) is not None:
+        read = read_columns(
+            file, ["state", "action"], ["t"], columns, text=["state", "action"], blank=["action"], alike=()
+        )
+        states, actions, source = *_steps(read), read.source
+    else:
+        known = ", ".join([*TABLES, ".json"])
+        raise file_error(name, f"the name does not say what file this is; expected one of {known}")
+    if mdp is not None:
+        states, actions = _resolved(mdp, states, actions, source)
+    try:
+        path = Path(states, actions)
+        if mdp is not None:
+            observe(mdp, path)
+    except PathError as error:
+        raise PathError([_located(one, source) for one in error.problems], total=error.total) from None
+    return path
+
+
+def write_path(path: Path, file: File) -> None:
+    """Write a path: CSV or TSV with the columns t, state, action, or JSON, by the file's suffix.
+
+    Labels are written as text; `read_path` with the model finds them again.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> case = tether.cases.grid_world()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tether.io.write_path(case.path, f"{folder}/path.csv")
+    ...     tether.io.read_path(f"{folder}/path.csv", case.mdp) == case.path
+    True
+    """
+    name = name_of(file)
+    suffix = FilePath(file).suffix.lower()
+    if suffix == ".json":
+        text = json.dumps({"states": path.states, "actions": path.actions}, default=text_of, ensure_ascii=False)
+        with written(file) as partial:
+            partial.write_text(_unicode(text, name) + "\n", encoding="utf-8")
+        return
+    if suffix not in (".csv", ".tsv"):
+        raise file_error(name, "a path is written as .csv, .tsv or .json")
+    states, actions = _texts(path.states, "state", name), _texts(path.actions, "action", name)
+    separator = "\t" if suffix == ".tsv" else ","
+    rows = [
+        ["t", "state", "action"],
+        *([str(t), *row] for t, row in enumerate(zip_longest(states, actions, fillvalue=""))),
+    ]
+    text = "".join(separator.join(_quoted(cell, separator) for cell in row) + "\n" for row in rows)
+    with written(file) as partial:
+        partial.write_bytes(text.encode())  # as it is: a label may hold any kind of line end
+
+
+def _quoted(text: str, separator: str) -> str:
+    """A cell of a text file, in quotes where it needs them (Python's csv forgets the lone carriage return)."""
+    return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in (separator, '"', "\n", "\r")) else text
+
+
+def _texts(labels: tuple[Any, ...], noun: str, file: str) -> list[str]:
+    distinct = make_labels(dict.fromkeys(labels), None, noun)
+    texts = dict(zip(distinct, texts_of(distinct, noun, file, trimmed=True), strict=True))
+    return [texts[label] for label in labels]
+
+
+def _unicode(text: str, file: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise file_error(file, "a label holds characters that a file in UTF-8 cannot hold; rename it") from None
+    return text
+
+
+def _steps(read: Columns) -> tuple[list[Any], list[Any]]:
+    """States and actions of a table, row by row, its times checked."""
+    complaints = read.complaints()
+    states, actions = read["state"].tolist(), read["action"].tolist()
+    times = read.get("t")
+    if times is not None:
+        _check_times(times.tolist(), complaints)
+    for row, action in enumerate(actions[:-1]):
+        if action is None:
+            complaints.at(row, "the action is empty; only the last row may leave it empty, as the state of the end")
+    complaints.raise_any()
+    return states, actions if actions[-1] is not None else actions[:-1]
+
+
+def _check_times(times: list[Any], complaints: RowComplaints) -> None:
+    """0, 1, 2, … or 1, 2, 3, …: every step where the next does not follow is noted."""
+    if times[0] not in (0, 1):
+        complaints.at(0, f"t begins at {_told(times[0])}; expected 0 (or 1): number the steps from 0", value=times[0])
+    for row, (before, after) in enumerate(pairwise(times), start=1):
+        if after == before + 1:
+            continue
+        what = f"t = {_told(after)} follows t = {_told(before)}; expected {_told(before + 1)}"
+        why = "the steps between are missing" if after > before + 1 else "steps must come in order, each once"
+        if after in (0, 1) and after < before:
+            why = "for a file of several episodes use tether.io.read_episodes"
+        complaints.at(row, f"{what}: {why}", time=int(after) if after == after // 1 else None, value=after)
+
+
+def _told(t: float) -> str:
+    return f"{t:g}"
+
+
+def _of_json(file: File, columns: Mapping[str, str] | None) -> tuple[list[Any], list[Any], Source]:
+    """States and actions of a JSON file."""
+    name = name_of(file)
+    text = checked_text(file).decode()
+    try:
+        held = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise file_error(name, f"this is not JSON: {error.msg} (column {error.colno})", error.lineno) from None
+    except (ValueError, RecursionError) as error:
+        raise file_error(name, f"this JSON cannot be read: {error}") from None
+    source = Source(name, in_rows=False)
+    shape = 'expected {"states": [...], "actions": [...]}, or a list of {"t": …, "state": …, "action": …}'
+    if isinstance(held, dict):
+        if not (isinstance(held.get("states"), list) and isinstance(held.get("actions"), list)):
+            raise file_error(name, f"this is no path; {shape}")
+        complaints = RowComplaints(source)
+        states = [_label(one, f"states[{t}]", complaints) for t, one in enumerate(held["states"])]
+        actions = [_label(one, f"actions[{t}]", complaints) for t, one in enumerate(held["actions"])]
+        complaints.raise_any()
+        return states, actions, source
+    if not isinstance(held, list) or not held or not all(isinstance(one, dict) for one in held):
+        raise file_error(name, f"this is no path; {shape}")
+    return *_records(held, source, columns or {}), source
+
+
+def _records(held: list[dict[str, Any]], source: Source, columns: Mapping[str, str]) -> tuple[list[Any], list[Any]]:
+    complaints = RowComplaints(source)
+    keys = {key: columns.get(key, key) for key in ("t", "state", "action")}
+    states, actions, times = [], [], []
+    for row, record in enumerate(held):
+        place = f"[{row}]"
+        states.append(_label(record.get(keys["state"]), f"{place}.{keys['state']}", complaints))
+        action = record.get(keys["action"])
+        if row < len(held) - 1 or action not in (None, ""):
+            actions.append(_label(action, f"{place}.{keys['action']}", complaints))
+        t = record.get(keys["t"], row)
+        if isinstance(t, bool) or not isinstance(t, int):
+            complaints.about(f"{place}.{keys['t']}: expected a whole number, found {t!r}")
+        else:
+            times.append(t)
+    complaints.raise_any()
+    _check_times(times, complaints)
+    complaints.raise_any()
+    return states, actions
+
+
+def _label(value: Any, place: str, complaints: RowComplaints) -> Any:
+    """A label of JSON: text, a number, or a list of such, which is a tuple."""
+    if isinstance(value, list):
+        return tuple(_label(one, place, complaints) for one in value)
+    if value == "" or isinstance(value, dict) or is_missing(value):
+        complaints.about(f"{place}: expected a label (text, a number, or a list of them), found {value!r}", value=value)
+    return value
+
+
+def _resolved(mdp: MDP, states: list[Any], actions: list[Any], source: Source) -> tuple[list[Any], list[Any]]:
+    """The labels of the model that the values of a file stand for; all that are unknown in one error."""
+    complaints = RowComplaints(source, PathError)
+    found_states = _find_all(mdp.states, "state", states, complaints)
+    found_actions = _find_all(mdp.actions, "action", actions, complaints)
+    complaints.raise_any()
+    return found_states, found_actions
+
+
+def _find_all(labels: Labels, noun: str, values: list[Any], complaints: RowComplaints) -> list[Any]:
+    found = np.full(len(values), -1)
+    for t, value in enumerate(values):
+        try:
+            found[t] = find_label(labels, value)
+        except QueryError as error:  # several labels have this text
+            complaints.at(t, f"t = {t}: the {noun} {error}", time=t, value=value)
+            found[t] = 0
+    complaints.at_all(
+        np.flatnonzero(found < 0),
+        lambda t: f"t = {t}: {labels.missing(values[t], noun)}",
+        lambda t: {"time": t, "value": values[t], noun: values[t]},
+    )
+    return [labels[int(i)] for i in found]
+
+
+def _located(problem: Problem, source: Source) -> Problem:
+    row = problem.time
+    message = f"{source.place(row)}: {problem.message}"
+    return replace(problem, message=message, row=row, file=source.file, line=source.number(row))

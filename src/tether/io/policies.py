@@ -1,0 +1,113 @@
+"""Policies by name or from a file: a table with columns state, action and, where wanted, t and probability."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.errors import QueryError
+from tether.io.opening import must_exist
+from tether.io.words import Words
+from tether.model.mdp import MDP
+
+__all__ = ["NAMED", "open_policy"]
+
+NAMED = ("optimal", "observed", "random")
+
+_TOLERANCE = 1e-4
+"""How far from 1 probabilities may sum: those of a policy are often written with a few digits."""
+
+
+def open_policy(source: str | os.PathLike[str], cf: CounterfactualMDP, columns: Mapping[str, str] | None = None) -> Any:
+    """A policy that `CounterfactualMDP.evaluate` takes.
+
+    Parameters
+    ----------
+    source : str or path
+        ``"optimal"``: the best in the plain model, for anyone. ``"observed"``: what was done, whatever happens.
+        ``"random"``: each available action equally likely. Or a CSV, Parquet or Arrow file with the columns
+        ``state`` and ``action``; with a column ``t`` it depends on time, with a column ``probability`` it is random.
+    cf : CounterfactualMDP
+        What it is for.
+    columns : mapping, optional
+        The names of the columns in the file: ``{"state": "s"}``.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.io.sources import open_policy
+    >>> case = tether.cases.epidemic()
+    >>> cf = tether.counterfactual(case.mdp, case.path)
+    >>> cf.evaluate(open_policy("observed", cf)).value
+    -38.0
+    """
+    source = os.fspath(source)
+    if not os.path.exists(source):
+        if source == "optimal":
+            return cf.mdp.solve(cf.T)
+        if source == "observed":
+            return lambda t, _state: cf.path.actions[t]
+        if source == "random":
+            return "random"
+        if not os.path.splitext(source)[1]:
+            raise QueryError(f"{source}: there is no such file; a policy by name is {', '.join(NAMED)}")
+        must_exist(source)
+    return _from_file(source, cf.mdp, columns)
+
+
+def _from_file(file: str, mdp: MDP, rename: Mapping[str, str] | None) -> dict[Any, dict[Any, float]]:
+    from tether.io.columns import read_columns
+
+    columns = read_columns(file, ["state", "action"], ["t", "probability"], rename, text=["state", "action"])
+    states, actions = Words(mdp.states, "state"), Words(mdp.actions, "action")
+    times, chances = columns.get("t"), columns.get("probability")
+    complaints = columns.complaints()
+    policy: dict[Any, dict[Any, float]] = {}
+    first: dict[Any, int] = {}
+    for row in range(columns.n_rows):
+        t = None if times is None else times[row].item()
+        try:
+            state, action = states.find(columns["state"][row]), actions.find(columns["action"][row])
+            _check_pair(mdp, state, action, t)
+        except QueryError as error:
+            complaints.at(row, str(error))
+            continue
+        key = state if t is None else (t, state)
+        answer = policy.setdefault(key, {})
+        if action in answer or (answer and chances is None):
+            line = columns.line(first[key])
+            complaints.at(
+                row, f"{_at(t, state)} was given before (line {line:,}); leave one, or add a column 'probability'"
+            )
+        elif not answer:
+            first[key] = row
+        answer[action] = 1.0 if chances is None else float(chances[row])
+    for key, row in first.items() if chances is not None else ():
+        t = None if times is None else times[row].item()
+        _normalise(policy[key], _at(t, key if t is None else key[1]), row, complaints)
+    complaints.raise_any()
+    return policy
+
+
+def _at(t: int | None, state: Any) -> str:
+    return f"state {state!r}" if t is None else f"t = {t}, state {state!r}"
+
+
+def _check_pair(mdp: MDP, state: Any, action: Any, t: Any) -> None:
+    if t is not None and not (isinstance(t, int) and t >= 0):
+        raise QueryError(f"t must be a whole number from 0, not {t!r}")
+    mdp.pair_index(state, action)
+
+
+def _normalise(answer: dict[Any, float], at: str, row: int, complaints: Any) -> None:
+    """Probabilities written with a few digits still sum to 1."""
+    total = sum(answer.values())
+    told = ", ".join(f"{chance:g}" for chance in answer.values())
+    if not all(chance >= 0 for chance in answer.values()):
+        complaints.at(row, f"{at}: the probabilities are {told}; none may be negative")
+    elif not abs(total - 1) <= _TOLERANCE:
+        complaints.at(row, f"{at}: the probabilities {told} sum to {total:g}, not 1")
+    else:
+        answer.update({action: chance / total for action, chance in answer.items()})

@@ -1,0 +1,202 @@
+"""Reading a PRISM model: the transitions, and the files that stand beside them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tether._problems import Complaints
+from tether.errors import FileError, Problem, QueryError
+from tether.io.explicit import build
+from tether.io.plaintext import File, opened, raise_all
+from tether.io.prism.rewards import read_state_rewards, read_transition_rewards
+from tether.io.prism.states import read_labels, read_states
+from tether.io.prism.transitions import read_header, read_transitions
+from tether.model.mdp import MDP
+
+__all__ = ["read_prism", "read_prism_labels"]
+
+Companion = File | Literal[False] | None
+
+_SUFFIXES = {
+    "states": (".sta",),
+    "labels": (".lab",),
+    "state_rewards": (".srew", ".rews"),
+    "transition_rewards": (".trew", ".rewt"),
+}
+
+
+def read_prism(
+    file: File,
+    *,
+    states: Companion = None,
+    labels: Companion = None,
+    state_rewards: Companion = None,
+    transition_rewards: Companion = None,
+) -> MDP:
+    r"""Read a model from PRISM's explicit files, of an MDP or of a DTMC (then with one action, 0).
+
+    Parameters
+    ----------
+    file : path
+        The transitions, ``.tra``.
+    states, labels, state_rewards, transition_rewards : path or False, optional
+        The values of the variables in each state, ``.sta``; labels, ``.lab``; rewards, ``.srew`` or ``.rews``,
+        ``.trew`` or ``.rewt``. Those of the same name beside ``file`` are found without being named; False
+        leaves one out.
+
+    Returns
+    -------
+    MDP
+        States are labelled by the values of their variables, a named tuple where there are several, or by index
+        if there is no ``.sta``. Actions are labelled as in the file: by index where a choice has no label, and
+        ``a``, ``a#2`` where two choices of a state have the same. The reward of a transition is that of the
+        state it leaves plus its own. A state without choices absorbs, and earns its reward at each step, as PRISM
+        mends deadlocks.
+
+    See Also
+    --------
+    read_prism_labels : the initial states, and the states of every other label.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, tether.io.prism as prism
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> tra = pathlib.Path(folder.name, "robot.tra")
+    >>> _ = tra.write_text('''2 3 4
+    ... 0 0 0 0.2 go
+    ... 0 0 1 0.8 go
+    ... 0 1 0 1 wait
+    ... 1 0 1 1 wait
+    ... ''')
+    >>> _ = tra.with_suffix(".trew").write_text("2 3 1\n0 0 1 10\n")
+    >>> mdp = prism.read_prism(tra)
+    >>> mdp.row(0, "go"), mdp.reward(0, "go")
+    (((0, 1), array([0.2, 0.8])), 8.0)
+    >>> folder.cleanup()
+    """
+    files = _files(file, states, labels, state_rewards, transition_rewards)
+    in_tra, in_sta, in_lab, in_srew, in_trew = (Complaints(name or "") for name in files)
+    header, rows, n_states = read_transitions(files.tra, in_tra)
+    in_tra.raise_any()
+    names = None if files.sta is None else read_states(files.sta, n_states, in_sta)
+    if files.lab is not None:
+        read_labels(files.lab, n_states, in_lab)
+    of_state = None if files.srew is None else read_state_rewards(files.srew, header, n_states, in_srew)
+    reward = None if of_state is None else of_state[rows.state]
+    if files.trew is not None:
+        extra = read_transition_rewards(files.trew, header, rows, n_states, in_trew)
+        with np.errstate(over="ignore"):  # the model will refuse what is not finite
+            reward = extra if reward is None else reward + extra
+    raise_all(in_sta, in_lab, in_srew, in_trew)
+    return build(files.tra, rows, n_states, names, reward, of_state)
+
+
+def read_prism_labels(file: File, *, states: Companion = None, labels: Companion = None) -> dict[str, tuple[Any, ...]]:
+    r"""Read which states carry each label of a PRISM model; those of ``"init"`` are the initial ones.
+
+    Parameters
+    ----------
+    file : path
+        The transitions, ``.tra``, or the labels themselves, ``.lab``.
+    states, labels : path or False, optional
+        As in `read_prism`.
+
+    Returns
+    -------
+    dict of str to tuple
+        The labels in the order in which the file declares them; states as `read_prism` labels them.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, tether.io.prism as prism
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lab = pathlib.Path(folder, "robot.lab")
+    ...     _ = lab.write_text('0="init" 1="deadlock" 2="goal"\n0: 0\n2: 2\n3: 2\n')
+    ...     prism.read_prism_labels(lab)
+    {'init': (0,), 'deadlock': (), 'goal': (2, 3)}
+    """
+    given = Path(_name(file))
+    if given.suffix == ".lab":
+        labels, tra = file if labels is None else labels, given.with_suffix(".tra")
+    else:
+        tra = given
+    lab, sta = _beside(tra, "labels", labels), _beside(tra, "states", states)
+    if lab is None:
+        raise FileError(Problem(f"{given}: there are no labels ({_stem(tra)}.lab) beside it", file=str(given)))
+    in_sta, in_lab = Complaints(sta or ""), Complaints(lab)
+    n_states = _n_states(tra) if tra.exists() or tra == given else None
+    names = None if sta is None else read_states(sta, n_states, in_sta)
+    found = read_labels(lab, n_states if names is None else len(names), in_lab)
+    raise_all(in_sta, in_lab)
+    return {name: tuple(i if names is None else names[i] for i in indices) for name, indices in found.items()}
+
+
+def _n_states(tra: Path) -> int | None:
+    with opened(tra) as handle:
+        return read_header(handle, Complaints(tra)).n_states
+
+
+class _Files(NamedTuple):
+    """The files of a model, by their names; None for those there are not."""
+
+    tra: str
+    sta: str | None
+    lab: str | None
+    srew: str | None
+    trew: str | None
+
+
+def _files(file: File, states: Companion, labels: Companion, srew: Companion, trew: Companion) -> _Files:
+    tra = Path(_name(file))
+    if tra.suffix == ".pexp":
+        message = (
+            f"{tra}: files of PRISM that hold all of a model in one are not read; export its parts, .tra and others"
+        )
+        raise FileError(Problem(message, file=str(tra)))
+    files = _Files(
+        str(tra),
+        _beside(tra, "states", states),
+        _beside(tra, "labels", labels),
+        _beside(tra, "state_rewards", srew),
+        _beside(tra, "transition_rewards", trew),
+    )
+    if srew is None and trew is None and files.srew is None and files.trew is None:
+        _refuse_numbered(tra)
+    return files
+
+
+def _name(file: File) -> str:
+    if not isinstance(file, str | os.PathLike):
+        raise QueryError(f"expected the name of a file, not {file!r}")
+    return os.fspath(file)
+
+
+def _stem(tra: Path) -> str:
+    return str(tra.with_suffix("")) if tra.suffix == ".tra" else str(tra)
+
+
+def _beside(tra: Path, which: str, given: Companion) -> str | None:
+    """A file that was named, or the one that stands beside the transitions, or none."""
+    if given is False:
+        return None
+    if given is not None:
+        return _name(given)
+    there = [name for suffix in _SUFFIXES[which] if os.path.isfile(name := _stem(tra) + suffix)]
+    if len(there) > 1:
+        message = f"{tra}: there are both {' and '.join(there)} beside it; say which is meant, {which}={there[0]!r}"
+        raise FileError(Problem(message, file=str(tra)))
+    return there[0] if there else None
+
+
+def _refuse_numbered(tra: Path) -> None:
+    """PRISM numbers the files of several structures of rewards; taking none of them would be a silent guess."""
+    suffixes = (*_SUFFIXES["state_rewards"], *_SUFFIXES["transition_rewards"])
+    there = [name for suffix in suffixes if os.path.isfile(name := f"{_stem(tra)}1{suffix}")]
+    if there:
+        message = f"{tra}: several structures of rewards stand beside it ({', '.join(there)}, …); say which is meant, "
+        message += "state_rewards=… and transition_rewards=…, or False for none"
+        raise FileError(Problem(message, file=str(tra)))

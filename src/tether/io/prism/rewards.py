@@ -1,0 +1,104 @@
+"""Rewards of a PRISM model, of states, ``.srew``, and of transitions, ``.trew``.
+
+They begin with the same sizes as the transitions, but for the last, which counts rewards. In Storm's relatives
+of these files there are no sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tether._problems import Complaints
+from tether._types import Floats, Ints
+from tether._words import counted
+from tether.io.explicit import Choices
+from tether.io.plaintext import File, add_each, cut, opened, whole
+from tether.io.prism.records import Records, Shape, first_line, read_records
+from tether.io.prism.transitions import Header, check_states
+
+__all__ = ["read_state_rewards", "read_transition_rewards"]
+
+
+def read_state_rewards(file: File, header: Header, n_states: int, complaints: Complaints) -> Floats:
+    """Read a ``.srew``: the reward of being in each state, for a step."""
+    shape = Shape(("state",), "reward", False)
+    records = _rewards(file, header, shape, 2, n_states, complaints)
+    states = records.indices[0]
+    _no_repetition(states, records, complaints)
+    rewards = np.zeros(n_states)
+    rewards[states] = records.value
+    return rewards
+
+
+def read_transition_rewards(file: File, header: Header, rows: Choices, n_states: int, complaints: Complaints) -> Floats:
+    """Read a ``.trew``: the reward of each transition."""
+    shape = header.shape("reward")
+    records = _rewards(file, header, shape, len(shape.indices), n_states, complaints)
+    state, *choice, next_state = records.indices
+    wanted = [state, np.zeros_like(state) if header.chain else choice[0], next_state]
+    entry = _find(wanted, [rows.state, rows.choice, rows.next_state])
+    add_each(
+        complaints,
+        np.flatnonzero(entry < 0),
+        records.line,
+        lambda row: f"the model has no transition {' '.join(str(column[row]) for column in records.indices)}",
+    )
+    known = np.flatnonzero(entry >= 0)
+    _no_repetition(entry[known], records.take(known), complaints)
+    rewards = np.zeros(rows.state.size)
+    rewards[entry[known]] = records.value[known]
+    return rewards
+
+
+def _rewards(file: File, header: Header, shape: Shape, n_sizes: int, n_states: int, complaints: Complaints) -> Records:
+    with opened(file) as handle:
+        line, promised = 0, None
+        if header.counts:
+            line, text, _ = first_line(handle)
+            about, promised = _sizes(line, text, n_sizes, complaints)
+            if about != n_states:
+                complaints.add(f"this is about {counted(about, 'state')}, but the model has {n_states:,}", line=line)
+        records = read_records(handle, line + 1, shape, complaints)
+    if promised is not None and not complaints.total and promised != records.line.size:
+        found = records.line.size
+        cause = "; the file is cut off, or its header is wrong" if found < promised else "; the header is wrong"
+        complaints.add(f"the header promises {counted(promised, 'reward')}, but the file has {found:,}{cause}", line)
+    return records.take(np.flatnonzero(check_states(records, shape, n_states, complaints)))
+
+
+def _sizes(line: int, text: str, n_sizes: int, complaints: Complaints) -> tuple[int, int]:
+    """How many states a file of rewards is about, and how many rewards it promises."""
+    try:
+        sizes = [whole(word) for word in text.split()]
+        if len(sizes) != n_sizes:
+            raise ValueError
+    except ValueError:
+        wanted = " ".join(["states", *(["choices"] if n_sizes == 3 else []), "rewards"])
+        complaints.add(f"expected a header '{wanted}', found {cut(text)}", line=line or None)
+        complaints.raise_any()
+    return sizes[0], sizes[-1]
+
+
+def _no_repetition(place: Ints, records: Records, complaints: Complaints) -> None:
+    order = np.argsort(place, kind="stable")
+    again = order[1:][place[order[1:]] == place[order[:-1]]]
+    add_each(complaints, np.sort(again), records.line, lambda _: "this reward was given before; keep one of the lines")
+
+
+def _find(wanted: Sequence[Ints], among: Sequence[Ints]) -> Ints:
+    """Where each wanted row of three columns stands among others, or -1."""
+    n = among[0].size
+    columns = [np.concatenate(pair) for pair in zip(among, wanted, strict=True)]
+    order = np.lexsort((np.arange(columns[0].size), *columns[::-1]))
+    same = np.ones(order.size, dtype=bool)
+    for column in columns:
+        same[1:] &= column[order[1:]] == column[order[:-1]]
+    same[:1] = False
+    group = np.cumsum(~same) - 1
+    leader = order[~same][group]  # the first of each group: of the others, if there is one
+    place = np.empty(order.size, dtype=np.int64)
+    place[order] = np.where(leader < n, leader, -1)
+    found: Ints = place[n:]
+    return found

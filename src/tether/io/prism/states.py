@@ -1,0 +1,122 @@
+"""What is said of the states of a PRISM model: the values of variables, ``.sta``, and labels, ``.lab``.
+
+Storm's relative of a ``.lab`` declares labels between ``#DECLARATION`` and ``#END``, and refers to them by name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TextIO
+
+from tether._problems import Complaints
+from tether._words import counted
+from tether.io.plaintext import File, cut, numbered, opened, whole
+from tether.io.prism.records import first_line
+from tether.io.valuations import read_value, valuation_class
+
+__all__ = ["read_labels", "read_states"]
+
+_STATE = re.compile(r"([0-9]{1,18})\s*:\s*\((.*)\)")
+_NAMED = re.compile(r'\s*([0-9]{1,18})="([^"]*)"')
+
+
+def read_states(file: File, n_states: int | None, complaints: Complaints) -> list[Any]:
+    """Read a ``.sta``: the labels of states."""
+    labels: dict[int, Any] = {}
+    with opened(file) as handle:
+        line, text, _ = first_line(handle)
+        if not (text.startswith("(") and text.endswith(")") and len(text) > 2):
+            complaints.add(f"expected the variables first, as '(x,y)', found {cut(text)}", line=line or None)
+            return []
+        names = [name.strip() for name in text[1:-1].split(",")]
+        make, values = valuation_class(names), _Values()
+        for at, text in numbered(handle, line + 1):
+            if not text or text.startswith("#"):
+                continue
+            found = _STATE.fullmatch(text)
+            if found is None:
+                complaints.add(f"expected 'index:(values)', found {cut(text)}", line=at)
+                continue
+            index, words = int(found.group(1)), found.group(2).split(",")
+            if len(words) != len(names):
+                complaints.add(f"{counted(len(words), 'value')}, but there are {counted(len(names), 'variable')}", at)
+            elif index in labels:
+                complaints.add(f"the state {index} is given twice", line=at)
+            else:
+                try:
+                    labels[index] = make([values[word] for word in words])
+                except ValueError as error:
+                    complaints.add(f"expected whole numbers, true or false, found {cut(str(error))}", line=at)
+    return _complete(labels, n_states, complaints)
+
+
+class _Values(dict[str, Any]):
+    """Values by how they are written; there are few."""
+
+    def __missing__(self, word: str) -> Any:
+        self[word] = read_value(word.strip())
+        return self[word]
+
+
+def _complete(labels: dict[int, Any], n_states: int | None, complaints: Complaints) -> list[Any]:
+    if complaints.total:
+        return []
+    n = n_states if n_states is not None else 1 + max(labels, default=-1)
+    missing = next((i for i in range(n) if i not in labels), None)
+    if len(labels) != n or missing is not None:
+        told = "" if missing is None else f"; the state {missing} is missing"
+        complaints.add(f"{counted(len(labels), 'state')} are listed, but the model has {n:,}{told}")
+        return []
+    listed = [labels[i] for i in range(n)]
+    seen: dict[Any, int] = {}
+    for i, label in enumerate(listed):
+        if seen.setdefault(label, i) != i:
+            complaints.add(f"the states {seen[label]} and {i} have the same values, {label!r}")
+    return listed
+
+
+def read_labels(file: File, n_states: int | None, complaints: Complaints) -> dict[str, list[int]]:
+    """Read a ``.lab``: the states of each label, by index."""
+    with opened(file) as handle:
+        names, line = _declared(handle, complaints)
+        by_word = dict(names)
+        found: dict[str, dict[int, None]] = {name: {} for _, name in names}
+        for at, text in numbered(handle, line + 1):
+            words = text.replace(":", " ").split()
+            if not words or words[0].startswith("#"):
+                continue
+            try:
+                state = whole(words[0])
+                unknown = [word for word in words[1:] if word not in by_word]
+                if unknown:
+                    raise ValueError(f"the label {cut(unknown[0])} is not declared")
+                if n_states is not None and state >= n_states:
+                    raise ValueError(f"there is no state {state}: states are 0 … {n_states - 1}")
+            except ValueError as error:
+                complaints.add(f"expected 'state: labels', found {cut(text)}: {error}", line=at)
+                continue
+            for word in words[1:]:
+                found[by_word[word]][state] = None
+    return {name: sorted(states) for name, states in found.items()}
+
+
+def _declared(handle: TextIO, complaints: Complaints) -> tuple[list[tuple[str, str]], int]:
+    """The labels a file declares, each with how it is referred to, and the line of the declaration."""
+    line, inside = 0, False
+    words: list[str] = []
+    for line, text in numbered(handle):
+        if text == "#DECLARATION":
+            inside = True
+        elif text == "#END" and inside:
+            return [(word, word) for word in words], line
+        elif inside:
+            words += text.split()
+        elif text and not text.startswith("#"):
+            break
+    else:
+        text = ""
+    pairs = _NAMED.findall(text)
+    if not pairs or _NAMED.sub("", text).strip():
+        complaints.add(f"""expected the labels first, as '0="init" 1="goal"', found {cut(text)}""", line=line or None)
+        complaints.raise_any()
+    return [(str(int(word)), name) for word, name in pairs], line

@@ -1,0 +1,133 @@
+"""Writing a model as PRISM's explicit files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from tether._writing import written
+from tether.errors import FileError, Problem
+from tether.io.export import distinct_names, entry_rewards, label_states, pair_states, spelled, target_of
+from tether.io.plaintext import File
+from tether.io.valuations import valuations, write_value
+from tether.model.mdp import MDP
+
+__all__ = ["write_prism"]
+
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_]")
+_RESERVED = re.compile(
+    "A|C|E|F|G|I|P|Pmax|Pmin|R|Rmax|Rmin|S|U|W|X|bool|clock|const|ctmc|double|dtmc|endinit|endinvariant|endmodule|"
+    "endobservables|endrewards|endsystem|false|filter|formula|func|global|init|int|invariant|label|max|mdp|min|module|"
+    "nondeterministic|observable|observables|of|pomdp|popta|prob|probabilistic|pta|rate|rewards|stochastic|system|true"
+)
+_OTHERS = (".srew", ".rews", ".rewt")
+
+
+def write_prism(mdp: MDP, file: File, *, labels: Mapping[str, Iterable[Any]] | None = None) -> None:
+    """Write a model as PRISM's explicit files: ``.tra``, ``.sta``, ``.lab`` and ``.trew``.
+
+    The files appear together, when all are complete. What the format cannot hold is left out: discount and final
+    reward; labels of states that are not made of whole numbers and truth values (the index stands for them);
+    characters in names of actions that are none in PRISM (``_`` stands for them). An action whose label is a whole
+    number is known by the index of its choice if these agree everywhere, else it is called ``a3``.
+
+    Parameters
+    ----------
+    mdp : MDP
+        Rewards may depend on the next state, but not on time.
+    file : path
+        The transitions; the other files have the same name but for the ending.
+    labels : mapping of str to list of states, optional
+        As `read_prism_labels` gives them. Without ``"init"``, the first state is the initial one.
+
+    Examples
+    --------
+    >>> import tempfile, tether, tether.io.prism as prism
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prism.write_prism(tether.cases.epidemic().mdp, f"{folder}/epidemic.tra")
+    ...     mdp = prism.read_prism(f"{folder}/epidemic.tra")
+    >>> mdp.row((9, 1, 20), "NIL")
+    (((8, 2, 20), (9, 1, 20)), array([0.9, 0.1]))
+    """
+    stem = target_of(mdp, file).removesuffix(".tra")
+    rewards = entry_rewards(mdp, "PRISM")
+    deadlocks = np.flatnonzero(np.diff(mdp.form.pair_start) == 0).tolist()
+    marked = {"init": [0], "deadlock": deadlocks} | label_states(mdp, labels)
+    for suffix in _OTHERS:
+        if os.path.exists(stem + suffix):
+            message = f"{stem}{suffix}: this file of rewards would be taken for one of the new model; remove it first"
+            raise FileError(Problem(message, file=stem + suffix))
+    texts = {
+        ".tra": _transitions(mdp),
+        ".sta": _states(mdp),
+        ".lab": _labels(marked),
+        ".trew": _rewards(mdp, rewards),
+    }
+    with ExitStack() as stack:
+        for suffix, lines in texts.items():
+            partial = stack.enter_context(written(stem + suffix))
+            with partial.open("w", encoding="utf-8", newline="\n") as handle:
+                handle.writelines(lines)
+
+
+def _indices(mdp: MDP) -> tuple[list[int], list[int], list[int]]:
+    """State, choice and next state of every transition."""
+    state = pair_states(mdp)
+    choice = np.arange(mdp.n_pairs) - mdp.form.pair_start[state]
+    lengths = np.diff(mdp.form.row_start)
+    return np.repeat(state, lengths).tolist(), np.repeat(choice, lengths).tolist(), mdp.form.next_state.tolist()
+
+
+def _transitions(mdp: MDP) -> list[str]:
+    names = [f" {name}" for name in _action_names(mdp)]
+    actions = np.repeat(mdp.form.pair_action, np.diff(mdp.form.row_start)).tolist()
+    columns = zip(*_indices(mdp), spelled(mdp.form.probability), actions, strict=True)
+    lines = [f"{s} {k} {j} {p}{names[a] if names else ''}\n" for s, k, j, p, a in columns]
+    return [f"{mdp.n_states} {mdp.n_pairs} {mdp.n_transitions}\n", *lines]
+
+
+def _action_names(mdp: MDP) -> list[str]:
+    """Names that PRISM takes for actions; none where each action is its choice's index."""
+    choice = np.arange(mdp.n_pairs) - mdp.form.pair_start[pair_states(mdp)]
+    if all(type(label) is int for label in mdp.actions):
+        labels = np.array(list(mdp.actions), dtype=object)
+        if np.array_equal(labels[mdp.form.pair_action], choice):
+            return []
+    return distinct_names([_as_identifier(label) for label in mdp.actions], _NOT_ALLOWED)
+
+
+def _as_identifier(label: Any) -> str:
+    text = str(label)
+    if _RESERVED.fullmatch(text):
+        return f"{text}_"
+    return text if re.match(r"[A-Za-z_]", text) else f"a{text}"
+
+
+def _states(mdp: MDP) -> list[str]:
+    names, values = valuations(mdp.states, (bool, int)) or (("state",), [(i,) for i in range(mdp.n_states)])
+    names = tuple(distinct_names([_as_identifier(name) for name in names], _NOT_ALLOWED))
+    lines = [f"{i}:({','.join(map(write_value, row))})\n" for i, row in enumerate(values)]
+    return [f"({','.join(names)})\n", *lines]
+
+
+def _labels(marked: Mapping[str, list[int]]) -> list[str]:
+    of_state: dict[int, list[int]] = {}
+    for number, states in enumerate(marked.values()):
+        for state in states:
+            of_state.setdefault(state, []).append(number)
+    declared = " ".join(f'{number}="{name}"' for number, name in enumerate(marked))
+    lines = [f"{state}: {' '.join(map(str, numbers))}\n" for state, numbers in sorted(of_state.items())]
+    return [f"{declared}\n", *lines]
+
+
+def _rewards(mdp: MDP, rewards: Any) -> list[str]:
+    given = np.flatnonzero(rewards)
+    state, choice, next_state = _indices(mdp)
+    told = spelled(rewards[given])
+    lines = [f"{state[e]} {choice[e]} {next_state[e]} {r}\n" for e, r in zip(given.tolist(), told, strict=True)]
+    return [f"{mdp.n_states} {mdp.n_pairs} {given.size}\n", *lines]

@@ -1,0 +1,227 @@
+"""Models as tables: one row a transition, in a CSV, Parquet or Arrow file or in a dataframe.
+
+The columns are state, action, next_state, probability and, where there are rewards, reward. A table holds
+transitions and nothing else: no discount, no horizon, no counts. `tether.MDP.save` keeps all of a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tether.errors import ModelError, Problem
+from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
+from tether.io.columns import TABLES, Columns, columns_of, read_columns, table_kind
+from tether.io.files import File, file_error
+from tether.model.form import TOLERANCE, pair_states
+from tether.model.mdp import MDP
+
+__all__ = ["check_plain", "from_dataframe", "read_table", "write_table"]
+
+_WANTED = ("state", "action", "next_state", "probability")
+_LABELS = ("state", "action", "next_state")
+
+
+def read_table(
+    file: File,
+    *,
+    columns: Mapping[str, str] | None = None,
+    states: Iterable[Any] | None = None,
+    actions: Iterable[Any] | None = None,
+    terminal: Iterable[Any] = (),
+    tolerance: float = TOLERANCE,
+    kind: str | None = None,
+) -> MDP:
+    r"""Read a model from a table of transitions.
+
+    In a text file, labels that are all whole numbers become ints, other labels are text without the spaces
+    around it. In other files they are what the column's type says.
+
+    Parameters
+    ----------
+    file : path
+        ``.csv``, ``.tsv`` (also ``.gz`` of both), ``.parquet``, ``.arrow`` or ``.feather``, with the columns
+        state, action, next_state, probability and, if there are rewards, reward. Others are not looked at.
+    columns : mapping, optional
+        The name in the file of a column, where it is another: ``{"state": "s", "probability": "p"}``.
+    states, actions, terminal, tolerance
+        As in `tether.MDP.from_table`.
+    kind : {"csv", "tsv", "parquet", "arrow"}, optional
+        What the file is, whatever its suffix.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from tether.io import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "clinic.csv")
+    ...     _ = file.write_text("state,action,next_state,p\nsick,treat,well,0.8\nsick,treat,sick,0.2\n")
+    ...     read_table(file, columns={"probability": "p"}, terminal=["well"])
+    <MDP: 2 states, 1 action, 2 pairs, 3 transitions>
+    """
+    read = read_columns(file, _WANTED, ["reward"], columns, text=_LABELS, kind=kind)
+    return _model(read, states, actions, terminal, tolerance)
+
+
+def from_dataframe(
+    frame: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    states: Iterable[Any] | None = None,
+    actions: Iterable[Any] | None = None,
+    terminal: Iterable[Any] = (),
+    tolerance: float = TOLERANCE,
+) -> MDP:
+    """Build a model from a dataframe of transitions: pandas, polars, Arrow, or a dict of columns.
+
+    Parameters
+    ----------
+    frame
+        Anything that exports Arrow (``__arrow_c_stream__``) or the dataframe interchange
+        (``__dataframe__``), or a mapping of columns; with the columns that `read_table` knows.
+    columns, states, actions, terminal, tolerance
+        As in `read_table`.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> from tether.io import from_dataframe
+    >>> frame = pandas.DataFrame({"state": [0], "action": ["go"], "next_state": [1], "probability": [1.0]})
+    >>> from_dataframe(frame, terminal=[1])
+    <MDP: 2 states, 1 action, 2 pairs, 2 transitions>
+    """
+    read = columns_of(frame, _WANTED, ["reward"], columns, text=_LABELS)
+    return _model(read, states, actions, terminal, tolerance)
+
+
+def write_table(mdp: MDP, file: File, *, kind: str | None = None) -> None:
+    """Write a model as a table of transitions: CSV, TSV, Parquet or Arrow, by the file's suffix.
+
+    Labels that are not all whole numbers are written as text, a tuple as ``(9, 1, 20)``. States that have
+    no rows and to which nothing leads are not in the table. Read again, labels that are not whole numbers come in
+    the order in which they appear.
+
+    Parameters
+    ----------
+    mdp : MDP
+        Without a horizon, a discount, a final reward or counts, which a table cannot hold.
+    file : path
+    kind : {"csv", "tsv", "parquet", "arrow"}, optional
+        What to write, whatever the suffix.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> from tether.io import read_table, write_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_table(tether.cases.grid_world().mdp, f"{folder}/grid.csv")
+    ...     read_table(f"{folder}/grid.csv")
+    <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+    """
+    kind = kind or table_kind(file)
+    if kind is None:
+        raise file_error(file, f"the name does not say what table to write; expected one of {', '.join(TABLES)}")
+    check_plain(mdp, file, "a table")
+    require_pyarrow()
+    write_arrow(_arrow(mdp, file, kind), file, kind)
+
+
+def check_plain(mdp: MDP, file: File, what: str) -> None:
+    """Refuse a model with more to it than transitions and rewards, naming what would be lost."""
+    held = {
+        f"rewards that depend on time (for {mdp.rewards.horizon} steps)": mdp.rewards.horizon is not None,
+        f"the horizon {mdp.horizon}": mdp.horizon is not None and mdp.rewards.horizon is None,
+        f"the discount {mdp.discount:g}": mdp.discount != 1.0,
+        "the final reward": mdp.final_reward is not None,
+        "the counts it was learned from": mdp.counts is not None,
+    }
+    lost = [one for one, there in held.items() if there]
+    if lost:
+        held_by = "save it as a directory, which can: mdp.save('<directory>')"
+        raise file_error(file, f"{what} cannot hold {', '.join(lost)} of this model; {held_by}")
+
+
+def _model(read: Columns, states: Any, actions: Any, terminal: Any, tolerance: float) -> MDP:
+    try:
+        return MDP.from_table(
+            read["state"],
+            read["action"],
+            read["next_state"],
+            read["probability"],
+            read.get("reward"),
+            states=states,
+            actions=actions,
+            terminal=_like(read, terminal),
+            tolerance=tolerance,
+        )
+    except ModelError as error:
+        if read.file is None:
+            raise
+        raise _located(error, read) from None
+
+
+def _like(read: Columns, terminal: Any) -> Any:
+    """Labels given as text (on a command line) as the ints they are in the file."""
+    if isinstance(terminal, str) or not isinstance(terminal, Iterable) or read["next_state"].dtype == object:
+        return terminal
+    return [int(one) if isinstance(one, str) and re.fullmatch(r"0|-?[1-9][0-9]*", one) else one for one in terminal]
+
+
+def _located(error: ModelError, read: Columns) -> ModelError:
+    """The same error, with lines of the file where it has rows of a table."""
+    rows = _rows_of(error.problems, read)
+    problems = [_relocated(one, rows.get(i, one.row), read) for i, one in enumerate(error.problems)]
+    return ModelError(sorted(problems, key=lambda problem: problem.line or 0), total=error.total)
+
+
+def _relocated(problem: Problem, row: int | None, read: Columns) -> Problem:
+    unit = read.place(0).removeprefix(f"{read.file}, ").partition(" ")[0]
+    message = re.sub(r"^row \d+: ", "", problem.message)
+    message = re.sub(
+        r"\(first in row (\d+)\)", lambda found: f"(first in {unit} {read.line(int(found[1])):,})", message
+    )
+    message = f"{read.place(row)}: {message}"
+    return replace(problem, message=message, row=row, file=read.file, line=read.source.number(row))
+
+
+def _rows_of(problems: tuple[Problem, ...], read: Columns) -> dict[int, int]:
+    """The first row of the state, or of the state and action, of each problem that does not name its row."""
+    sought: dict[tuple[Any, ...], list[int]] = {}
+    for i, problem in enumerate(problems):
+        if problem.row is None and problem.state is not None:
+            key = (problem.state,) if problem.action is None else (problem.state, problem.action)
+            sought.setdefault(key, []).append(i)
+    found: dict[int, int] = {}
+    if not sought:
+        return found
+    for row, pair in enumerate(zip(read["state"].tolist(), read["action"].tolist(), strict=True)):
+        for key in (pair, pair[:1]):
+            for i in sought.pop(key, ()):
+                found[i] = row
+        if not sought:
+            break
+    return found
+
+
+def _arrow(mdp: MDP, file: File, kind: str) -> Any:
+    import pyarrow as pa
+
+    form = mdp.form
+    lengths = np.diff(form.row_start)
+    states = label_column(mdp.states, "state", file, kind)
+    actions = label_column(mdp.actions, "action", file, kind)
+    pairs = np.repeat(np.arange(mdp.n_pairs), lengths)
+    rewards = mdp.rewards.values if mdp.rewards.by_entry else mdp.rewards.values[pairs]
+    return pa.table(
+        {
+            "state": states.take(pa.array(pair_states(form.pair_start, np.arange(mdp.n_pairs))[pairs])),
+            "action": actions.take(pa.array(form.pair_action[pairs])),
+            "next_state": states.take(pa.array(form.next_state)),
+            "probability": pa.array(form.probability),
+            "reward": pa.array(rewards),
+        }
+    )

@@ -1,0 +1,99 @@
+"""States of PRISM and Storm: the values of named variables, as labels.
+
+A state of one variable is its value; of several, a named tuple of them, which equals the plain tuple.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from collections.abc import Sequence
+from functools import lru_cache
+from keyword import iskeyword
+from typing import Any
+
+from tether.model.names import Labels
+
+__all__ = ["read_value", "valuation_class", "valuations", "write_value"]
+
+Value = bool | int | str
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+def valuation_class(names: Sequence[str]) -> Any:
+    """What makes a label of a list of values, one for each of the variables.
+
+    Examples
+    --------
+    >>> from tether.io.valuations import valuation_class
+    >>> state = valuation_class(["x", "y"])([1, 2])
+    >>> state, state.y, state == (1, 2)
+    ((1, 2), 2, True)
+    >>> print(state)
+    x=1, y=2
+    """
+    if len(names) == 1:
+        return lambda values: values[0]
+    usable = all(name.isidentifier() and not iskeyword(name) and not name.startswith("_") for name in names)
+    return _named(tuple(names))._make if usable and len(set(names)) == len(names) else tuple
+
+
+@lru_cache
+def _named(names: tuple[str, ...]) -> Any:
+    make: Any = namedtuple  # the names are known only now
+    base = make("State", names)
+
+    def text(self: Any) -> str:
+        return ", ".join(f"{name}={value}" for name, value in zip(names, self, strict=True))
+
+    def reduce(self: Any) -> tuple[Any, ...]:
+        return _restored, (names, tuple(self))  # a pickle cannot find a class that was made here
+
+    body = {"__slots__": (), "__str__": text, "__repr__": tuple.__repr__, "__reduce__": reduce, "__module__": __name__}
+    return type("State", (base,), body)
+
+
+def _restored(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return _named(names)._make(values)
+
+
+def read_value(text: str) -> bool | int:
+    """A value as both tools write it; `ValueError` if it is none.
+
+    >>> read_value("-3"), read_value("true")
+    (-3, True)
+    """
+    if text in ("true", "false"):
+        return text == "true"
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
+
+
+def write_value(value: Any) -> str:
+    """A value as both tools write it.
+
+    >>> write_value(True), write_value(-3)
+    ('true', '-3')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def valuations(labels: Labels, kinds: tuple[type, ...]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
+    """Labels as values of variables, if all are such, of the given kinds: the names, and the values of each label.
+
+    Values of tuples without names are called v0, v1, …, a single one is called state.
+    """
+    if not len(labels):
+        return None
+    sample = labels[0]
+    if not isinstance(sample, tuple):
+        if any(type(label) not in kinds for label in labels):
+            return None
+        return ("state",), [(label,) for label in labels]
+    names = tuple(getattr(sample, "_fields", ())) or tuple(f"v{i}" for i in range(len(sample)))
+    for label in labels:
+        if not isinstance(label, tuple) or len(label) != len(sample) or any(type(v) not in kinds for v in label):
+            return None
+    return (names, [tuple(label) for label in labels]) if sample else None

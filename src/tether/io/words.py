@@ -1,0 +1,89 @@
+"""From a word to the label it means.
+
+Where labels are typed, or stand in a text file, ``7`` may mean the number or the text, and ``(9, 1, 20)`` a tuple.
+The model's own labels decide.
+"""
+
+from __future__ import annotations
+
+import re
+from ast import literal_eval
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+from tether.errors import Problem, QueryError
+from tether.io.names import find_label as index_of
+from tether.model.names import Labels
+
+__all__ = ["Words", "find_label", "word_to_label"]
+
+
+def find_label(labels: Labels, word: Any, noun: str) -> Any:
+    """The label that ``word`` means: the label itself, or one that is written so.
+
+    Parameters
+    ----------
+    labels : Labels
+        Of a model: ``mdp.states`` or ``mdp.actions``.
+    word : object
+        What was given. Text that is no label is read as a number, a tuple or list (``(9, 1, 20)``, ``[9, 1, 20]``),
+        or as what a label prints as.
+    noun : {"state", "action"}
+        For the error message.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.io.sources import find_label
+    >>> find_label(tether.cases.epidemic().mdp.states, "(9, 1, 20)", "state")
+    (9, 1, 20)
+    >>> find_label(tether.cases.grid_world().mdp.states, "15", "state")
+    15
+    """
+    return Words(labels, noun).find(word)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Finds label after label; looks at how all are written only once."""
+
+    labels: Labels
+    noun: str
+
+    def find(self, word: Any) -> Any:
+        """The label that ``word`` means."""
+        i = index_of(self.labels, word)
+        if i < 0 and isinstance(word, str):
+            i = self._as_written(word.strip())
+        if i < 0:
+            raise QueryError(Problem(self._missing(word), value=word))
+        return self.labels[i]
+
+    def _as_written(self, word: str) -> int:
+        meant = _literal(word)
+        i = -1 if meant is None else index_of(self.labels, meant)
+        return i if i >= 0 else self._written.get(word, -1)
+
+    @cached_property
+    def _written(self) -> dict[str, int]:
+        return {shown: i for i, label in reversed(list(enumerate(self.labels))) for shown in (repr(label), str(label))}
+
+    def _missing(self, word: Any) -> str:
+        named = any(character.isalpha() for character in str(word))  # among numbers, all are close
+        near = get_close_matches(str(word), list(self._written)[:10_000], n=1) if named else []
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return f"the model has no {self.noun} {str(word)!r}; {self.labels.known(self.noun)}{hint}"
+
+
+def _literal(word: str) -> Any:
+    try:
+        return literal_eval(word)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def word_to_label(word: str) -> Any:
+    """What a word means where no model says: a whole number written plainly, else the text."""
+    return int(word) if re.fullmatch(r"0|-?[1-9][0-9]*", word) else word

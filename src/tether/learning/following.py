@@ -1,0 +1,114 @@
+"""What a plan is worth in another model than the one it was made for, followed as it is.
+
+The other model has the same rows with other probabilities. What can happen there need not be the same: an
+outcome that the observation rules out under one set of probabilities is possible under another. So a plan may
+come to a state about which it says nothing. It then takes the observed action where that is available, and
+otherwise what the model it was made for thinks best from there on (`MDP.solve`). How likely it is to come to
+such a state is computed along.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.evaluation.plain import Solution, solve
+from tether.influence.one_step import influenced_pairs
+from tether.plan.chain import Chain, Decisions, Visits, build_chain, collect
+from tether.plan.plan import Plan
+
+__all__ = ["Follower"]
+
+
+class Follower:
+    """Follows plans for several k, made for one counterfactual MDP, with several numbers of changes allowed."""
+
+    def __init__(self, plans: list[Plan], ms: list[int]) -> None:
+        self.plans, self.ms = plans, ms
+        self.made_for = plans[0].cf
+        self._width = max(ms) + 1  # a node's "changes" hold the plan, too: plan · width + changes left
+
+    def follow(self, cf: CounterfactualMDP) -> tuple[Floats, Floats]:
+        """Expected return of each plan (rows) and number of changes (columns), and how likely it gets off the plan."""
+        n, start = len(self.plans) * len(self.ms), int(cf.observation.states[0])
+        minds = (np.arange(len(self.plans))[:, None] * self._width + np.array(self.ms)).reshape(-1)
+        first = Visits(np.full(n, start), minds, np.zeros(n, np.int64))
+        lost: list[Ints] = []
+
+        def decide(t: int, visits: Visits) -> Decisions:
+            decided, off = self._decide(cf, t, visits)
+            lost.append(off)
+            return decided
+
+        chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, first, decide, cf.T)
+        values, off = _backward(cf, chain, lost)
+        shape = (len(self.plans), len(self.ms))
+        return values.reshape(shape), off.reshape(shape)
+
+    def _decide(self, cf: CounterfactualMDP, t: int, visits: Visits) -> tuple[Decisions, Ints]:
+        form = cf.mdp.form
+        which, changes = np.divmod(visits.changes, self._width)
+        pairs = np.empty(visits.size, dtype=np.int64)
+        off = np.zeros(visits.size, dtype=bool)
+        for i, plan in enumerate(self.plans):
+            mine = np.flatnonzero(which == i)
+            local = _choice(plan, t, visits.states[mine], changes[mine], visits.runs[mine])
+            pairs[mine] = form.pair_start[visits.states[mine]] + local
+            off[mine] = local < 0
+        pairs[off] = self._otherwise(t, visits.states[off])
+        changed = form.pair_action[pairs] != cf.observation.actions[t]
+        left = which * self._width + np.maximum(changes - changed, 0)
+        runs = np.zeros(visits.size, dtype=np.int64)
+        if self.plans[0].rule == "assured":
+            influenced = influenced_pairs(cf.graph, t, self.plans[0].influence)
+            runs = np.where(np.isin(pairs, influenced), 0, visits.runs + 1)
+        return Decisions(np.arange(visits.size), pairs, np.ones(visits.size), left, runs), off
+
+    def _otherwise(self, t: int, states: Ints) -> Ints:
+        """Pairs to take where a plan says nothing."""
+        if states.size == 0:
+            return np.empty(0, dtype=np.int64)
+        wanted = states * self.made_for.mdp.n_actions + self.made_for.observation.actions[t]
+        pairs: Ints = np.minimum(np.searchsorted(self._pair_keys, wanted), self._pair_keys.size - 1)
+        missing = np.flatnonzero(self._pair_keys[pairs] != wanted)
+        if missing.size:
+            alone = states[missing]
+            pairs[missing] = self.made_for.mdp.form.pair_start[alone] + self._solution.choices[t, alone]
+        return pairs
+
+    @cached_property
+    def _pair_keys(self) -> Ints:
+        mdp = self.made_for.mdp
+        owner = np.repeat(np.arange(mdp.n_states), np.diff(mdp.form.pair_start))
+        keys: Ints = owner * mdp.n_actions + mdp.form.pair_action
+        return keys
+
+    @cached_property
+    def _solution(self) -> Solution:
+        return solve(self.made_for.mdp, self.made_for.T)
+
+
+def _choice(plan: Plan, t: int, states: Ints, changes: Ints, runs: Ints) -> Ints:
+    """The number of the chosen pair among those of each state, -1 where the plan says nothing."""
+    nodes, choice = plan.nodes[t], plan.choices[t]
+    width = max(plan.T + 2, int(runs.max(initial=0)) + 1)
+    own = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs.astype(np.int64)
+    known, wanted = nodes.states.astype(np.int64) * width + own, states * width + runs
+    at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    chosen = choice[at, np.minimum(changes, choice.shape[1] - 1)].astype(np.int64)
+    return np.where(known[at] == wanted, chosen, -1)
+
+
+def _backward(cf: CounterfactualMDP, chain: Chain, lost: list[Ints]) -> tuple[Floats, Floats]:
+    """Expected return from each node of the first layer, and the probability of ever being at a node that is lost."""
+    mdp, last = cf.mdp, chain.visits[-1]
+    value = np.zeros(last.size) if mdp.final_reward is None else mdp.final_reward[last.states]
+    off = np.zeros(last.size)
+    for link, here, off_here in zip(reversed(chain.links), reversed(chain.visits[:-1]), reversed(lost), strict=True):
+        worth = link.probability * (link.reward + mdp.discount * value[link.target])
+        value = collect(link.source, worth, here.size)
+        off = np.where(off_here, 1.0, collect(link.source, link.probability * off[link.target], here.size))
+    return value, np.minimum(off, 1.0)

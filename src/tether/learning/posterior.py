@@ -1,0 +1,260 @@
+"""Uncertain models: how far to trust an answer when the probabilities were learned from a log.
+
+A learned model remembers how often it saw each transition. Given these counts, the row of each pair follows a
+Dirichlet distribution with parameters n(s,a,s') + α, independently of the other rows (`tether.learn`). Models
+are drawn from it, and each is asked the same question: what is this plan worth here, is it still better than
+what was done, and would the best plan here make the same changes? Rewards stay what they are, their means.
+
+An outcome that the model takes for impossible stays so in every draw, and a pair with a single possible outcome is
+certain, whatever the prior: the answers then look surer than they are. To let more happen than was seen, learn with
+``support=`` (`tether.learn`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+
+from tether._checks import whole_number
+from tether._types import Floats, Ints
+from tether._words import counted
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.errors import QueryError
+from tether.evaluation.evaluate import evaluate_plan
+from tether.learning.following import Follower
+from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
+from tether.model.mdp import MDP
+from tether.plan.backward import observed_value
+from tether.plan.plan import Plan, plan
+from tether.plan.sweep import Sweep, sweep
+
+__all__ = ["Posterior", "posterior"]
+
+Progress = Callable[[int, int], None]
+"""Called with how many draws are done, and how many there are."""
+
+_MOST = 100_000
+"""More draws than anyone needs; a slip of the finger should not fill the memory."""
+
+_LEAST = 1e-300
+"""What can happen keeps a probability, however small: all draws have the same transitions."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Posterior:
+    """Models that a log leaves possible; made by `posterior`. The same draws, whatever is asked of them.
+
+    Examples
+    --------
+    >>> import tether
+    >>> path = tether.Path(["sick", "sick", "well"], ["wait", "wait"])
+    >>> draws = tether.posterior(tether.learn([path, path], prior=1), draws=3, rng=0)
+    >>> draws
+    <Posterior: 3 draws of a model learned from 2 episodes; 1 of 2 rows is uncertain>
+    >>> [model.row("sick", "wait")[1].round(2).tolist() for model in draws.models()]
+    [[0.63, 0.37], [0.41, 0.59], [0.58, 0.42]]
+    """
+
+    mdp: MDP
+    draws: int
+    key: tuple[int, int]
+    free: Ints
+    start: Ints
+    shape: Floats
+
+    def draw(self, i: int) -> MDP:
+        """The i-th model, i = 0 … draws - 1; it shares all but its probabilities with the learned one."""
+        i = whole_number("i", i, 0)
+        if i >= self.draws:
+            raise QueryError(f"there are {counted(self.draws, 'draw')}, 0 … {self.draws - 1}; not {i}")
+        return self._model(self.mdp, i)
+
+    def models(self) -> Iterator[MDP]:
+        """The drawn models, one after the other."""
+        return (self.draw(i) for i in range(self.draws))
+
+    @overload
+    def of(self, asked: Plan, progress: Progress | None = None) -> PlanUncertainty: ...
+    @overload
+    def of(self, asked: Sweep, progress: Progress | None = None) -> SweepUncertainty: ...
+    def of(self, asked: Plan | Sweep, progress: Progress | None = None) -> PlanUncertainty | SweepUncertainty:
+        """What a plan, or each plan of a sweep, is worth in the drawn models.
+
+        Every draw is conditioned on the same observed path, by the same mechanism. A plan is followed as it is;
+        beside it stands the best plan made with the draw itself, within the same limits.
+
+        Parameters
+        ----------
+        asked : Plan or Sweep
+            Made with the learned model.
+        progress : callable, optional
+            ``progress(done, draws)`` is called after each draw.
+        """
+        if not isinstance(asked, Plan | Sweep):
+            raise QueryError(f"expected a plan or a sweep, not {type(asked).__name__}: cf.plan(k, m) or cf.sweep()")
+        if asked.cf.mdp.form is not self.mdp.form:
+            raise QueryError(
+                "this was made with another model; ask the posterior of its own: tether.posterior(plan.cf.mdp)"
+            )
+        worlds = self._worlds(asked.cf, progress)
+        return _of_plan(asked, worlds, self.draws) if isinstance(asked, Plan) else _of_sweep(asked, worlds, self.draws)
+
+    def _worlds(self, cf: CounterfactualMDP, progress: Progress | None) -> Iterator[CounterfactualMDP]:
+        """Each draw, conditioned on the observed path."""
+        for i in range(self.draws):
+            yield counterfactual(self._model(cf.mdp, i), cf.path, cf.mechanism)
+            if progress is not None:
+                progress(i + 1, self.draws)
+
+    def _model(self, mdp: MDP, i: int) -> MDP:
+        probability = mdp.form.probability.copy()
+        probability[self.free] = self._rows(np.random.default_rng((*self.key, i)))
+        return replace(mdp, form=replace(mdp.form, probability=probability), counts=None)
+
+    def _rows(self, rng: np.random.Generator) -> Floats:
+        """A draw of all rows with more than one outcome: gamma variates, normalised by row.
+
+        A gamma variate of a parameter a < 1 is one of a + 1 times U^(1/a). It may be far below what a float
+        can hold, so it is kept as a logarithm until the row's largest is 1.
+        """
+        if self.free.size == 0:
+            return np.empty(0)
+        small = np.flatnonzero(self.shape < 1.0)
+        larger = self.shape.copy()
+        larger[small] += 1.0
+        logs = np.log(np.maximum(rng.standard_gamma(larger), _LEAST))
+        logs[small] += np.log1p(-rng.random(small.size)) / self.shape[small]
+        lengths = np.diff(self.start, append=self.shape.size)
+        share = np.exp(logs - np.repeat(np.maximum.reduceat(logs, self.start), lengths))
+        share /= np.repeat(np.add.reduceat(share, self.start), lengths)
+        drawn: Floats = np.maximum(share, _LEAST)
+        return drawn
+
+    def __repr__(self) -> str:
+        counts = self.mdp.counts
+        log = counted(counts.episodes, "episode") if counts is not None and counts.episodes else "episodes"
+        told = f"{counted(self.draws, 'draw')} of a model learned from {log}"
+        verb = "is" if self.start.size == 1 else "are"
+        return f"<Posterior: {told}; {self.start.size:,} of {counted(self.mdp.n_pairs, 'row')} {verb} uncertain>"
+
+
+def posterior(mdp: MDP, draws: int = 200, *, rng: Any = None) -> Posterior:
+    """Models that the episodes behind a learned model leave possible.
+
+    Parameters
+    ----------
+    mdp : MDP
+        A model that `tether.learn` made.
+    draws : int
+        How many models to draw.
+    rng : int or numpy Generator, optional
+        The same seed gives the same models.
+
+    Returns
+    -------
+    Posterior
+        Ask it ``of(plan)`` or ``of(sweep)``.
+
+    Examples
+    --------
+    >>> import tether
+    >>> seen = {("treat", "well"): 8, ("treat", "dead"): 2, ("wait", "well"): 2, ("wait", "dead"): 3}
+    >>> paths = [tether.Path(["sick", after], [did]) for (did, after), times in seen.items() for _ in range(times)]
+    >>> mdp = tether.learn(paths, prior=1).with_objective(final_reward={"well": 1.0})
+    >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=1, m=1)
+    >>> print(tether.posterior(mdp, draws=200, rng=1).of(plan))
+    The plan is worth 0.5625; in 90 % of 200 models that the log leaves possible, 0 to 0.8754.
+    It is worth more than what was done (0) in 94 % of them.
+    At t = 0 'treat' instead of 'wait': the best plan of each model does the same there in 94 % of them.
+    """
+    if not isinstance(mdp, MDP):
+        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.posterior(tether.learn(episodes))")
+    if mdp.counts is None:
+        raise QueryError(
+            "this model was not learned from episodes, so nothing says how uncertain it is; see tether.learn"
+        )
+    draws = whole_number("draws", draws, 1)
+    if draws > _MOST:
+        raise QueryError(f"draws must be at most {_MOST:,}, not {draws:,}; a few hundred tell enough")
+    try:
+        words = np.random.default_rng(rng).integers(0, 2**64, size=2, dtype=np.uint64)
+    except (TypeError, ValueError) as error:
+        raise QueryError(f"rng must be a seed or a numpy Generator, not {rng!r}: {error}") from None
+    lengths, concentration = np.diff(mdp.form.row_start), mdp.counts.concentration
+    if concentration.size != mdp.n_transitions:
+        raise QueryError(f"the model has {mdp.n_transitions:,} transitions, but counts for {concentration.size:,}")
+    free = np.flatnonzero(np.repeat(lengths > 1, lengths))
+    if np.any(concentration[free] <= 0):
+        raise QueryError("a transition of the model was never seen, and its prior is 0: it has no posterior")
+    several = lengths[lengths > 1]
+    start = np.cumsum(several) - several
+    return Posterior(mdp, draws, (int(words[0]), int(words[1])), free, start, concentration[free])
+
+
+def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> PlanUncertainty:
+    follower = Follower([asked], [asked.m])
+    values, observed, best, off_plan = (np.empty(draws) for _ in range(4))
+    changes = _changes(asked)
+    same, reached = np.zeros(len(changes)), np.zeros(len(changes))
+    for i, cf in enumerate(worlds):
+        (values[i],), (off_plan[i],) = (array[0] for array in follower.follow(cf))
+        observed[i] = observed_value(cf)
+        again = plan(cf, asked.k, asked.m, asked.rule, asked.influence)
+        best[i] = again.value
+        for n, (t, s, action) in enumerate(changes):
+            done = _does(again, t, s)
+            reached[n] += done >= 0
+            same[n] += done == action
+    mdp, path = asked.cf.mdp, asked.cf.path
+    told = tuple(
+        ChangedAction(
+            t, mdp.states[s], path.actions[t], mdp.actions[a], float(same[n]) / draws, float(reached[n]) / draws
+        )
+        for n, (t, s, a) in enumerate(changes)
+    )
+    for array in (values, observed, best, off_plan):
+        array.flags.writeable = False
+    return PlanUncertainty(asked.k, asked.m, asked.value, asked.observed_value, values, observed, best, off_plan, told)
+
+
+def _of_sweep(asked: Sweep, worlds: Iterator[CounterfactualMDP], draws: int) -> SweepUncertainty:
+    ks, ms = np.unique(asked.ks), np.unique(asked.ms)
+    row, column = np.searchsorted(ks, asked.ks), np.searchsorted(ms, asked.ms)
+    follower = Follower([plan(asked.cf, int(k), int(ms[-1]), asked.rule, asked.influence) for k in ks], ms.tolist())
+    values = np.empty((draws, asked.ks.size, asked.ms.size))
+    best, observed = np.empty_like(values), np.empty(draws)
+    for i, cf in enumerate(worlds):
+        followed, _ = follower.follow(cf)
+        values[i] = followed[row][:, column]
+        best[i] = sweep(cf, asked.rule, asked.influence, asked.ks, asked.ms).values
+        observed[i] = observed_value(cf)
+    for array in (values, best, observed):
+        array.flags.writeable = False
+    return SweepUncertainty(asked.ks, asked.ms, values, best, observed)
+
+
+def _changes(asked: Plan) -> list[tuple[int, int, int]]:
+    """(t, state, action) of each step in which the plan, in the state it is most likely in, does something else."""
+    outlook, found = evaluate_plan(asked), []
+    for t in range(asked.T):
+        state, _ = outlook.likeliest(t)
+        s = asked.cf.mdp.state_index(state)
+        action = _does(asked, t, s)
+        if action != asked.cf.observation.actions[t]:
+            found.append((t, s, action))
+    return found
+
+
+def _does(asked: Plan, t: int, s: int) -> int:
+    """Index of the action that a plan most likely takes in a state at t; -1 if it is never there."""
+    chain = asked.chain
+    here = np.flatnonzero(chain.visits[t].states == s)
+    if here.size == 0:
+        return -1
+    actions = asked.cf.mdp.form.pair_action[chain.decisions[t].pairs[here]]
+    if here.size == 1:
+        return int(actions[0])
+    return int(np.argmax(np.bincount(actions, chain.occupancy()[t][here])))

@@ -1,0 +1,295 @@
+"""How sure one can be of a plan, or of a whole sweep, when the model was learned: records that read as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from tether._checks import whole_number
+from tether._types import Floats, Ints
+from tether._words import number
+from tether.errors import QueryError
+
+__all__ = ["ChangedAction", "PlanUncertainty", "SweepUncertainty"]
+
+_ROUNDING = 1e-9
+"""A return is better than another only if it is so by more than this, relatively."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAction:
+    """A change that a plan makes, and how often it would be made again.
+
+    Attributes
+    ----------
+    t : int
+    state : label
+        The state the plan is most likely in at t.
+    observed, action : label
+        What was done at t, and what the plan does there instead.
+    same : float
+        Share of the drawn models whose own best plan, within the same limits, takes the same action there.
+    reached : float
+        Share of the drawn models whose own best plan can be in that state at t at all.
+
+    Examples
+    --------
+    >>> import tether
+    >>> seen = [("treat", "well")] * 8 + [("treat", "dead")] * 2 + [("wait", "well")] * 2 + [("wait", "dead")] * 3
+    >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
+    >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
+    >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=1, m=1)
+    >>> tether.posterior(mdp, draws=200, rng=1).of(plan).changes
+    (ChangedAction(t=0, state='sick', observed='wait', action='treat', same=0.94, reached=1.0),)
+    """
+
+    t: int
+    state: Any
+    observed: Any
+    action: Any
+    same: float
+    reached: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PlanUncertainty:
+    """What becomes of a plan in the models that a log leaves possible; prints as a few sentences.
+
+    Attributes
+    ----------
+    k, m : int
+        Limits of the plan.
+    value, observed_value : float
+        What the plan and the observed path are worth in the learned model itself.
+    values : array (draws,)
+        What the plan, followed as it is, is worth in each drawn model.
+    observed : array (draws,)
+        What the observed path is worth there.
+    best : array (draws,)
+        What the best plan within the same limits would be worth there, made with that model.
+    off_plan : array (draws,)
+        Probability of coming to a state about which the plan says nothing; see `tether.learning.following`.
+    changes : tuple of ChangedAction
+        The changes of the plan, each in the state it is most likely in.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> mdp = tether.learn([grid.mdp.simulate("random", 11, rng=seed) for seed in range(300)] + [grid.path], prior=1)
+    >>> mdp = mdp.with_objective(final_reward=lambda s: 100 * (s == 15))
+    >>> plan = tether.counterfactual(mdp, grid.path).plan(k=12, m=6)
+    >>> sure = tether.posterior(mdp, draws=50, rng=1).of(plan)
+    >>> sure.probability_better
+    1.0
+    >>> low, high = sure.interval(0.9)
+    >>> bool(low < plan.value < high)
+    True
+    """
+
+    k: int
+    m: int
+    value: float
+    observed_value: float
+    values: Floats
+    observed: Floats
+    best: Floats
+    off_plan: Floats
+    changes: tuple[ChangedAction, ...]
+
+    @property
+    def draws(self) -> int:
+        """How many models were drawn."""
+        return int(self.values.size)
+
+    @property
+    def mean(self) -> float:
+        """Mean value over the drawn models."""
+        return float(self.values.mean())
+
+    @property
+    def std(self) -> float:
+        """Spread (standard deviation) of the value over the drawn models."""
+        return float(self.values.std())
+
+    @property
+    def probability_better(self) -> float:
+        """Share of the drawn models in which the plan is worth more than the observed path.
+
+        For an episode that ended as badly as it could this is 1: look at the interval instead.
+        """
+        return float(np.mean(better(self.values, self.observed)))
+
+    def interval(self, level: float = 0.9) -> tuple[float, float]:
+        """The credible interval of the value: with probability ``level`` it lies within, as likely below as above."""
+        low, high = np.quantile(self.values, tails(level))
+        return float(low), float(high)
+
+    def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
+        """What to expect, how likely it beats what was done, and how firm each change is; ``name`` prints a label."""
+        low, high = self.interval()
+        told = [
+            f"The plan is worth {number(self.value)}; in 90 % of {self.draws:,} models that the log leaves possible, "
+            f"{number(low)} to {number(high)}.",
+            f"It is worth more than what was done ({number(float(self.observed.mean()))}) in "
+            f"{_percent(self.probability_better)} of them.",
+        ]
+        told += [
+            f"At t = {one.t} {name(one.action)} instead of {name(one.observed)}: the best plan of each model does the "
+            f"same there in {_percent(one.same)} of them."
+            for one in self.changes
+        ]
+        off = float(self.off_plan.mean())
+        if off > 0:
+            told.append(
+                f"With probability {off:.2g} it comes to a state about which the plan says nothing; there it does what "
+                "was done, where it can."
+            )
+        return told
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def __repr__(self) -> str:
+        low, high = self.interval()
+        return (
+            f"<PlanUncertainty: k = {self.k}, m = {self.m}, value {number(low)} … {number(high)} (90 %), better than "
+            f"observed with probability {self.probability_better:.3g}, {self.draws:,} draws>"
+        )
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SweepUncertainty:
+    """What becomes of the plans of a sweep in the models that a log leaves possible.
+
+    Attributes
+    ----------
+    ks, ms : array
+        As in the sweep.
+    values : array (draws, ks, ms)
+        What the plan for each k and m, followed as it is, is worth in each drawn model.
+    best : array (draws, ks, ms)
+        What the best plan made with that model would be worth there: the sweep, done again.
+    observed : array (draws,)
+        What the observed path is worth there.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> mdp = tether.learn([grid.mdp.simulate("random", 11, rng=seed) for seed in range(300)] + [grid.path], prior=1)
+    >>> mdp = mdp.with_objective(final_reward=lambda s: 100 * (s == 15))
+    >>> table = tether.counterfactual(mdp, grid.path).sweep(ks=[6, 12], ms=[0, 6])
+    >>> sure = tether.posterior(mdp, draws=50, rng=1).of(table)
+    >>> sure.probability_better  # of nothing changed, and of six changes, for k = 6 and 12
+    array([[0., 1.],
+           [0., 1.]])
+    """
+
+    ks: Ints
+    ms: Ints
+    values: Floats
+    best: Floats
+    observed: Floats
+
+    @property
+    def draws(self) -> int:
+        """How many models were drawn."""
+        return int(self.observed.size)
+
+    @property
+    def mean(self) -> Floats:
+        """Mean value over the drawn models: (ks, ms)."""
+        mean: Floats = self.values.mean(axis=0)
+        return mean
+
+    @property
+    def probability_better(self) -> Floats:
+        """Share of the drawn models in which each plan is worth more than the observed path: (ks, ms)."""
+        share: Floats = np.mean(better(self.values, self.observed[:, None, None]), axis=0)
+        return share
+
+    def quantile(self, q: float) -> Floats:
+        """The value that so large a share of the drawn models stays below: (ks, ms)."""
+        if isinstance(q, bool) or not isinstance(q, int | float | np.number) or not 0 <= q <= 1:
+            raise QueryError(f"q must be a number from 0 to 1, not {q!r}")
+        quantile: Floats = np.quantile(self.values, float(q), axis=0)
+        return quantile
+
+    def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
+        """Ends of the credible interval of each value: two arrays (ks, ms)."""
+        low, high = tails(level)
+        return self.quantile(low), self.quantile(high)
+
+    def at(self, k: int, m: int) -> Floats:
+        """The values for one k and m of those asked for: (draws,)."""
+        row = np.flatnonzero(self.ks == whole_number("k", k, 1))
+        column = np.flatnonzero(self.ms == whole_number("m", m, 0))
+        if not (row.size and column.size):
+            raise QueryError(f"k = {k}, m = {m} was not asked for in this sweep")
+        values: Floats = self.values[:, row[0], column[0]]
+        return values
+
+    def __repr__(self) -> str:
+        return (
+            f"<SweepUncertainty: k = {self.ks[0]} … {self.ks[-1]}, m = {self.ms[0]} … {self.ms[-1]}, "
+            f"{self.draws:,} draws>"
+        )
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        parts = (
+            ("Probability of being worth more than what was done", self.probability_better, ".2f"),
+            (f"Value: the lower end of the 90 % interval over {self.draws:,} models", low, ".2f"),
+            ("Value: the upper end", high, ".2f"),
+        )
+        return "\n\n".join(f"{title}\n{self._table(numbers, spec)}" for title, numbers, spec in parts)
+
+    def _table(self, numbers: Floats, spec: str) -> str:
+        width = max(8, *(len(f"{number:{spec}}") for number in numbers.reshape(-1))) + 1
+        head = "k \\ m".rjust(6) + "".join(f"{m:>{width}}" for m in self.ms)
+        rows = [
+            f"{k:>6}" + "".join(f"{number:>{width}{spec}}" for number in row)
+            for k, row in zip(self.ks, numbers, strict=True)
+        ]
+        return "\n".join([head, *rows])
+
+    def _repr_html_(self) -> str:
+        low, high, share = *self.interval(), self.probability_better
+        head = "".join(f"<th>m = {m}</th>" for m in self.ms)
+        body = ""
+        for i, k in enumerate(self.ks):
+            cells = [
+                f"<td>{number(low[i, j])} … {number(high[i, j])}<br>{_percent(share[i, j])}</td>"
+                for j in range(self.ms.size)
+            ]
+            body += f"<tr><th>k = {k}</th>{''.join(cells)}</tr>"
+        title = "<p>90 % interval of the value, and how often it is worth more than what was done</p>"
+        return f"{title}<table><tr><th></th>{head}</tr>{body}</table>"
+
+
+def better(values: Floats, observed: Floats) -> Ints:
+    """Where values exceed the observed ones by more than rounding."""
+    scale = np.maximum(np.abs(values), np.abs(observed))
+    return np.asarray(values - observed > _ROUNDING * scale)
+
+
+def tails(level: float) -> tuple[float, float]:
+    """The shares below the two ends of an interval with as much outside on either side."""
+    is_number = isinstance(level, int | float | np.number) and not isinstance(level, bool)
+    if not is_number or not 0 < level < 1:
+        raise QueryError(f"level must be a number between 0 and 1, such as 0.9, not {level!r}")
+    return (1.0 - float(level)) / 2.0, (1.0 + float(level)) / 2.0
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share in (0.0, 1.0) or 0.005 <= share < 0.995 else (
+        "over 99 %" if share > 0.5 else "under 1 %"
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""What a learned model was learned from: how often each of its transitions was seen, and what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether._words import counted
+
+__all__ = ["Counts"]
+
+
+def _nothing() -> Ints:
+    return np.empty((0, 3), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Counts:
+    """Counts behind a learned model, in the order of its entries (see `tether.model.form`).
+
+    Attributes
+    ----------
+    transitions : array (entries,)
+        How often each transition was seen; 0 for one that only the prior makes possible, and in states that
+        the model takes for terminal.
+    prior : float
+        The pseudo-count that was added to each; 0 for maximum likelihood.
+    episodes, steps : int
+        How many episodes and steps there were.
+    unrecorded : int
+        How many of these steps are an episode's last one without an outcome.
+    minimum : int
+        How often a pair had to be seen.
+    dropped : array (pairs, 3)
+        Pairs seen less often, and so not available: state, action and how often it was seen.
+    end : int
+        Index of the state that was taken for the outcome of pairs whose outcome was never recorded; -1 for none.
+
+    Examples
+    --------
+    >>> import tether
+    >>> path = tether.Path(["sick", "sick", "well"], ["wait", "wait"])
+    >>> counts = tether.learn(tether.Episodes.from_paths([path, path])).counts
+    >>> counts
+    <Counts: 4 transitions of 2 episodes, prior 0>
+    >>> counts.transitions
+    array([2, 2, 0])
+    """
+
+    transitions: Ints
+    prior: float
+    episodes: int = 0
+    steps: int = 0
+    unrecorded: int = 0
+    minimum: int = 1
+    dropped: Ints = field(default_factory=_nothing)
+    end: int = -1
+
+    def __post_init__(self) -> None:
+        self.transitions.flags.writeable = False
+        self.dropped.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor, as `Form`: a pickle forgets that an array is read-only.
+        return Counts, tuple(getattr(self, one.name) for one in fields(self))
+
+    @property
+    def concentration(self) -> Floats:
+        """Parameters of the Dirichlet posterior of each row, entry by entry."""
+        return self.transitions.astype(np.float64) + self.prior
+
+    def __repr__(self) -> str:
+        told = counted(int(self.transitions.sum()), "transition")
+        if self.episodes:
+            told += f" of {counted(self.episodes, 'episode')}"
+        told += f", prior {self.prior:g}"
+        if self.dropped.size:
+            told += f"; {counted(len(self.dropped), 'pair')} seen fewer than {self.minimum:,} times not available"
+        return f"<Counts: {told}>"

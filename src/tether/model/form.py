@@ -1,0 +1,371 @@
+"""The one tabular form every model is brought to, and the checks it passes on the way.
+
+Pairs (state, action) are numbered state by state, actions ascending; each pair has a row of
+possible next states, ascending, with their probabilities, all positive::
+
+    state s      owns the pairs    pair_start[s]   … pair_start[s+1] - 1
+    pair x       has the action    pair_action[x]
+    pair x       owns the entries  row_start[x]    … row_start[x+1] - 1
+    entry e      leads to          next_state[e]   with probability[e]
+
+A pair that is absent is an action that is not available. Rewards belong to pairs, R(s,a), or to
+entries, R(s,a,s'), and may carry a leading time axis; a reward that is the same for every entry
+of each row is kept by pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.errors import ModelError, Problem
+from tether.model.names import Labels, label_list
+
+__all__ = ["TOLERANCE", "Form", "Rewards", "Rounding", "final_rewards", "finish", "pair_states"]
+
+
+TOLERANCE = 1e-6
+"""How far from 1 a row may sum and still be taken for a distribution written with rounding."""
+
+_COLLECTED = 100
+"""How many problems of one kind are kept as records; all are counted."""
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rewards:
+    """Rewards of a model.
+
+    Attributes
+    ----------
+    values : array
+        ``(pairs,)`` or ``(entries,)``, with a leading time axis where they depend on time.
+    by_entry : bool
+        True for R(s,a,s').
+    """
+
+    values: Floats
+    by_entry: bool
+
+    @property
+    def horizon(self) -> int | None:
+        """Number of steps rewards are given for, or None where they do not depend on time."""
+        return int(self.values.shape[0]) if self.values.ndim == 2 else None
+
+    def at(self, t: int) -> Floats:
+        """The rewards of step ``t``."""
+        layer: Floats = self.values[t] if self.values.ndim == 2 else self.values
+        return layer
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """How far the given rows were from summing to 1, before they were normalised."""
+
+    rows: int
+    largest: float
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """The arrays of a model, read-only; see the head of this file."""
+
+    pair_start: Ints
+    pair_action: Ints
+    row_start: Ints
+    next_state: Ints
+    probability: Floats
+    rewards: Rewards
+    rounding: Rounding
+    terminal: Ints
+
+    def __post_init__(self) -> None:
+        for array in (self.pair_start, self.pair_action, self.row_start, self.next_state, self.probability):
+            array.flags.writeable = False
+        self.rewards.values.flags.writeable = False
+        self.terminal.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor, not field by field: a pickle forgets that an array is read-only.
+        return Form, tuple(getattr(self, field.name) for field in fields(self))
+
+
+def finish(
+    states: Labels,
+    actions: Labels,
+    *,
+    pair_start: Ints,
+    pair_action: Ints,
+    row_start: Ints,
+    next_state: Ints,
+    probability: Floats,
+    rewards: Rewards,
+    terminal: Iterable[Any] = (),
+    frontier: Ints | None = None,
+    tolerance: float = TOLERANCE,
+    input_row: Callable[[int], int] | None = None,
+) -> Form:
+    """Check the arrays of a model, add its terminal states, normalise, and freeze.
+
+    Every entry is a transition the user gave with a probability other than zero, rows sorted by
+    next state. ``frontier`` marks states that were left unexplored on purpose; ``input_row``
+    finds the row of the user's table behind an entry.
+    """
+    if not (isinstance(tolerance, int | float | np.integer | np.floating) and 0 <= tolerance < np.inf):
+        raise ModelError(f"tolerance must be a number ≥ 0, not {tolerance!r}")
+    if len(states) == 0 or pair_action.size == 0:
+        raise ModelError("the model is empty: it has no transitions")
+    where = _Where(states, actions, pair_start, pair_action, row_start, next_state, input_row)
+    ends = _terminal_states(states, terminal)
+    _raise_first(
+        _bad_probabilities(where, probability),
+        _repeated(where),
+        _not_finite(where, rewards),
+        _terminal_with_rows(where, ends),
+    )
+    with np.errstate(over="ignore"):  # a sum of inf is reported like any other
+        sums = np.add.reduceat(probability, row_start[:-1])
+    _raise_first(_bad_sums(where, sums, tolerance), _undefined(where, ends, frontier))
+    deviation = np.abs(sums - 1.0)
+    rounding = Rounding(int(np.count_nonzero(deviation > 1e-12)), float(deviation.max()), float(tolerance))
+    _normalise(probability, row_start, sums)
+    rewards = _by_pair_if_possible(rewards, row_start)
+    rewards = Rewards(np.ascontiguousarray(rewards.values), rewards.by_entry)  # a step of it is one run of memory
+    if ends.size:
+        pair_start, pair_action, row_start, next_state, probability, rewards = _with_terminal(
+            ends, len(actions), pair_start, pair_action, row_start, next_state, probability, rewards
+        )
+    return Form(pair_start, pair_action, row_start, next_state, probability, rewards, rounding, ends)
+
+
+def pair_states(pair_start: Ints, pairs: Ints | int) -> Any:
+    """State of each pair."""
+    return np.searchsorted(pair_start, pairs, side="right") - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """Names a pair or an entry in the user's words."""
+
+    states: Labels
+    actions: Labels
+    pair_start: Ints
+    pair_action: Ints
+    row_start: Ints
+    next_state: Ints
+    input_row: Callable[[int], int] | None
+
+    def pair(self, pair: int) -> dict[str, Any]:
+        state = self.states[int(pair_states(self.pair_start, pair))]
+        return {"state": state, "action": self.actions[int(self.pair_action[pair])]}
+
+    def entry(self, entry: int) -> dict[str, Any]:
+        pair = int(np.searchsorted(self.row_start, entry, side="right") - 1)
+        row = None if self.input_row is None else self.input_row(entry)
+        return {**self.pair(pair), "next_state": self.states[int(self.next_state[entry])], "row": row}
+
+    @staticmethod
+    def text(place: dict[str, Any]) -> str:
+        row = "" if place.get("row") is None else f"row {place['row']}: "
+        text = f"{row}state {place['state']!r}, action {place['action']!r}"
+        return f"{text}, next state {place['next_state']!r}" if "next_state" in place else text
+
+
+_Found = tuple[list[Problem], int]
+
+
+def _raise_first(*checks: _Found) -> None:
+    """Raise all that the checks found, as one error."""
+    problems = [problem for found, _ in checks for problem in found]
+    if problems:
+        raise ModelError(problems, total=sum(total for _, total in checks))
+
+
+def _bad_probabilities(where: _Where, probability: Floats) -> _Found:
+    bad = np.flatnonzero(~(probability >= 0) | np.isinf(probability))
+    problems = []
+    for entry in bad[:_COLLECTED]:
+        place, value = where.entry(int(entry)), float(probability[entry])
+        what = "is negative" if np.isfinite(value) else "is not a finite number"
+        problems.append(Problem(f"{where.text(place)}: the probability {value!r} {what}", **place, value=value))
+    return problems, int(bad.size)
+
+
+def _repeated(where: _Where) -> _Found:
+    same = where.next_state[1:] == where.next_state[:-1]
+    same[where.row_start[1:-1] - 1] = False
+    bad = np.flatnonzero(same) + 1
+    problems = []
+    for entry in bad[:_COLLECTED]:
+        place = where.entry(int(entry))
+        first = "" if where.input_row is None else f" (first in row {where.input_row(int(entry) - 1)})"
+        problems.append(
+            Problem(f"{where.text(place)}: this transition is given twice{first}; add the two up or drop one", **place)
+        )
+    return problems, int(bad.size)
+
+
+def _not_finite(where: _Where, rewards: Rewards) -> _Found:
+    bad = np.flatnonzero(~np.isfinite(rewards.values.reshape(-1)))
+    width = rewards.values.shape[-1]
+    problems = []
+    for i in bad[:_COLLECTED]:
+        t, item = divmod(int(i), width)
+        place = where.entry(item) if rewards.by_entry else where.pair(item)
+        value = float(rewards.values.reshape(-1)[i])
+        time = t if rewards.values.ndim == 2 else None
+        at = "" if time is None else f", t = {time}"
+        message = f"{where.text(place)}{at}: the reward {value!r} is not a finite number"
+        problems.append(Problem(message, **place, time=time, value=value))
+    return problems, int(bad.size)
+
+
+def _bad_sums(where: _Where, sums: Floats, tolerance: float) -> _Found:
+    bad = np.flatnonzero(np.abs(sums - 1.0) > tolerance)
+    problems = []
+    for pair in bad[:_COLLECTED]:
+        place, value = where.pair(int(pair)), float(sums[pair])
+        told = f"{value:.12g}" if f"{value:.12g}" != "1" else repr(value)
+        message = f"{where.text(place)}: probabilities sum to {told}, not 1 (tolerance {tolerance:g})"
+        problems.append(Problem(message, **place, value=value))
+    return problems, int(bad.size)
+
+
+def _undefined(where: _Where, ends: Ints, frontier: Ints | None) -> _Found:
+    """States that are led to, but that no row says how to leave."""
+    without = np.diff(where.pair_start) == 0
+    without[ends] = False
+    if frontier is not None:
+        without[frontier] = False
+    if not without.any():
+        return [], 0
+    entries = np.flatnonzero(without[where.next_state])
+    led_to, first = np.unique(where.next_state[entries], return_index=True)
+    problems = []
+    for state, entry in list(zip(led_to, entries[first], strict=True))[:_COLLECTED]:
+        place = where.entry(int(entry))
+        label = where.states[int(state)]
+        defined = np.flatnonzero(~without[: min(without.size, 10_000)])
+        near = _same_text(label, [where.states[int(i)] for i in defined])
+        fix = near or f"give its rows, or declare it terminal (absorbing, reward 0): terminal=[{label!r}]"
+        problems.append(
+            Problem(f"{where.text(place)}: no row says what happens in state {label!r}; {fix}", **place, value=label)
+        )
+    return problems, int(led_to.size)
+
+
+def _same_text(label: Any, others: list[Any]) -> str:
+    for other in others:
+        if str(other) == str(label):
+            return (
+                f"there are rows for {other!r} of type {type(other).__name__}, "
+                f"but this is a {type(label).__name__}: use one type for both columns"
+            )
+    return ""
+
+
+def _terminal_states(states: Labels, terminal: Iterable[Any]) -> Ints:
+    if isinstance(terminal, str) or not isinstance(terminal, Iterable):
+        fix = "" if terminal is None else f": terminal=[{terminal!r}]"
+        raise ModelError(f"terminal= takes a list of states, not {terminal!r}{fix}")
+    found = []
+    for label in terminal:
+        i = states.find(label)
+        if i < 0:
+            raise ModelError(Problem(f"terminal=: {states.missing(label, 'state')}", value=label))
+        found.append(i)
+    return np.unique(np.array(found, dtype=np.int32))
+
+
+def _terminal_with_rows(where: _Where, ends: Ints) -> _Found:
+    bad = ends[where.pair_start[ends + 1] > where.pair_start[ends]]
+    problems = []
+    for state in bad[:_COLLECTED]:
+        label = where.states[int(state)]
+        pairs = range(int(where.pair_start[state]), int(where.pair_start[state + 1]))
+        named = label_list(where.actions[int(where.pair_action[pair])] for pair in pairs)
+        message = f"state {label!r} is declared terminal but has rows (for {named}); drop one or the other"
+        problems.append(Problem(message, state=label))
+    return problems, int(bad.size)
+
+
+def _normalise(probability: Floats, row_start: Ints, sums: Floats) -> None:
+    """Divide each row by its sum, in place, a chunk at a time (a model may be most of the memory)."""
+    for low in range(0, sums.size, _CHUNK):
+        high = min(low + _CHUNK, sums.size)
+        begin, end = row_start[low], row_start[high]
+        probability[begin:end] /= np.repeat(sums[low:high], np.diff(row_start[low : high + 1]))
+
+
+def _by_pair_if_possible(rewards: Rewards, row_start: Ints) -> Rewards:
+    if not rewards.by_entry:
+        return rewards
+    starts = row_start[:-1]
+    lowest = np.minimum.reduceat(rewards.values, starts, axis=-1)
+    highest = np.maximum.reduceat(rewards.values, starts, axis=-1)
+    return Rewards(lowest, by_entry=False) if np.array_equal(lowest, highest) else rewards
+
+
+def _with_terminal(
+    ends: Ints,
+    n_actions: int,
+    pair_start: Ints,
+    pair_action: Ints,
+    row_start: Ints,
+    next_state: Ints,
+    probability: Floats,
+    rewards: Rewards,
+) -> tuple[Ints, Ints, Ints, Ints, Floats, Rewards]:
+    """Give each terminal state every action, each leading back to it for a reward of 0.
+
+    Every action, not one: an observed action that goes on after the end must not count as changed.
+    """
+    pair_at = np.repeat(pair_start[ends], n_actions)
+    entry_at = row_start[pair_at]
+    added = np.zeros(pair_start.size, dtype=pair_start.dtype)
+    added[ends + 1] = n_actions
+    lengths = np.insert(np.diff(row_start), pair_at, 1)
+    reward_at = entry_at if rewards.by_entry else pair_at
+    return (
+        pair_start + np.cumsum(added),
+        np.insert(pair_action, pair_at, np.tile(np.arange(n_actions, dtype=pair_action.dtype), ends.size)),
+        np.concatenate(([0], np.cumsum(lengths, dtype=row_start.dtype))),
+        np.insert(next_state, entry_at, np.repeat(ends, n_actions)),
+        np.insert(probability, entry_at, 1.0),
+        Rewards(np.insert(rewards.values, reward_at, 0.0, axis=-1), rewards.by_entry),
+    )
+
+
+def final_rewards(states: Labels, given: Any) -> Floats:
+    """The reward of ending in each state, from a function, a mapping or an array."""
+    if isinstance(given, Mapping):
+        for label in given:
+            if label not in states:
+                raise ModelError(Problem(f"final_reward: {states.missing(label, 'state')}", state=label))
+        values = [given.get(label, 0.0) for label in states]
+    elif callable(given):
+        values = [given(label) for label in states]
+    else:
+        values = given
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"final_reward is not made of numbers: {error}") from None
+    if array.shape != (len(states),):
+        raise ModelError(
+            f"final_reward has shape {array.shape}; expected one number for each of {len(states):,} states"
+        )
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        label, value = states[int(bad[0])], float(array[bad[0]])
+        raise ModelError(
+            Problem(f"state {label!r}: the final reward {value!r} is not finite", state=label, value=value)
+        )
+    array.flags.writeable = False
+    return array

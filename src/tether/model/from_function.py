@@ -1,0 +1,289 @@
+"""From functions to the tabular form: walk from the initial states and write down what is met.
+
+The walk spends its time in the user's functions. What is written down goes into flat arrays a row at a time; labels are
+numbered by a dictionary that calls Python only for those it has not met, and numbers are looked at one by one only
+where something is wrong with them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.errors import ModelError, Problem
+from tether.model.form import Form
+from tether.model.from_table import form_from_codes
+from tether.model.names import Labels, is_missing, make_labels
+
+__all__ = ["form_from_function"]
+
+
+def form_from_function(
+    initial: Any,
+    actions: Callable[[Any], Iterable[Any]],
+    step: Callable[[Any, Any], Mapping[Any, float]],
+    reward: Callable[..., float] | None,
+    horizon: int | None,
+    *,
+    tolerance: float,
+    max_states: int | None,
+) -> tuple[Labels, Labels, Form]:
+    """Breadth first from ``initial``; see `tether.MDP.from_function`.
+
+    States at depth ``horizon`` are known as outcomes but not expanded: no episode of that length
+    acts in them.
+    """
+    for name, limit in (("horizon", horizon), ("max_states", max_states)):
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1):
+            raise ModelError(f"{name} must be a whole number ≥ 1, or None for no limit; got {limit!r}")
+    for name, function in (("actions", actions), ("step", step), ("reward", reward)):
+        if not callable(function) and not (name == "reward" and function is None):
+            raise ModelError(f"{name} must be a function, not {function!r}")
+    walk = _Walk(actions, step, reward, max_states)
+    walk.begin(_initial_states(initial))
+    explored, depth = 0, 0
+    while explored < len(walk.labels) and (horizon is None or depth < horizon):
+        explored, depth = walk.expand(explored), depth + 1
+    state_labels = make_labels(walk.labels, None, "state")
+    action_labels = make_labels(list(walk.actions), None, "action")
+    columns = walk.columns()
+    form = form_from_codes(
+        state_labels,
+        action_labels,
+        *columns,
+        frontier=np.arange(explored, len(walk.labels), dtype=np.int32),
+        tolerance=tolerance,
+    )
+    return state_labels, action_labels, form
+
+
+class _Numbers(dict[Any, int]):
+    """Labels numbered in the order they are first asked for; ``met`` looks at each new one."""
+
+    def __init__(self, met: Callable[[Any, int], None]) -> None:
+        self.met = met
+
+    def __missing__(self, label: Any) -> int:
+        number = len(self)
+        self.met(label, number)
+        self[label] = number
+        return number
+
+
+class _Walk:
+    """The transitions met so far, and the labels in the order they were met.
+
+    Rows are pairs in the order of the walk; each has a state, an action, and the number of entries it ends at.
+    """
+
+    def __init__(
+        self,
+        actions: Callable[[Any], Iterable[Any]],
+        step: Callable[[Any, Any], Mapping[Any, float]],
+        reward: Callable[..., float] | None,
+        max_states: int | None,
+    ) -> None:
+        self.actions_of, self.step, self.max_states = actions, step, max_states
+        self.reward_of, self.rewards_outcomes = reward, _takes_three(reward)
+        self.states, self.labels = _Numbers(self._met_state), list[Any]()
+        self.actions = _Numbers(lambda label, number: None)
+        self.known: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self.now: tuple[Any, Any] | None = None
+        self.row_state, self.row_action, self.row_end = array("i"), array("i"), array("q")
+        self.next_state, self.probability, self.reward = array("i"), array("d"), array("d")
+
+    def begin(self, initial: list[Any]) -> None:
+        """Number the initial states."""
+        for label in initial:
+            try:
+                self.states[label]
+            except TypeError:
+                raise ModelError(Problem(f"the state {label!r} is not hashable; use a tuple", value=label)) from None
+
+    def expand(self, first: int) -> int:
+        """Walk one step from every state numbered ``first`` or higher; returns how many there were before it."""
+        step, number = self.step, self.states.__getitem__
+        labels = self.labels[first:]
+        for s, label in enumerate(labels, start=first):
+            available = self._available(label)
+            for action, a in zip(available, self.known[available], strict=True):
+                self.now = label, action
+                try:
+                    given = step(label, action)
+                except Exception as error:
+                    _note(error, step, label, action)
+                    raise
+                outcomes = given if type(given) is dict and _all_possible(given) else self._possible(given)
+                self.next_state.extend(map(number, outcomes))
+                try:
+                    self.probability.extend(outcomes.values())
+                except (TypeError, ValueError, OverflowError):
+                    self._no_number("probability", outcomes)
+                if self.reward_of is not None:
+                    self._write_rewards(label, action, outcomes)
+                self.row_state.append(s)
+                self.row_action.append(a)
+                self.row_end.append(len(self.next_state))
+        return first + len(labels)
+
+    def columns(self) -> tuple[Any, Any, Any, Floats, Floats | None]:
+        """State, action, next state, probability and reward of every transition."""
+        ends: Ints = np.frombuffer(self.row_end, dtype=np.int64)
+        lengths: Ints = np.diff(ends, prepend=0)
+        reward = None if self.reward_of is None else np.frombuffer(self.reward)
+        return (
+            np.repeat(np.frombuffer(self.row_state, dtype=np.int32), lengths),
+            np.repeat(np.frombuffer(self.row_action, dtype=np.int32), lengths),
+            np.frombuffer(self.next_state, dtype=np.int32),
+            np.frombuffer(self.probability),
+            reward if reward is None or self.rewards_outcomes else np.repeat(reward, lengths),
+        )
+
+    def _write_rewards(self, label: Any, action: Any, outcomes: dict[Any, Any]) -> None:
+        reward: Any = self.reward_of
+        gains = []
+        if self.rewards_outcomes:
+            for after in outcomes:
+                try:
+                    gains.append(reward(label, action, after))
+                except Exception as error:
+                    _note(error, reward, label, action, after)
+                    raise
+        else:
+            gains.append(_call(reward, label, action))
+        try:
+            self.reward.extend(gains)
+        except (TypeError, ValueError, OverflowError):
+            self._no_number("reward", dict(zip(outcomes, gains, strict=False)))
+
+    def _no_number(self, what: str, values: dict[Any, Any]) -> NoReturn:
+        """Say which of a row's values is no number."""
+        assert self.now is not None
+        for after, value in values.items():
+            _number(value, what, *self.now, after)
+        raise AssertionError("each is a number by itself")
+
+    def _met_state(self, label: Any, number: int) -> None:
+        if is_missing(label):
+            state, action = self.now or (None, None)
+            led = f"state {state!r}, action {action!r}: step() gave the next state" if self.now else "initial is"
+            message = f"{led} {label!r}, which stands for a missing value and cannot be a state"
+            raise ModelError(Problem(message, state, action, value=label))
+        if self.max_states is not None and number >= self.max_states:
+            raise ModelError(
+                f"more than {self.max_states:,} states can be reached; "
+                f"raise max_states=, or give horizon= to stop after so many steps"
+            )
+        self.labels.append(label)
+
+    def _available(self, label: Any) -> tuple[Any, ...]:
+        """The actions of a state, checked and, in ``known``, numbered."""
+        given = _call(self.actions_of, label)
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ModelError(Problem(f"state {label!r}: actions() must give a list, not {given!r}", label))
+        try:
+            available = tuple(given)
+        except Exception as error:  # from a generator, which runs only now
+            _note(error, self.actions_of, label)
+            raise
+        try:
+            if available in self.known:
+                return available
+        except TypeError:
+            action = next(action for action in available if not _hashable(action))
+            message = f"state {label!r}: the action {action!r} is not hashable; use a tuple"
+            raise ModelError(Problem(message, label, value=action)) from None
+        if not available:
+            message = f"state {label!r}: actions() gave none; where episodes end, give one that leads back to the state"
+            raise ModelError(Problem(message, label))
+        seen = set()
+        for action in available:
+            if action in seen:
+                raise ModelError(Problem(f"state {label!r}: actions() gave {action!r} twice", label, action))
+            seen.add(action)
+        self.known[available] = tuple(self.actions[action] for action in available)
+        return available
+
+    def _possible(self, given: Any) -> dict[Any, float]:
+        """The outcomes of a pair that are not impossible, with their probabilities, of whatever step() gave."""
+        assert self.now is not None
+        label, action = self.now
+        if not isinstance(given, Mapping):
+            message = f"state {label!r}, action {action!r}: step() must give {{next state: probability}}"
+            raise ModelError(Problem(f"{message}, not {given!r}", label, action, value=given))
+        chances = {after: _number(value, "probability", label, action, after) for after, value in given.items()}
+        possible = {after: chance for after, chance in chances.items() if chance != 0}
+        if not possible:
+            message = f"state {label!r}, action {action!r}: step() gave no outcome of positive probability"
+            raise ModelError(Problem(message, label, action, value=given))
+        return possible
+
+
+def _all_possible(given: dict[Any, Any]) -> bool:
+    """Whether there are outcomes, and none is of probability 0; False also where that cannot be said."""
+    try:
+        return bool(given) and all(given.values())
+    except (TypeError, ValueError):
+        return False
+
+
+def _call(function: Callable[..., Any], *labels: Any) -> Any:
+    try:
+        return function(*labels)
+    except Exception as error:
+        _note(error, function, *labels)
+        raise
+
+
+def _note(error: Exception, function: Callable[..., Any], *labels: Any) -> None:
+    """Add to an error in the user's function what it was called with."""
+    name = getattr(function, "__name__", repr(function))
+    error.add_note(f"while exploring the model: {name}({', '.join(map(repr, labels))})")
+
+
+def _initial_states(initial: Any) -> list[Any]:
+    """A list is several states: a list cannot be a label itself."""
+    states = initial if isinstance(initial, list) else [initial]
+    if not states:
+        raise ModelError("initial= is an empty list; give a state, or a list of states")
+    return states
+
+
+def _hashable(label: Any) -> bool:
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
+
+
+def _number(value: Any, what: str, state: Any, action: Any, after: Any) -> float:
+    try:
+        if not isinstance(value, str | bytes):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    message = f"state {state!r}, action {action!r}, next state {after!r}: the {what} {value!r} is not a number"
+    raise ModelError(Problem(message, state, action, after, value=value))
+
+
+def _takes_three(reward: Callable[..., float] | None) -> bool:
+    """Whether ``reward`` is one of state, action and next state; if it does not say, it is."""
+    if reward is None:
+        return False
+    try:
+        parameters = inspect.signature(reward).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p for p in positional if p.default is p.empty]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(required) == 3:
+        return True
+    if len(required) == 2:
+        return False
+    raise ModelError(f"reward must take (state, action) or (state, action, next_state), but it takes {len(required)}")

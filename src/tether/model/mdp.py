@@ -1,0 +1,522 @@
+"""The model: a finite Markov decision process in one sparse tabular form, checked once.
+
+An MDP is (S, A, P, R): in state s the action a leads to s' with probability P(s'|s,a) and earns
+R(s,a), or R(s,a,s'), which may depend on time. Not every action need be available in every state.
+States and actions are known by label; `tether.model.form` describes the arrays behind them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether._words import counted
+from tether.errors import ModelError, Problem, QueryError
+from tether.model.counts import Counts
+from tether.model.describe import Description, describe
+from tether.model.form import TOLERANCE, Form, Rewards, final_rewards
+from tether.model.from_arrays import form_from_arrays
+from tether.model.from_function import form_from_function
+from tether.model.from_table import form_from_table
+from tether.model.names import Labels, label_list, make_labels
+
+if TYPE_CHECKING:
+    from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.plain import Solution
+    from tether.observation.path import Path
+
+__all__ = ["MDP"]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class MDP:
+    """A finite Markov decision process. Build it with one of the ``from_…`` methods.
+
+    Attributes
+    ----------
+    states, actions : Labels
+        The labels, in the model's order: immutable sequences.
+    form : Form
+        The arrays (read-only); see `tether.model.form`.
+    horizon : int or None
+        Longest episode the model is good for: it is limited where the model was explored to a
+        horizon, or where rewards are given for so many steps.
+    discount : float
+        What a reward is worth for each step it comes later; 1 by default. Set by `with_objective`.
+    final_reward : array (states,) or None
+        Reward of the state in which an episode ends. Set by `with_objective`.
+    counts : Counts or None
+        How often each transition was seen, for a model learned from episodes.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.MDP.from_table(
+    ...     state=["sick", "sick", "sick", "well"],
+    ...     action=["treat", "treat", "wait", "wait"],
+    ...     next_state=["well", "sick", "sick", "well"],
+    ...     probability=[0.8, 0.2, 1.0, 1.0],
+    ...     reward=[-1, -1, 0, 10],
+    ... )
+    >>> mdp
+    <MDP: 2 states, 2 actions, 3 pairs, 4 transitions>
+    >>> mdp.actions_in("sick")
+    ('treat', 'wait')
+    >>> mdp.row("sick", "treat")
+    (('sick', 'well'), array([0.2, 0.8]))
+    """
+
+    states: Labels
+    actions: Labels
+    form: Form
+    horizon: int | None = None
+    discount: float = 1.0
+    final_reward: Floats | None = None
+    counts: Counts | None = None
+
+    def __post_init__(self) -> None:
+        if self.final_reward is not None:
+            self.final_reward.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor, as `Form`: a pickle forgets that an array is read-only.
+        return MDP, tuple(getattr(self, field.name) for field in fields(self))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        P: Any,
+        R: Any = None,
+        *,
+        states: Iterable[Any] | None = None,
+        actions: Iterable[Any] | None = None,
+        terminal: Iterable[Any] = (),
+        tolerance: float = TOLERANCE,
+        reward_axes: str | None = None,
+    ) -> MDP:
+        """Build a model from arrays.
+
+        Parameters
+        ----------
+        P : array (S, A, S), or sequence of A sparse (S, S) matrices
+            ``P[s, a, s']``, or ``P[a][s, s']``. An all-zero row: the action is not available there.
+        R : array, optional
+            ``(S, A)`` or ``(S, A, S)``, with an optional leading time axis ``(T, …)``; or a sequence of
+            A sparse (S, S) matrices. Looked at only where P is not zero. None: no rewards (all 0).
+        states, actions : iterable of hashable, optional
+            Labels; 0 … n-1 by default.
+        terminal : iterable of labels, optional
+            States without rows where episodes end: absorbing under every action, reward 0.
+        tolerance : float
+            How far from 1 a row may sum; within it, rows are normalised and `describe` says by how much.
+        reward_axes : {"sa", "sas", "tsa", "tsas"}, optional
+            The axes of R, for the one case its shape leaves open: with S = A = T, a cube is read as "sas".
+
+        Examples
+        --------
+        >>> import numpy as np, tether
+        >>> P = np.zeros((2, 1, 2))
+        >>> P[0, 0] = [0.5, 0.5]
+        >>> P[1, 0] = [0.0, 1.0]
+        >>> tether.MDP.from_arrays(P, [[0.0], [1.0]], states=["start", "goal"]).row("start", 0)
+        (('start', 'goal'), array([0.5, 0.5]))
+        """
+        labels = form_from_arrays(
+            P,
+            R,
+            states=states,
+            actions=actions,
+            terminal=terminal,
+            tolerance=tolerance,
+            reward_axes=reward_axes,
+        )
+        return cls._of(*labels)
+
+    @classmethod
+    def from_table(
+        cls,
+        state: Any,
+        action: Any,
+        next_state: Any,
+        probability: Any,
+        reward: Any = None,
+        *,
+        states: Iterable[Any] | None = None,
+        actions: Iterable[Any] | None = None,
+        terminal: Iterable[Any] = (),
+        tolerance: float = TOLERANCE,
+    ) -> MDP:
+        """Build a model from columns of equal length, one row a transition.
+
+        Parameters
+        ----------
+        state, action, next_state : sequence of hashable
+            Lists, arrays or dataframe columns.
+        probability : sequence of float
+            Rows of probability 0 are left out.
+        reward : sequence of float, optional
+            The reward of each transition.
+        states, actions : iterable of hashable, optional
+            The labels in the order wanted. By default whole numbers come in ascending order, other
+            labels in the order in which they first appear, the column ``state`` before ``next_state``.
+        terminal, tolerance
+            As in `from_arrays`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.MDP.from_table(["on"], ["press"], ["off"], [1.0], terminal=["off"])
+        <MDP: 2 states, 1 action, 2 pairs, 2 transitions>
+        """
+        labels = form_from_table(
+            state,
+            action,
+            next_state,
+            probability,
+            reward,
+            states=states,
+            actions=actions,
+            terminal=terminal,
+            tolerance=tolerance,
+        )
+        return cls._of(*labels)
+
+    @classmethod
+    def from_function(
+        cls,
+        initial: Any,
+        actions: Callable[[Any], Iterable[Any]],
+        step: Callable[[Any, Any], Mapping[Any, float]],
+        reward: Callable[..., float] | None = None,
+        horizon: int | None = None,
+        *,
+        tolerance: float = TOLERANCE,
+        max_states: int | None = None,
+    ) -> MDP:
+        """Build a model from functions, exploring only what can be reached.
+
+        Parameters
+        ----------
+        initial : hashable, or list of hashable
+            The state, or states, episodes start in.
+        actions : callable
+            ``actions(s)`` gives the labels of the actions available in ``s``.
+        step : callable
+            ``step(s, a)`` gives ``{next state: probability}``.
+        reward : callable, optional
+            ``reward(s, a)`` or ``reward(s, a, next_state)``.
+        horizon : int, optional
+            Explore so many steps and no further: the model then serves episodes of up to that
+            length that begin in ``initial``.
+        tolerance : float
+            As in `from_arrays`.
+        max_states : int, optional
+            Give up beyond this many states, instead of filling the memory.
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.MDP.from_function(
+        ...     0, lambda s: ["stay", "up"], lambda s, a: {s + (a == "up"): 1.0}, lambda s, a: s, horizon=3
+        ... )
+        >>> mdp.n_states, mdp.horizon
+        (4, 3)
+        """
+        states, acts, form = form_from_function(
+            initial, actions, step, reward, horizon, tolerance=tolerance, max_states=max_states
+        )
+        explored_all = bool(np.all(np.diff(form.pair_start) > 0))
+        return cls._of(states, acts, form, None if explored_all else horizon)
+
+    def with_labels(self, *, states: Iterable[Any] | None = None, actions: Iterable[Any] | None = None) -> MDP:
+        """The same model under other labels, given in the model's order.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.with_labels(actions=["N", "E", "S", "W"]).actions_in(0)
+        ('N', 'E', 'S', 'W')
+        """
+        return replace(
+            self,
+            states=self.states if states is None else make_labels(states, self.n_states, "state"),
+            actions=self.actions if actions is None else make_labels(actions, self.n_actions, "action"),
+        )
+
+    def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> MDP:
+        """The same model with another objective: a discount, a reward for the state an episode ends in.
+
+        An episode s_0, a_0, …, s_T is worth Σ_t discount^t·R_t + discount^T·final_reward(s_T).
+
+        Parameters
+        ----------
+        discount : float, optional
+            Between 0 and 1.
+        final_reward : callable, mapping or array, optional
+            Of each state: a function of its label, a mapping from labels (0 where one is missing), or
+            an array in the model's order.
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.cases.epidemic().mdp.with_objective(discount=0.9, final_reward=lambda s: -10 * s.I)
+        >>> mdp.discount, float(mdp.final_reward[mdp.states.index((0, 2, 0))])
+        (0.9, -20.0)
+        """
+        changed = self
+        if discount is not None:
+            number = isinstance(discount, int | float | np.integer | np.floating) and not isinstance(discount, bool)
+            if not number or not 0 <= discount <= 1:
+                raise ModelError(f"discount must be a number from 0 to 1, not {discount!r}")
+            changed = replace(changed, discount=float(discount))
+        if final_reward is not None:
+            changed = replace(changed, final_reward=final_rewards(self.states, final_reward))
+        return changed
+
+    def solve(self, horizon: int) -> Solution:
+        """The optimal plan of the plain model over ``horizon`` steps: what to do and expect in every state.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.solve(11).action(0, 0)
+        'down'
+        """
+        from tether.evaluation.plain import solve
+
+        return solve(self, horizon)
+
+    def simulate(self, policy: Any, steps: int, *, start: Any = None, rng: Any = None, noise: float = 0.0) -> Path:
+        """Draw one episode of the plain model: an observed path to try things on.
+
+        Parameters
+        ----------
+        policy : "optimal", "random", callable, mapping or array
+            See `tether.evaluation.policy`.
+        steps : int
+            How many.
+        start : hashable, optional
+            The first state; by default the first of the model.
+        rng : int or numpy Generator, optional
+        noise : float
+            Probability of taking, at each step, any available action instead.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.simulate("optimal", 6, rng=0, noise=0.1)
+        <Path: 6 steps, 0 –'down'→ 4 –'right'→ 0 … –'right'→ 8>
+        """
+        from tether.evaluation.plain import simulate
+
+        return simulate(self, policy, steps, start=start, rng=rng, noise=noise)
+
+    def evaluate(self, policy: Any, horizon: int, start: Any = None) -> Evaluation:
+        """Exactly what to expect of a policy in the plain model, without an observation.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.evaluate("optimal", 11, start=0)
+        <Evaluation: 11 steps, return 540.8 ± 131>
+        """
+        from tether.evaluation.plain import evaluate_nominal
+
+        return evaluate_nominal(self, policy, horizon, start)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write the model to a directory: plain ``.npy`` files and a small JSON.
+
+        The directory appears when it is complete; a saved model that was there before is replaced, other files
+        are not. Labels are saved if they are numbers, texts, truth values or (named) tuples of these.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.cases.grid_world().mdp.save(f"{folder}/grid")
+        ...     tether.MDP.load(f"{folder}/grid")
+        <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+        """
+        from tether.model.storage import save
+
+        save(self, directory)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str], *, check: bool = False) -> MDP:
+        """Open a model that `save` wrote; its arrays are mapped from disk, and shared between processes.
+
+        Parameters
+        ----------
+        directory : path
+        check : bool
+            Read and check every number. By default the sizes of the files, what they say they hold, and a few
+            places in each are checked, which takes a moment whatever the size of the model.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.grid_world()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     case.mdp.save(f"{folder}/grid")
+        ...     mdp = tether.MDP.load(f"{folder}/grid", check=True)
+        ...     tether.counterfactual(mdp, case.path).plan(k=4, m=1).value
+        -897.0
+        """
+        from tether.model.storage import load
+
+        return load(directory, check)
+
+    @classmethod
+    def _of(cls, states: Labels, actions: Labels, form: Form, horizon: int | None = None) -> MDP:
+        limits = [limit for limit in (horizon, form.rewards.horizon) if limit is not None]
+        return cls(states, actions, form, min(limits) if limits else None)
+
+    @property
+    def n_states(self) -> int:
+        """How many states the model has."""
+        return len(self.states)
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions the model has, available everywhere or not."""
+        return len(self.actions)
+
+    @property
+    def n_pairs(self) -> int:
+        """How many state–action pairs are available."""
+        return int(self.form.pair_action.size)
+
+    @property
+    def n_transitions(self) -> int:
+        """How many transitions have a positive probability."""
+        return int(self.form.next_state.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the model's arrays."""
+        form = self.form
+        arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
+        return sum(array.nbytes for array in arrays) + form.rewards.values.nbytes
+
+    @property
+    def rewards(self) -> Rewards:
+        """The rewards, as arrays."""
+        return self.form.rewards
+
+    def actions_in(self, state: Any) -> tuple[Any, ...]:
+        """Labels of the actions available in ``state``, in the model's order."""
+        s = self.state_index(state)
+        pairs = slice(self.form.pair_start[s], self.form.pair_start[s + 1])
+        return tuple(self.actions[int(a)] for a in self.form.pair_action[pairs])
+
+    def row(self, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
+        """P(·|state, action): next states in the model's order, and their probabilities."""
+        pair = self.pair_index(state, action)
+        entries = self.entries(pair)
+        return self.labels_of(self.form.next_state[entries]), self.form.probability[entries].copy()
+
+    def reward(self, state: Any, action: Any, next_state: Any = None, t: int = 0) -> float:
+        """The reward of a pair at step ``t``, or of one of its transitions.
+
+        For R(s, a, s') without ``next_state``: the mean under the model's own probabilities.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.reward(11, "down")
+        100.0
+        """
+        pair = self.pair_index(state, action)
+        limit = self.rewards.horizon
+        if isinstance(t, bool) or not isinstance(t, int | np.integer) or t < 0:
+            raise QueryError(Problem(f"t must be a whole number ≥ 0, not {t!r}", state, action, value=t))
+        if limit is not None and t >= limit:
+            message = f"t = {t}: rewards are given for t = 0 … {limit - 1}"
+            raise QueryError(Problem(message, state, action, time=int(t), value=t))
+        values, entries = self.rewards.at(t), self.entries(pair)
+        if next_state is not None:
+            j = self.state_index(next_state)
+            hits = np.flatnonzero(self.form.next_state[entries] == j)
+            if hits.size == 0:
+                message = f"state {state!r}, action {action!r} never leads to {next_state!r}"
+                raise QueryError(Problem(message, state, action, next_state))
+            if self.rewards.by_entry:
+                return float(values[entries][hits[0]])
+        if self.rewards.by_entry:
+            return float(values[entries] @ self.form.probability[entries])
+        return float(values[pair])
+
+    def describe(self) -> Description:
+        """Sizes, rewards, and by how much rows had to be normalised.
+
+        Examples
+        --------
+        >>> import tether
+        >>> print(tether.cases.grid_world().mdp.describe())
+        states        16 (2 absorbing)
+        actions       4
+        pairs         64 state–action pairs (0 not available)
+        transitions   220 (3.44 a pair, at most 4; 8 pairs deterministic)
+        rewards       R(s, a), from -100 to 100
+        probabilities every row sums to 1 (within 0)
+        memory        4.06 kB
+        """
+        return describe(self.form, len(self.states), len(self.actions), self.horizon, self.nbytes)
+
+    def state_index(self, state: Any) -> int:
+        """Index of a state, by label."""
+        s = self.states.find(state)
+        if s < 0:
+            raise QueryError(Problem(self.states.missing(state, "state"), state=state))
+        return s
+
+    def action_index(self, action: Any) -> int:
+        """Index of an action, by label."""
+        a = self.actions.find(action)
+        if a < 0:
+            raise QueryError(Problem(self.actions.missing(action, "action"), action=action))
+        return a
+
+    def pair_index(self, state: Any, action: Any) -> int:
+        """Index of a state–action pair, by labels."""
+        pair = self.find_pair(self.state_index(state), self.action_index(action))
+        if pair < 0:
+            there = self.actions_in(state)
+            what = f"available are {label_list(there)}" if there else "no action is"
+            message = f"state {state!r}: action {action!r} is not available; {what}"
+            raise QueryError(Problem(message, state, action))
+        return pair
+
+    def find_pair(self, s: int, a: int) -> int:
+        """Index of a pair given by indices, or -1 where the action is not available."""
+        low, high = self.form.pair_start[s], self.form.pair_start[s + 1]
+        pair = int(low + np.searchsorted(self.form.pair_action[low:high], a))
+        return pair if pair < high and self.form.pair_action[pair] == a else -1
+
+    def entries(self, pair: int) -> slice:
+        """The entries of a pair's row."""
+        return slice(int(self.form.row_start[pair]), int(self.form.row_start[pair + 1]))
+
+    def labels_of(self, indices: Ints) -> tuple[Any, ...]:
+        """Labels of states given by index."""
+        return tuple(self.states[int(s)] for s in indices)
+
+    def __repr__(self) -> str:
+        counts = {
+            "state": self.n_states,
+            "action": self.n_actions,
+            "pair": self.n_pairs,
+            "transition": self.n_transitions,
+        }
+        told = ", ".join(counted(n, noun) for noun, n in counts.items())
+        limit = "" if self.horizon is None else f", up to {counted(self.horizon, 'step')}"
+        return f"<MDP: {told}{limit}>"
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()

@@ -1,0 +1,160 @@
+"""Whether the arrays of a saved model are those of a model: at a few places, quickly, or everywhere."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tether._types import Ints
+from tether.errors import FileError, Problem
+from tether.model.form import TOLERANCE, Form
+from tether.model.storage.meta import Meta
+
+__all__ = ["DTYPES", "check_everything", "check_places", "checksum", "expected_shapes"]
+
+_PLACES = 64
+_CHUNK = 1 << 20
+
+Arrays = dict[str, Any]
+
+DTYPES = {
+    "pair_start": "<i8",
+    "pair_action": "<i4",
+    "row_start": "<i8",
+    "next_state": "<i4",
+    "probability": "<f8",
+    "rewards": "<f8",
+    "terminal": "<i4",
+    "final_reward": "<f8",
+}
+"""Element types of a model's arrays: those that kernels are compiled for. Counts and label columns vary."""
+
+
+def expected_shapes(meta: Meta) -> dict[str, tuple[int, ...]]:
+    """The arrays a model must have, and the shapes that fit each other."""
+    sizes = {name: array.shape[0] if len(array.shape) == 1 else -1 for name, array in meta.arrays.items()}
+    pairs, entries = sizes.get("pair_action", -1), sizes.get("next_state", -1)
+    rewards = (pairs if meta.rewards.of == "pair" else entries,)
+    shapes: dict[str, tuple[int, ...]] = {
+        "pair_start": (meta.states.n + 1,),
+        "pair_action": (pairs,),
+        "row_start": (pairs + 1,),
+        "next_state": (entries,),
+        "probability": (entries,),
+        "rewards": rewards if meta.rewards.steps is None else (meta.rewards.steps, *rewards),
+        "terminal": (sizes.get("terminal", -1),),
+    }
+    if "final_reward" in meta.arrays:
+        shapes["final_reward"] = (meta.states.n,)
+    if meta.counts is not None:
+        shapes["counts"] = (entries,)
+        shapes["dropped"] = (sizes.get("dropped", 0) // 3 * 3,)  # flat: state, action, count; state, …
+    return shapes
+
+
+def check_places(folder: Path, meta: Meta, arrays: Arrays) -> None:
+    """Look at both ends of every array and at a few places between."""
+    _raise_any(folder, _structure(meta, arrays, _some))
+
+
+def check_everything(folder: Path, meta: Meta, arrays: Arrays, form: Form) -> None:
+    """Read every array: its checksum, and whether it can be part of a model."""
+    problems = [
+        (name, "its contents are not what was saved: the checksum does not fit")
+        for name, array in arrays.items()
+        if checksum(array) != meta.arrays[name].crc32
+    ]
+    problems += _structure(meta, arrays, _all)
+    if not problems:
+        problems = [*_rows(form)]
+    _raise_any(folder, problems)
+
+
+def checksum(array: Ints) -> int:
+    """CRC-32 of an array's elements as they lie in the file."""
+    flat, total = array.reshape(-1).view(np.uint8), 0
+    for low in range(0, flat.size, 1 << 26):
+        total = zlib.crc32(flat[low : low + (1 << 26)].data, total)
+    return total
+
+
+def _raise_any(folder: Path, problems: list[tuple[str, str]]) -> None:
+    if problems:
+        fix = "save the model again with MDP.save, or copy its directory again as a whole"
+        raise FileError(
+            [
+                Problem(f"{folder / name}.npy: {message}; {fix}", file=str(folder / f"{name}.npy"))
+                for name, message in problems
+            ]
+        )
+
+
+def _some(size: int) -> Iterator[slice]:
+    """Two neighbours at a time, at a few places from end to end."""
+    for low in np.unique(np.linspace(0, max(size - 2, 0), _PLACES).astype(np.int64)):
+        yield slice(int(low), int(low) + 2)
+
+
+def _all(size: int) -> Iterator[slice]:
+    """Everything, a chunk at a time; each holds the first of the next, so that neighbours meet."""
+    for low in range(0, size, _CHUNK):
+        yield slice(low, low + _CHUNK + 1)
+
+
+def _structure(meta: Meta, arrays: Arrays, places: Callable[[int], Iterator[slice]]) -> list[tuple[str, str]]:
+    """What contradicts the form of a model, wherever ``places`` looks."""
+    n_states, n_actions = meta.states.n, meta.actions.n
+    problems: list[tuple[str, str]] = []
+
+    def look(name: str, fine: Callable[[Any], Any], message: str) -> None:
+        flat = arrays[name].reshape(-1)
+        if not all(np.all(fine(flat[place])) for place in places(flat.size)):
+            problems.append((name, message))
+
+    for name, of in (("pair_start", "pair_action"), ("row_start", "next_state")):
+        offsets = arrays[name]
+        if offsets[0] != 0 or offsets[-1] != arrays[of].size:
+            end = arrays[of].size
+            problems.append((name, f"it runs from {offsets[0]:,} to {offsets[-1]:,}, not from 0 to {end:,}"))
+    look("pair_start", lambda part: np.diff(part) >= 0, "it is not ascending")
+    look("row_start", lambda part: np.diff(part) > 0, "it is not ascending")
+    look("pair_action", lambda part: (part >= 0) & (part < n_actions), f"not all are actions, 0 … {n_actions - 1:,}")
+    look("next_state", lambda part: (part >= 0) & (part < n_states), f"not all are states, 0 … {n_states - 1:,}")
+    look("terminal", lambda part: (part >= 0) & (part < n_states), f"not all are states, 0 … {n_states - 1:,}")
+    look("probability", lambda part: (part > 0) & (part <= 1 + TOLERANCE), "not all are probabilities above 0")
+    for name in ("rewards", "final_reward"):
+        if name in arrays:
+            look(name, np.isfinite, "not all are finite numbers")
+    if "counts" in arrays:
+        look("counts", lambda part: part >= 0, "not all are counts, 0 or more")
+        look("dropped", lambda part: part >= 0, "not all are states, actions and counts, 0 or more")
+    return problems
+
+
+def _rows(form: Form) -> Iterator[tuple[str, str]]:
+    """Whether actions ascend within states, next states within rows, and every row sums to 1."""
+    if not _ascending(form.pair_action, form.pair_start):
+        yield "pair_action", "the actions of a state are not ascending"
+    if not _ascending(form.next_state, form.row_start):
+        yield "next_state", "the next states of a row are not ascending"
+    for low in range(0, form.pair_action.size, _CHUNK):
+        starts = form.row_start[low : low + _CHUNK + 1]
+        sums = np.add.reduceat(form.probability[starts[0] : starts[-1]], starts[:-1] - starts[0])
+        if np.any(np.abs(sums - 1.0) > TOLERANCE):
+            yield "probability", "a row does not sum to 1"
+            return
+
+
+def _ascending(items: Ints, starts: Ints) -> bool:
+    """Whether items ascend strictly from each start to the next."""
+    for place in _all(items.size):
+        part = items[place]
+        descends = np.flatnonzero(np.diff(part) <= 0) + place.start + 1
+        at = np.searchsorted(starts, descends)
+        if np.any(starts[np.minimum(at, starts.size - 1)] != descends):
+            return False
+    return True

@@ -1,0 +1,185 @@
+"""What ``model.json`` says: the format and its version, the labels, and what each array must look like."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from tether._version import __version__
+from tether.errors import FileError, Problem
+
+__all__ = [
+    "FORMAT",
+    "MODEL",
+    "VERSION",
+    "ArrayMeta",
+    "ColumnMeta",
+    "CountsMeta",
+    "LabelsMeta",
+    "Meta",
+    "NamedTupleMeta",
+    "RewardsMeta",
+    "RoundingMeta",
+    "is_ours",
+    "read_meta",
+    "write_meta",
+]
+
+FORMAT = "tether model"
+VERSION = 1
+MODEL = "model.json"
+
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+_WHAT = "a saved model is one that MDP.save wrote"
+_AGAIN = "save the model again with MDP.save, or copy its directory again as a whole"
+
+
+class ArrayMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One ``.npy`` file: its element type, shape, size of the file, and a checksum of its elements."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    crc32: int
+
+
+class NamedTupleMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A class made by `collections.namedtuple` or `typing.NamedTuple`."""
+
+    module: str
+    name: str
+    fields: tuple[str, ...]
+
+
+class ColumnMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Labels as columns; see `tether.model.storage.labels`."""
+
+    kind: Literal["number", "text", "json", "tuple"]
+    array: str = ""
+    ends: str = ""
+    named: int | None = None
+    items: tuple[ColumnMeta, ...] = ()
+
+
+class LabelsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Labels: 0 … n-1 if nothing else is given, or a list, or columns."""
+
+    n: _Positive
+    listed: list[Any] | None = None
+    column: ColumnMeta | None = None
+
+
+class RewardsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """R(s, a) or R(s, a, s'), and for how many steps, if they depend on time."""
+
+    of: Literal["pair", "entry"]
+    steps: _Positive | None
+
+
+class RoundingMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """As `tether.model.form.Rounding`."""
+
+    rows: int
+    largest: float
+    tolerance: float
+
+
+class CountsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """As `tether.model.counts.Counts`, less its arrays."""
+
+    prior: float
+    episodes: int
+    steps: int
+    unrecorded: int
+    minimum: int
+    end: int
+
+
+class Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All of ``model.json``. ``checksum`` is that of all the rest."""
+
+    format: str
+    version: int
+    tether: str
+    states: LabelsMeta
+    actions: LabelsMeta
+    named_tuples: tuple[NamedTupleMeta, ...]
+    rewards: RewardsMeta
+    horizon: _Positive | None
+    discount: _Share
+    rounding: RoundingMeta
+    counts: CountsMeta | None
+    arrays: dict[str, ArrayMeta]
+    checksum: int = 0
+
+
+class _Head(msgspec.Struct):
+    """What every version of the format begins with."""
+
+    format: str
+    version: int
+    tether: str = "?"
+    arrays: dict[str, Any] = {}
+
+
+def write_meta(folder: Path, meta: Meta) -> None:
+    """Write ``model.json``, readable, with its checksum."""
+    meta = msgspec.structs.replace(meta, checksum=_checksum(meta))
+    (folder / MODEL).write_bytes(msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
+
+
+def read_meta(folder: Path) -> Meta:
+    """Read ``model.json`` and check that it is one, of a version we know, as it was written."""
+    if not folder.exists():
+        raise _error(folder, f"there is no such directory; {_WHAT}")
+    if not folder.is_dir():
+        raise _error(folder, f"this is a file; {_WHAT}: a directory")
+    file = folder / MODEL
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        raise _error(folder, f"there is no {MODEL} in it; {_WHAT}") from None
+    except OSError as error:
+        raise _error(file, f"it cannot be read: {error.strerror or error}") from error
+    try:
+        head = msgspec.json.decode(text, type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _error(file, f"this does not describe a saved model ({error}); {_AGAIN}") from None
+    if head.format != FORMAT:
+        raise _error(file, f"its format is {head.format!r}, not {FORMAT!r}; {_WHAT}")
+    if head.version > VERSION:
+        raise _error(
+            file,
+            f"format {head.version}, written by tether {head.tether}; this is tether {__version__}, which reads up to "
+            f"format {VERSION}: upgrade it (pip install --upgrade tether)",
+        )
+    try:
+        meta = msgspec.json.decode(text, type=Meta)
+    except msgspec.DecodeError as error:
+        raise _error(file, f"this does not describe a saved model ({error}); {_AGAIN}") from None
+    if meta.checksum != _checksum(meta):
+        raise _error(file, f"it was changed after it was written: its checksum does not fit; {_AGAIN}")
+    return meta
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether all that is in a directory is a saved model, of whatever version."""
+    try:
+        head = msgspec.json.decode((folder / MODEL).read_bytes(), type=_Head)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    known = {MODEL, *(f"{name}.npy" for name in head.arrays)}
+    return head.format == FORMAT and all(found.name in known for found in folder.iterdir())
+
+
+def _checksum(meta: Meta) -> int:
+    return zlib.crc32(msgspec.json.encode(msgspec.structs.replace(meta, checksum=0), order="sorted"))
+
+
+def _error(file: Path, message: str) -> FileError:
+    return FileError(Problem(f"{file}: {message}", file=str(file)))

@@ -1,0 +1,307 @@
+"""Episodes: many observed paths, kept as arrays, as a log of them is read and as a model is learned from them.
+
+A log has a row for each step: (episode, t, state, action[, reward, next_state]); `tether.observation.arrange` says how
+its rows become episodes. `tether.io.logs` reads and writes logs as files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether._words import counted
+from tether.errors import PathError, Problem, QueryError
+from tether.model.names import Labels
+from tether.observation.arrange import Steps, arrange
+from tether.observation.cells import Findings, code
+from tether.observation.path import Path
+
+__all__ = ["Episodes"]
+
+_SHOWN = 10
+"""How many episodes a notebook shows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Episodes(Mapping[Any, Path]):
+    """Observed episodes by id: a mapping from ids to paths. Build it with `from_columns` or `from_paths`.
+
+    Attributes
+    ----------
+    ids : Labels
+        The episodes' ids, whole numbers in ascending order, others as they first appear.
+    states, actions : Labels
+        The labels that occur, in the same kind of order.
+    start : array (episodes + 1,)
+        Episode i has the steps ``start[i] … start[i + 1] - 1``.
+    state, action, next_state : array (steps,)
+        What happened in each step, by index; ``next_state`` is -1 for a last outcome that was not recorded.
+    reward : array (steps,) or None
+        What each step earned, NaN where that is not known; None for a log without rewards.
+
+    Examples
+    --------
+    >>> import tether
+    >>> episodes = tether.Episodes.from_columns(
+    ...     episode=["ann", "ann", "ann", "bob"],
+    ...     t=[0, 1, 2, 0],
+    ...     state=["sick", "sick", "well", "sick"],
+    ...     action=["wait", "treat", None, "wait"],
+    ... )
+    >>> episodes
+    <Episodes: 2 episodes, 3 steps, 2 states, 2 actions; 1 last outcome not recorded>
+    >>> episodes["ann"]
+    <Path: 2 steps, 'sick' –'wait'→ 'sick' –'treat'→ 'well'>
+    >>> list(episodes)
+    ['ann', 'bob']
+    """
+
+    ids: Labels
+    states: Labels
+    actions: Labels
+    start: Ints
+    state: Ints
+    action: Ints
+    next_state: Ints
+    reward: Floats | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.start, self.state, self.action, self.next_state, self.reward):
+            if array is not None:
+                array.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor: a pickle forgets that an array is read-only.
+        return Episodes, tuple(getattr(self, field.name) for field in fields(self))
+
+    @classmethod
+    def from_columns(
+        cls,
+        episode: Any,
+        t: Any,
+        state: Any,
+        action: Any,
+        reward: Any = None,
+        next_state: Any = None,
+    ) -> Episodes:
+        """Episodes from the columns of a log, one row a step, in any order.
+
+        Parameters
+        ----------
+        episode, state : sequence of hashable
+            Lists, arrays or dataframe columns.
+        t : sequence of int
+            The step; it goes up by 1 within an episode, from any first number. A path's own time begins at 0.
+        action : sequence of hashable
+            Empty (None, NaN or "") in an episode's last row if that is only the last state.
+        reward : sequence of float, optional
+            What the step earned; empty where that is not known.
+        next_state : sequence of hashable, optional
+            What the action led to. Needed only in an episode's last row; elsewhere, where it is not empty, it
+            must be the state of the next row.
+
+        Raises
+        ------
+        PathError
+            With every gap, repetition and contradiction, and the row (from 0) of each.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.Episodes.from_columns([7, 7], [1, 3], ["a", "b"], ["go", "go"])
+        Traceback (most recent call last):
+        ...
+        tether.errors.PathError: row 1: episode 7: t goes from 1 to 3; t = 2 is missing
+        """
+        given = {"episode": episode, "t": t, "state": state, "action": action}
+        given |= {
+            name: column for name, column in (("reward", reward), ("next_state", next_state)) if column is not None
+        }
+        columns = {name: _column(name, values) for name, values in given.items()}
+        sizes = {name: len(values) for name, values in columns.items()}
+        if len(set(sizes.values())) > 1:
+            told = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+            raise PathError(f"the columns differ in length: {told}")
+        if sizes["episode"] == 0:
+            raise PathError("the log is empty: it has no rows")
+        findings = Findings(lambda row: f"row {row}")
+        steps = arrange(columns, findings)
+        if steps is None:
+            raise PathError([_with_row(problem) for problem in findings.in_order()], total=findings.total)
+        return cls.of(steps)
+
+    @classmethod
+    def from_paths(
+        cls, paths: Iterable[Path] | Mapping[Any, Path], rewards: Iterable[Iterable[float]] | None = None
+    ) -> Episodes:
+        """Episodes from paths: a mapping by id, or a list, whose ids are then 0, 1, 2, …
+
+        Parameters
+        ----------
+        paths : iterable of Path, or mapping to Path
+        rewards : iterable of sequences of float, optional
+            What each step of each path earned, in the order of the paths.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world().mdp
+        >>> tether.Episodes.from_paths(grid.simulate("optimal", 6, rng=seed, noise=0.1) for seed in range(20))
+        <Episodes: 20 episodes, 120 steps, 10 states, 4 actions>
+        """
+        if isinstance(paths, Path):
+            raise PathError("expected a list of paths; for a single one: [path]")
+        named = dict(paths) if isinstance(paths, Mapping) else dict(enumerate(paths))
+        if not named:
+            raise PathError("there are no paths")
+        for name, path in named.items():
+            if not isinstance(path, Path):
+                raise PathError(f"episode {name!r}: expected a tether.Path, not {type(path).__name__}")
+        lengths = np.array([path.T for path in named.values()], dtype=np.int64)
+        reward = None if rewards is None else _joined_rewards(named, list(rewards))
+        findings = Findings(str)
+        ids, _ = code([list(named)], ["episode"], findings)
+        before = [state for path in named.values() for state in path.states[: path.T]]
+        after = [state for path in named.values() for state in [*path.states, None][1 : path.T + 1]]
+        states, (state, next_state) = code([before, after], ["state", "next_state"], findings)
+        actions, (action,) = code([[a for path in named.values() for a in path.actions]], ["action"], findings)
+        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        empty = np.flatnonzero((state < 0) | (action < 0))
+        if empty.size or len(ids) != len(named):
+            raise PathError("a state, an action or an id of the paths is empty (None, NaN or ''); give each a label")
+        return _ordered(Steps(ids, states, actions, start, state, action, next_state, reward), list(named))
+
+    @classmethod
+    def of(cls, steps: Steps) -> Episodes:
+        """Episodes from what `tether.observation.arrange.arrange` made of a log."""
+        return cls(*(getattr(steps, field.name) for field in fields(cls)))
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps there are, over all episodes."""
+        return int(self.state.size)
+
+    @property
+    def unrecorded(self) -> int:
+        """How many episodes lack their last outcome."""
+        return int(np.count_nonzero(self.next_state < 0))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.ids)
+
+    def __contains__(self, episode: object) -> bool:
+        return episode in self.ids
+
+    def __getitem__(self, episode: Any) -> Path:
+        return self._path(self._steps_of(episode))
+
+    def get(self, episode: Any, default: Any = None) -> Any:
+        """The path of an episode, or ``default`` if there is none of that id."""
+        if episode not in self:
+            return default
+        return self[episode]
+
+    def rewards(self, episode: Any) -> Floats | None:
+        """What the steps of an episode earned, NaN where that is not known; None for a log without rewards.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.Episodes.from_columns([1, 1], [0, 1], ["a", "b"], ["go", "go"], reward=[0.5, 2.0]).rewards(1)
+        array([0.5, 2. ])
+        """
+        steps = self._steps_of(episode)
+        return None if self.reward is None else self.reward[steps]
+
+    def _steps_of(self, episode: Any) -> slice:
+        i = self.ids.find(episode)
+        if i < 0:
+            message = f"there is no episode {episode!r}; {_known(self.ids)}{self.ids.near(episode)}"
+            raise QueryError(Problem(message, value=episode))
+        return slice(int(self.start[i]), int(self.start[i + 1]))
+
+    def _path(self, steps: slice) -> Path:
+        states = [self.states[s] for s in self.state[steps].tolist()]
+        last = int(self.next_state[steps.stop - 1])
+        if last >= 0:
+            states.append(self.states[last])
+        return Path(states, [self.actions[a] for a in self.action[steps].tolist()])
+
+    def __repr__(self) -> str:
+        told = ", ".join((
+            counted(len(self), "episode"),
+            counted(self.n_steps, "step"),
+            counted(len(self.states), "state"),
+            counted(len(self.actions), "action"),
+        ))  # fmt: skip
+        rewards = "" if self.reward is None else ", with rewards"
+        lacking = f"; {counted(self.unrecorded, 'last outcome')} not recorded" if self.unrecorded else ""
+        return f"<Episodes: {told}{rewards}{lacking}>"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name in self.ids[:_SHOWN]:
+            told = repr(self[name]).removeprefix("<Path: ").removesuffix(">")
+            rows.append(f"<tr><td>{escape(str(name))}</td><td>{escape(told)}</td></tr>")
+        more = f"<tr><td>…</td><td>{len(self) - _SHOWN:,} more</td></tr>" if len(self) > _SHOWN else ""
+        head = "<tr><th>episode</th><th>path</th></tr>"
+        return f"<p>{escape(repr(self)[1:-1])}</p><table>{head}{''.join(rows)}{more}</table>"
+
+
+def _column(name: str, values: Any) -> Any:
+    if isinstance(values, str) or not (hasattr(values, "__len__") or hasattr(values, "__iter__")):
+        raise PathError(f"the column {name} must be a list or array with one item a row, not {values!r}")
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise PathError(f"the column {name} must be flat; got an array of shape {values.shape}")
+    return values if hasattr(values, "__len__") else list(values)
+
+
+def _with_row(problem: Problem) -> Problem:
+    told = {field.name: getattr(problem, field.name) for field in fields(problem)}
+    return Problem(**told | {"message": f"row {problem.row}: {problem.message}"})
+
+
+def _known(ids: Labels) -> str:
+    few = len(ids) <= 6
+    listed = ", ".join(repr(one) for one in ids) if few else f"{ids[0]!r} … {ids[len(ids) - 1]!r}"
+    return f"there {'is' if len(ids) == 1 else 'are'} {counted(len(ids), 'episode')}: {listed}"
+
+
+def _joined_rewards(paths: Mapping[Any, Path], rewards: list[Any]) -> Floats:
+    if len(rewards) != len(paths):
+        raise PathError(f"rewards are given for {counted(len(rewards), 'path')}, but there are {len(paths):,}")
+    joined = []
+    for (name, path), given in zip(paths.items(), rewards, strict=True):
+        try:
+            values = np.array(list(given), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise PathError(f"episode {name!r}: its rewards are not a list of numbers: {error}") from None
+        if values.shape != (path.T,):
+            raise PathError(f"episode {name!r}: {values.size} rewards for {counted(path.T, 'step')}")
+        if np.any(np.isinf(values)):
+            t = int(np.flatnonzero(np.isinf(values))[0])
+            raise PathError(Problem(f"episode {name!r}, t = {t}: the reward {values[t]} is not finite", time=t))
+        joined.append(values)
+    return np.concatenate(joined)
+
+
+def _ordered(steps: Steps, given: list[Any]) -> Episodes:
+    """The episodes in the order of their labels: whole numbers ascend, whatever the order they were given in."""
+    place = np.array([steps.ids.find(one) for one in given])
+    if np.array_equal(place, np.arange(place.size)):
+        return Episodes.of(steps)
+    order = np.argsort(place, kind="stable")
+    lengths = np.diff(steps.start)[order]
+    start = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    moved = np.arange(steps.state.size) + np.repeat(steps.start[:-1][order] - start[:-1], lengths)
+    reward = None if steps.reward is None else steps.reward[moved]
+    arrays = (steps.state[moved], steps.action[moved], steps.next_state[moved], reward)
+    return Episodes(steps.ids, steps.states, steps.actions, start, *arrays)

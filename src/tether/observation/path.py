@@ -1,0 +1,181 @@
+"""The observation: one episode that really happened, s_0, a_0, s_1, …, a_{T-1}[, s_T].
+
+T counts transitions. The last outcome s_T may be missing: a record often ends with an action
+whose result nobody wrote down. The last step then says nothing, and stays nominal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from tether._types import Ints
+from tether._words import counted
+from tether.errors import PathError, Problem, QueryError
+from tether.model.mdp import MDP
+from tether.model.names import label_list, plain
+
+__all__ = ["Observation", "Path", "observe", "time_index"]
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class Path:
+    """An observed episode, by labels.
+
+    Parameters
+    ----------
+    states : iterable of hashable
+        s_0 … s_T, or s_0 … s_{T-1} where the last outcome was not recorded.
+    actions : iterable of hashable
+        a_0 … a_{T-1}.
+
+    Examples
+    --------
+    >>> import tether
+    >>> path = tether.Path(["sick", "sick", "well"], ["wait", "treat"])
+    >>> path
+    <Path: 2 steps, 'sick' –'wait'→ 'sick' –'treat'→ 'well'>
+    >>> path.T, path.last_recorded
+    (2, True)
+    """
+
+    states: tuple[Any, ...]
+    actions: tuple[Any, ...]
+
+    def __init__(self, states: Any, actions: Any) -> None:
+        for name, given in (("states", states), ("actions", actions)):
+            if isinstance(given, str) or not hasattr(given, "__iter__"):
+                raise PathError(Problem(f"{name} must be a list of labels, not {given!r}", value=given))
+            object.__setattr__(self, name, tuple(plain(given)))
+            for t, label in enumerate(getattr(self, name)):
+                if not isinstance(label, Hashable):
+                    message = f"t = {t}: the {name[:-1]} {label!r} cannot be a label, it is not hashable; use a tuple"
+                    raise PathError(Problem(message, time=t, value=label))
+        n, T = len(self.states), len(self.actions)
+        if T == 0:
+            raise PathError(f"a path needs at least one action; got {counted(n, 'state')} and no actions")
+        if n not in (T, T + 1):
+            raise PathError(
+                f"a path of {counted(T, 'action')} has {T + 1} states, or {T} if the last outcome was not "
+                f"recorded; got {n}"
+            )
+
+    @property
+    def T(self) -> int:
+        """Number of steps (transitions)."""
+        return len(self.actions)
+
+    @property
+    def last_recorded(self) -> bool:
+        """Whether the outcome of the last action was recorded."""
+        return len(self.states) == len(self.actions) + 1
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def __repr__(self) -> str:
+        outcomes = [*(f"{state!r}" for state in self.states[1:]), *([] if self.last_recorded else ["?"])]
+        moves = [f" –{action!r}→ {after}" for action, after in zip(self.actions, outcomes, strict=True)]
+        if len(moves) > 4:
+            moves = [*moves[:2], " …", moves[-1]]
+        return f"<Path: {counted(self.T, 'step')}, {self.states[0]!r}{''.join(moves)}>"
+
+    def _repr_html_(self) -> str:
+        states = [*self.states, *([] if self.last_recorded else ["not recorded"])]
+        rows = "".join(
+            f"<tr><td>{t}</td><td>{escape(str(state))}</td>"
+            f"<td>{escape(str(self.actions[t])) if t < self.T else ''}</td></tr>"
+            for t, state in enumerate(states)
+        )
+        return f"<table><tr><th>t</th><th>state</th><th>action</th></tr>{rows}</table>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observation:
+    """A path in a model's indices.
+
+    Attributes
+    ----------
+    states : array (T + 1,)
+        -1 at T where the last outcome was not recorded.
+    actions, pairs : array (T,)
+        The observed action, and the pair of state and action, of each step.
+    """
+
+    states: Ints
+    actions: Ints
+    pairs: Ints
+
+    @property
+    def T(self) -> int:
+        """Number of steps."""
+        return int(self.actions.size)
+
+
+def time_index(t: Any, last: int) -> int:
+    """``t`` as an int from 0 to ``last``, or an error that says so."""
+    if isinstance(t, bool) or not isinstance(t, int | np.integer) or not 0 <= t <= last:
+        raise QueryError(Problem(f"t must be a whole number from 0 to {last}, not {t!r}", value=t))
+    return int(t)
+
+
+def observe(mdp: MDP, path: Path) -> Observation:
+    """Find a path in a model; raise a `PathError` for each step that cannot have happened."""
+    if not isinstance(mdp, MDP):
+        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
+    if not isinstance(path, Path):
+        raise PathError(f"expected a tether.Path, not {type(path).__name__}: tether.Path(states, actions)")
+    if mdp.horizon is not None and mdp.horizon < path.T:
+        raise PathError(
+            f"the path has {path.T} steps, but the model is good for up to {mdp.horizon:,} only; "
+            "explore it further (horizon=), give rewards for more steps, or cut the path"
+        )
+    problems: list[Problem] = []
+    states = np.full(path.T + 1, -1, dtype=np.int64)
+    actions = np.full(path.T, -1, dtype=np.int64)
+    pairs = np.full(path.T, -1, dtype=np.int64)
+    for t, state in enumerate(path.states):
+        states[t] = mdp.states.find(state)
+        if states[t] < 0:
+            message = f"t = {t}: {mdp.states.missing(state, 'state')}"
+            problems.append(Problem(message, state=state, time=t, value=state))
+    for t, action in enumerate(path.actions):
+        actions[t] = mdp.actions.find(action)
+        if actions[t] < 0:
+            message = f"t = {t}: {mdp.actions.missing(action, 'action')}"
+            problems.append(Problem(message, action=action, time=t, value=action))
+        elif states[t] >= 0:
+            pairs[t] = mdp.find_pair(int(states[t]), int(actions[t]))
+            problems += _impossible(mdp, path, t, int(pairs[t]), int(states[t + 1]))
+    if problems:
+        raise PathError(problems)
+    for array in (states, actions, pairs):
+        array.flags.writeable = False
+    return Observation(states, actions, pairs)
+
+
+def _impossible(mdp: MDP, path: Path, t: int, pair: int, outcome: int) -> list[Problem]:
+    """Why step ``t`` cannot have happened, saying what could have; nothing if it can."""
+    state, action = path.states[t], path.actions[t]
+    if pair < 0:
+        there = mdp.actions_in(state)
+        could = f"available are {label_list(there)}" if there else "the model gives no action there"
+        message = f"t = {t}: action {action!r} is not available in state {state!r}; {could}"
+        return [Problem(message, state, action, time=t, value=action)]
+    if outcome < 0:
+        return []
+    entries = mdp.entries(pair)
+    next_state, probability = mdp.form.next_state[entries], mdp.form.probability[entries]
+    if np.any(next_state == outcome):
+        return []
+    most = np.argsort(-probability, kind="stable")[:6]
+    could = ", ".join(f"{mdp.states[int(next_state[i])]!r} ({probability[i]:.3g})" for i in most)
+    more = f", … ({next_state.size:,} in all)" if next_state.size > 6 else ""
+    after = path.states[t + 1]
+    message = f"t = {t}: state {state!r}, action {action!r} cannot lead to {after!r}, the model gives it "
+    message += f"probability 0; it could have led to {could}{more}"
+    return [Problem(message, state, action, after, time=t, value=0.0)]

@@ -1,0 +1,108 @@
+"""Beyond a plan's limits: what a longer tether, or more changes, would add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._words import number
+from tether.plan.plan import Plan
+from tether.plan.sweep import sweep
+
+__all__ = ["Further", "Limit", "look_further"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit (k, m), the best value within it, and what that is more than the best within the plan's own."""
+
+    k: int
+    m: int
+    value: float
+    added: float
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """What lies beyond a plan's limits.
+
+    Attributes
+    ----------
+    longer : Limit or None
+        The next k at which m changes gain more; None if no k does.
+    free : Limit
+        The same m without a tether, k = T + 1.
+    more : Limit or None
+        The next m that gains more within the same k; None if none does.
+    most : Limit
+        The smallest m that gains all that can be gained within the same k.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> further = tether.counterfactual(case.mdp, case.path).plan(k=6, m=2).explain().further
+    >>> further.longer.k, round(further.longer.added, 2), further.most.m
+    (7, 6.49, 4)
+    >>> for sentence in further.sentences():
+    ...     print(sentence)
+    A longer tether would add 6.495 with k = 7, and 25.08 without any (k = 8).
+    More changes would add 2.21 with m = 3, and 3.177 at most (m = 4).
+    """
+
+    longer: Limit | None
+    free: Limit
+    more: Limit | None
+    most: Limit
+
+    def sentences(self) -> list[str]:
+        """What a larger k and a larger m would add, in a sentence each."""
+        return [self._tether(), self._changes()]
+
+    def _tether(self) -> str:
+        if self.longer is None:
+            return "A longer tether (a larger k) would add nothing."
+        if self.longer.k == self.free.k:
+            return f"Only without a tether (k = {self.free.k}) could more be gained: {number(self.free.added)} more."
+        told = f"A longer tether would add {number(self.longer.added)} with k = {self.longer.k}"
+        if number(self.free.added) == number(self.longer.added):
+            return f"{told}, and no more beyond."
+        return f"{told}, and {number(self.free.added)} without any (k = {self.free.k})."
+
+    def _changes(self) -> str:
+        if self.more is None:
+            return "More changes (a larger m) would add nothing."
+        told = f"More changes would add {number(self.more.added)} with m = {self.more.m}"
+        if self.more.m == self.most.m:
+            return f"{told}, and no more beyond."
+        return f"{told}, and {number(self.most.added)} at most (m = {self.most.m})."
+
+
+def look_further(plan: Plan) -> Further:
+    """What lies beyond a plan's limits; see `Explanation.further`."""
+    # Two thin sweeps: a whole table of a long path in a large model would fill the memory.
+    tethers = sweep(plan.cf, plan.rule, plan.influence, ms=[plan.m])
+    changes = sweep(plan.cf, plan.rule, plan.influence, ks=[plan.k])
+    by_k, by_m = tethers.values[:, 0], changes.values[0]
+    best = by_m[plan.m]  # the plan's own value, unless it gave some away for influence
+    longer = np.flatnonzero(_more(by_k, best) & (tethers.ks > plan.k))
+    more = np.flatnonzero(_more(by_m, best) & (changes.ms > plan.m))
+    enough = max(int(np.flatnonzero(~_more(by_m[-1], by_m))[0]), plan.m)
+
+    def limit(k: int, m: int, value: float) -> Limit:
+        return Limit(k, m, float(value), float(value) - float(best))
+
+    return Further(
+        limit(int(tethers.ks[longer[0]]), plan.m, by_k[longer[0]]) if longer.size else None,
+        limit(plan.T + 1, plan.m, by_k[-1]),
+        limit(plan.k, int(more[0]), by_m[more[0]]) if more.size else None,
+        limit(plan.k, enough, by_m[enough]),
+    )
+
+
+def _more(values: Any, than: Any) -> Any:
+    """Whether values are larger by more than rounding."""
+    with np.errstate(invalid="ignore"):  # -∞ less -∞: nothing is allowed in either
+        return values - than > 1e-9 * np.maximum(1.0, np.abs(than))

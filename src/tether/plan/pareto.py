@@ -1,0 +1,240 @@
+"""Trade-offs: value against influence, where influence is a price and not a limit.
+
+Instead of forbidding what is not influenced, charge for it: maximise E[Σ R] - λ·E[Σ d], with d either
+1 - strength (the exact lack of influence of the row taken) or the total variation between the pair's
+nominal row and the observed one (the paper's appendix). As λ goes from 0 to ∞ the best policies run
+through the supported points of the Pareto front of value against expected influence: the corners of
+its concave hull. They are found exactly, by dichotomy: between two known points, solve for the λ at
+which both are worth the same; either something better is found, a new corner, or the two are neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from tether._checks import whole_number
+from tether._html import facts, grid
+from tether._types import Floats
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import Graph
+from tether.errors import QueryError
+from tether.evaluation.evaluate import evaluate_plan
+from tether.influence.one_step import distances, make_influence
+from tether.influence.rules import Thresholds, make_rule, thresholds
+from tether.model.form import Rewards
+from tether.plan.backward import observed_value, solve_backward
+from tether.plan.plan import Plan
+from tether.plan.sweep import sweep
+
+__all__ = ["Front", "Point", "pareto"]
+
+Penalty = Literal["strength", "distance"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Point:
+    """One point of the front.
+
+    Attributes
+    ----------
+    price : float
+        A λ for which its plan is the best; 0 for the most valuable, ∞ for the most influenced.
+    value : float
+        Expected return.
+    influence : float
+        Expected total influence, Σ_t E[1 - d]: of T.
+    plan : Plan
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> tether.counterfactual(case.mdp, case.path).pareto(m=1).points[0]
+    <Point: value -1, influence 0 of 7, λ = 0>
+    """
+
+    price: float
+    value: float
+    influence: float
+    plan: Plan
+
+    def __repr__(self) -> str:
+        return f"<Point: value {self.value:.4g}, influence {self.influence:.4g} of {self.plan.T}, λ = {self.price:.4g}>"
+
+    def _repr_html_(self) -> str:
+        influence = f"{self.influence:.4g} of {self.plan.T}"
+        return facts([("value", f"{self.value:.6g}"), ("influence", influence), ("λ", f"{self.price:.4g}")])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Front:
+    """The supported points of value against expected influence, from the most valuable to the most influenced.
+
+    Attributes
+    ----------
+    points : tuple of Point
+    lost : array (T + 1,)
+        What each k = 1 … T + 1 costs: the value without influence constraints less the value at k.
+    complete : bool
+        False if the search was stopped at ``limit`` points.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> front = tether.counterfactual(case.mdp, case.path).pareto(m=2)
+    >>> front
+    <Front: 2 points, value -1 … -38, influence 0 … 2.9 of 7>
+    >>> front.lost.round(1)  # for k = 1 … 8
+    array([37. , 37. , 36.1, 33.2, 31.1, 25.1, 18.6,  0. ])
+    """
+
+    points: tuple[Point, ...]
+    lost: Floats
+    m: int
+    penalty: Penalty
+    complete: bool
+
+    @property
+    def values(self) -> Floats:
+        """Value of each point."""
+        return np.array([point.value for point in self.points])
+
+    @property
+    def influences(self) -> Floats:
+        """Expected total influence of each point."""
+        return np.array([point.influence for point in self.points])
+
+    def __repr__(self) -> str:
+        first, last = self.points[0], self.points[-1]
+        return (
+            f"<Front: {len(self.points)} points, value {first.value:.4g} … {last.value:.4g}, "
+            f"influence {first.influence:.2g} … {last.influence:.2g} of {first.plan.T}>"
+        )
+
+    def _repr_html_(self) -> str:
+        head = ("λ", "value", f"influence, of {self.points[0].plan.T}")
+        return grid(head, [(f"{p.price:.4g}", f"{p.value:.6g}", f"{p.influence:.4g}") for p in self.points])
+
+
+def pareto(
+    cf: CounterfactualMDP,
+    m: int,
+    k: int | None = None,
+    rule: Any = "definition",
+    influence: Any = "support",
+    penalty: Any = "strength",
+    limit: int = 1000,
+) -> Front:
+    """Value against expected influence; see `CounterfactualMDP.pareto`."""
+    if penalty not in ("strength", "distance"):
+        raise QueryError(f"penalty must be 'strength' or 'distance', not {penalty!r}")
+    test = make_influence(influence)
+    chosen = make_rule(rule, test)
+    m = min(whole_number("m", m, 0), cf.T)
+    k = cf.T + 1 if k is None else min(whole_number("k", k, 1), cf.T + 1)
+    limit = whole_number("limit", limit, 2)
+    found = thresholds(_worth_at_the_start(cf.graph), chosen, test, up_to=k)
+    search = _Search(cf, found, k, m, _held(cf, penalty))
+    points, complete = search.corners(limit)
+    lost = sweep(cf, chosen, test, ms=[m]).lost(m)
+    return Front(tuple(points), lost, m, penalty, complete)
+
+
+def _worth_at_the_start(graph: Graph) -> Graph:
+    """The same graph with rewards already discounted: what a planner then adds to them as a price is not."""
+    mdp, T = graph.mdp, graph.T
+    if mdp.discount == 1.0:
+        return graph
+    worth = np.power(mdp.discount, np.arange(T + 1, dtype=np.float64))
+    rewards = Rewards(np.stack([worth[t] * mdp.rewards.at(t) for t in range(T)]), mdp.rewards.by_entry)
+    final = None if mdp.final_reward is None else worth[T] * mdp.final_reward
+    return replace(graph, mdp=replace(mdp, form=replace(mdp.form, rewards=rewards), discount=1.0, final_reward=final))
+
+
+def _held(cf: CounterfactualMDP, penalty: Penalty) -> tuple[Floats, ...]:
+    """1 - d of each edited row of each step; it is 0 for every other row."""
+    if penalty == "strength":
+        return tuple(layer.edits.strength for layer in cf.graph.layers)
+    return tuple(1.0 - distances(cf.graph, t) for t in range(cf.T))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    cf: CounterfactualMDP
+    found: Thresholds
+    k: int
+    m: int
+    held: tuple[Floats, ...]
+
+    def corners(self, limit: int) -> tuple[list[Point], bool]:
+        """All corners between the two extremes, or as many as ``limit`` allows."""
+        top, held = self.solve(0.0), self.solve(np.inf)
+        points = [top, held]
+        open_ends = [(top, held)]
+        scale = max(abs(top.value), abs(held.value), top.value - held.value, 1e-300)
+        while open_ends and len(points) < limit:
+            left, right = open_ends.pop()
+            lost, gained = left.value - right.value, right.influence - left.influence
+            if lost <= 1e-12 * scale or gained <= 1e-12:
+                continue
+            price = lost / gained
+            middle = self.solve(price)
+            above = (middle.value - left.value) + price * (middle.influence - left.influence)
+            if above <= 1e-11 * (scale + price * self.cf.T):
+                continue
+            points.append(middle)
+            open_ends += [(left, middle), (middle, right)]
+        kept = _undominated(points, scale)
+        # Of points equal in value, or in influence, the better was found at another price; it is the best at these too.
+        kept[-1] = replace(kept[-1], price=np.inf)
+        kept[0] = replace(kept[0], price=0.0)
+        return kept, not open_ends
+
+    def solve(self, price: float) -> Point:
+        """The best plan at one price, and its two coordinates, exactly."""
+        cf = self.cf
+        if np.isinf(price):
+            solved = solve_backward(self.found, np.array([self.k]), self.m, keep=True, bonus=self.held, rewarded=False)
+        else:
+            bonus = tuple(price * held for held in self.held)
+            solved = solve_backward(self.found, np.array([self.k]), self.m, keep=True, bonus=bonus)
+        plan = Plan(
+            cf,
+            self.k,
+            self.m,
+            self.found.rule,
+            self.found.influence,
+            np.nan,
+            observed_value(cf),
+            solved.nodes,
+            solved.choices,
+            self.found.influenced,
+            price,
+        )
+        outlook = evaluate_plan(plan)
+        held = self._influence(plan, outlook.occupancy)
+        return Point(price, outlook.mean, held, replace(plan, value=outlook.mean))
+
+    def _influence(self, plan: Plan, occupancy: tuple[Floats, ...]) -> float:
+        total = 0.0
+        for t, decided in enumerate(plan.chain.decisions):
+            at = self.cf.graph.layers[t].edits.locate(decided.pairs)
+            hit = at >= 0
+            total += float(np.sum(occupancy[t][decided.source][hit] * self.held[t][at[hit]]))
+        return total
+
+
+def _undominated(points: list[Point], scale: float) -> list[Point]:
+    """Points in order of falling value and rising influence, without those that another one makes pointless."""
+    kept: list[Point] = []
+    for point in sorted(points, key=lambda one: (-one.value, -one.influence)):
+        if kept and point.influence <= kept[-1].influence + 1e-12:
+            continue
+        if kept and kept[-1].value - point.value <= 1e-12 * scale:
+            kept.pop()
+        kept.append(point)
+    return kept

@@ -1,0 +1,242 @@
+"""The best policy for one k and m."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._checks import whole_number
+from tether._html import facts
+from tether._types import Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.influence.one_step import Influence, make_influence
+from tether.influence.rules import LARGE, Nodes, Rule, make_rule, thresholds
+from tether.plan.backward import observed_value, solve_backward
+from tether.plan.chain import Chain, Decisions, Visits, build_chain
+
+if TYPE_CHECKING:
+    import os
+    import pathlib
+
+    import pyarrow
+    from matplotlib.axes import Axes
+
+    from tether.evaluation.evaluate import Evaluation, Trajectories
+    from tether.explanation.explain import Explanation
+
+__all__ = ["Plan", "plan"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """The best policy for one k and m.
+
+    Attributes
+    ----------
+    value : float
+        Expected return from s_0, exactly.
+    observed_value : float
+        Return of the observed path.
+    k, m : int
+        The limits it keeps to (m at most T, k at most T + 1).
+    rule, influence
+        What "allowed" means.
+    price : float
+        What the plan was ready to give away for influence (`CounterfactualMDP.pareto`); 0 for the best plan.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4)
+    >>> plan
+    <Plan: k = 7, m = 4, definition, support: value -11.28, observed -38>
+    >>> plan.action(1, (8, 2, 20), 4)
+    'V_I'
+    """
+
+    cf: CounterfactualMDP
+    k: int
+    m: int
+    rule: Rule
+    influence: Influence
+    value: float
+    observed_value: float
+    nodes: tuple[Nodes, ...]
+    choices: tuple[Ints, ...]
+    influenced: tuple[Ints, ...]
+    price: float = 0.0
+
+    @property
+    def gain(self) -> float:
+        """What is gained over the observed path."""
+        return self.value - self.observed_value
+
+    @property
+    def T(self) -> int:
+        """Number of steps."""
+        return self.cf.T
+
+    def action(self, t: int, state: Any, changes_left: int, uninfluenced: int = 0) -> Any:
+        """What to do at step ``t`` in ``state`` with so many changes left.
+
+        ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` looks at it.
+        None where no allowed action keeps the promise, or the plan never gets there.
+        """
+        t, s = self.cf.time(t), self.cf.mdp.state_index(state)
+        changes_left = whole_number("changes_left", changes_left, 0)
+        run = whole_number("uninfluenced", uninfluenced, 0) if self.rule == "assured" else 0
+        node = self.chain.visits[t].find(s, changes_left, run)
+        if node < 0:
+            return None
+        pair = int(self.chain.decisions[t].pairs[node])
+        return self.cf.mdp.actions[int(self.cf.mdp.form.pair_action[pair])]
+
+    @cached_property
+    def chain(self) -> Chain:
+        """All that the plan can visit, from s_0 with m changes left."""
+        graph = self.cf.graph
+        start = Visits(*(np.array([value]) for value in (int(graph.observation.states[0]), self.m, 0)))
+        return build_chain(self.cf.mdp, lambda t: graph.layers[t].edits, start, self._decide, self.T)
+
+    def _decide(self, t: int, visits: Visits) -> Decisions:
+        form, nodes, choice = self.cf.mdp.form, self.nodes[t], self.choices[t]
+        runs = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs.astype(np.int64)
+        width = self.T + 2
+        node = np.searchsorted(nodes.states.astype(np.int64) * width + runs, visits.states * width + visits.runs)
+        local = choice[node, np.minimum(visits.changes, choice.shape[1] - 1)]
+        pairs = form.pair_start[visits.states] + local
+        changed = form.pair_action[pairs] != self.cf.observation.actions[t]
+        onward = np.zeros(visits.size, np.int64)
+        if nodes.runs is not None:
+            onward = np.where(np.isin(pairs, self.influenced[t]), 0, visits.runs + 1)
+        return Decisions(np.arange(visits.size), pairs, np.ones(visits.size), visits.changes - changed, onward)
+
+    def evaluate(self) -> Evaluation:
+        """Exactly what to expect under the plan: states, returns and influence, at each time."""
+        from tether.evaluation.evaluate import evaluate_plan
+
+        return evaluate_plan(self)
+
+    def explain(self, group: Callable[[Any], Any] | None = None) -> Explanation:
+        """The plan beside what happened, step by step and in sentences.
+
+        ``group`` names the states as they are to be shown, and takes those of one name together: a function
+        of the label, the label itself by default.
+        """
+        from tether.explanation.explain import explain
+
+        return explain(self, group)
+
+    def sample(self, n: int = 1, rng: Any = None) -> Trajectories:
+        """Draw ``n`` counterfactual trajectories under the plan."""
+        from tether.evaluation.evaluate import sample_plan
+
+        return sample_plan(self, n, rng)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All that the plan can visit, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.
+
+        One row a node, t = 0 … T: t, state, changes_left (and, for the rule `assured`, the uninfluenced steps just
+        passed), the probability of visiting it; and what the plan does there: action, observed_action, changed,
+        influenced, strength, all empty at T.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).to_arrow()
+        >>> table.num_rows, table.slice(1, 1).select(["t", "state", "changes_left", "action"]).to_pylist()
+        (32, [{'t': 1, 'state': {'S': 8, 'I': 2, 'V': 20}, 'changes_left': 4, 'action': 'V_I'}])
+        """
+        from tether.explanation.arrow import plan_table
+
+        return plan_table(self)
+
+    def plot(self, what: Any = "return", ax: Axes | None = None) -> Axes:
+        """Draw the plan over time, beside what was observed; returns the axes.
+
+        ``what`` is "return" (so far), "influence" (of the observation), or a feature of the states as
+        `Evaluation.feature` takes it: a name of a field, a function of the label, or a mapping.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).plot("I").get_ylabel()
+        'I'
+        """
+        from tether.views.figures import plot_plan
+
+        return plot_plan(self, what, ax)
+
+    def report(
+        self,
+        file: str | os.PathLike[str] = "report.html",
+        *,
+        features: Any = None,
+        state_name: Callable[[Any], str] | None = None,
+        action_name: Callable[[Any], str] | None = None,
+        title: str | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> pathlib.Path:
+        """Write the plan, beside what happened, as one self-contained HTML file; see `tether.views.report.report`.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.epidemic()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     plan.report(f"{folder}/outbreak.html", features={"infected": lambda state: state.I}).name
+        'outbreak.html'
+        """
+        from tether.views.report import report
+
+        return report(
+            self, file, features=features, state_name=state_name, action_name=action_name, title=title, about=about
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("k, m", f"{self.k}, {self.m}"),
+            ("rule, influence", f"{self.rule}, {self.influence}"),
+            ("value", f"{self.value:.6g}"),
+            ("observed", f"{self.observed_value:.6g}"),
+            ("gain", f"{self.gain:.6g}"),
+        ]
+        if sum(layer.size for layer in self.nodes) <= LARGE:  # else it would take a while
+            rows.append(("plan", self.explain().sentences(str)[0]))
+        return facts(rows)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan: k = {self.k}, m = {self.m}, {self.rule}, {self.influence}: "
+            f"value {self.value:.4g}, observed {self.observed_value:.4g}>"
+        )
+
+
+def plan(cf: CounterfactualMDP, k: int, m: int, rule: Any = "definition", influence: Any = "support") -> Plan:
+    """The best policy within k and m; see `CounterfactualMDP.plan`."""
+    test = make_influence(influence)
+    chosen = make_rule(rule, test)
+    k = min(whole_number("k", k, 1), cf.T + 1)
+    m = min(whole_number("m", m, 0), cf.T)
+    found = thresholds(cf.graph, chosen, test, up_to=k)
+    solved = solve_backward(found, np.array([k]), m, keep=True)
+    return Plan(
+        cf,
+        k,
+        m,
+        chosen,
+        test,
+        float(solved.values[0, m]),
+        observed_value(cf),
+        solved.nodes,
+        solved.choices,
+        found.influenced,
+    )

@@ -1,0 +1,176 @@
+"""The value of the best policy for every k and m at once; and the shortest tether that reaches a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._checks import whole_number, whole_numbers
+from tether._html import heat
+from tether._types import Floats, Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import everywhere
+from tether.errors import QueryError
+from tether.influence.one_step import Influence, make_influence
+from tether.influence.rules import Rule, make_rule, thresholds
+from tether.plan.backward import observed_value, solve_backward
+
+if TYPE_CHECKING:
+    import pyarrow
+    from matplotlib.axes import Axes
+
+__all__ = ["Sweep", "choose_k", "sweep"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep:
+    """The value of the best policy for every k and m.
+
+    Attributes
+    ----------
+    ks, ms : array
+        The k and m asked for; 1 … T + 1 and 0 … T by default.
+    values : array (ks, ms)
+        ``values[k - 1, m]`` by default.
+    sizes : array (ks,)
+        Nodes (t, s), t = 0 … T, that s_0 reaches through allowed pairs.
+    distinct : array
+        The values of k at which anything changes.
+    observed_value : float
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> table = tether.counterfactual(case.mdp, case.path).sweep()
+    >>> table.values[3 - 1, 1].round(3), table.sizes
+    (np.float64(-37.111), array([  8,  10,  14,  26,  58, 121, 171, 215]))
+    """
+
+    cf: CounterfactualMDP
+    rule: Rule
+    influence: Influence
+    ks: Ints
+    ms: Ints
+    values: Floats
+    sizes: Ints
+    distinct: Ints
+    observed_value: float
+
+    def value(self, k: int, m: int) -> float:
+        """The value for one k and m of those asked for; k beyond T + 1 means T + 1, m beyond T means T."""
+        T = self.cf.T
+        row = np.flatnonzero(self.ks == min(whole_number("k", k, 1), T + 1))
+        column = np.flatnonzero(self.ms == min(whole_number("m", m, 0), T))
+        if not (row.size and column.size):
+            raise QueryError(f"k = {k}, m = {m} was not asked for in this sweep")
+        return float(self.values[row[0], column[0]])
+
+    @cached_property
+    def layered_sizes(self) -> Ints:
+        """The paper's count: nodes of the pruned graph grown from every state that keeps an allowed pair at t = 0.
+
+        It looks at the whole model, at every time, so it is computed when asked for.
+        """
+        graph = everywhere(self.cf.graph, self.cf.posteriors)
+        found = thresholds(graph, self.rule, self.influence, up_to=int(self.ks.max(initial=1)))
+        return found.sizes(self.ks)
+
+    def lost(self, m: int) -> Floats:
+        """What each k costs at ``m``: the value without influence constraints less the value at k."""
+        T = self.cf.T
+        column = np.flatnonzero(self.ms == min(whole_number("m", m, 0), T))
+        if not (column.size and np.any(self.ks == T + 1)):
+            raise QueryError(f"the loss needs m = {m} and k = {T + 1} among those asked for in the sweep")
+        values = self.values[:, column[0]]
+        loss: Floats = values[self.ks == T + 1][0] - values
+        return loss
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The table in rows k, m, value, gain, size, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).sweep(ks=[3], ms=[0, 1])
+        >>> table.to_arrow().select(["k", "m", "size"]).to_pylist()
+        [{'k': 3, 'm': 0, 'size': 14}, {'k': 3, 'm': 1, 'size': 14}]
+        """
+        from tether.explanation.arrow import sweep_table
+
+        return sweep_table(self)
+
+    def plot(self, m: int | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the table, shaded, or for one ``m`` the value against k; returns the axes.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).sweep()
+        >>> table.plot().get_ylabel(), table.plot(m=2).get_xlabel()
+        ('length of the tether, $k$ (steps)', 'length of the tether, $k$ (steps)')
+        """
+        from tether.views.figures import plot_sweep
+
+        return plot_sweep(self, m, ax)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Sweep: k = {self.ks[0]} … {self.ks[-1]}, m = {self.ms[0]} … {self.ms[-1]}, {self.rule}, "
+            f"{self.influence}: values {self.values.min():.4g} … {self.values.max():.4g}, "
+            f"observed {self.observed_value:.4g}>"
+        )
+
+    def __str__(self) -> str:
+        width = max(8, *(len(f"{value:.2f}") for value in self.values.reshape(-1))) + 1
+        head = "k \\ m".rjust(6) + "".join(f"{m:>{width}}" for m in self.ms)
+        rows = [
+            f"{k:>6}" + "".join(f"{value:>{width}.2f}" for value in row)
+            for k, row in zip(self.ks, self.values, strict=True)
+        ]
+        return "\n".join([head, *rows])
+
+    def _repr_html_(self) -> str:
+        return heat(self.ks, self.ms, self.values, self.observed_value)
+
+
+def sweep(
+    cf: CounterfactualMDP,
+    rule: Any = "definition",
+    influence: Any = "support",
+    ks: Iterable[int] | None = None,
+    ms: Iterable[int] | None = None,
+) -> Sweep:
+    """The value for every k and m; see `CounterfactualMDP.sweep`."""
+    test = make_influence(influence)
+    chosen = make_rule(rule, test)
+    T = cf.T
+    rows = whole_numbers("ks", ks, range(1, T + 2), 1, T + 1)
+    columns = whole_numbers("ms", ms, range(T + 1), 0, T)
+    found = thresholds(cf.graph, chosen, test, up_to=int(rows.max()))
+    distinct = found.distinct()
+    asked = np.unique(np.searchsorted(distinct, rows, side="right") - 1)
+    solved = solve_backward(found, distinct[asked], int(columns.max()))
+    which = np.searchsorted(distinct[asked], rows, side="right") - 1
+    values = solved.values[which][:, columns]
+    for array in (values, rows, columns):
+        array.flags.writeable = False
+    return Sweep(cf, chosen, test, rows, columns, values, found.sizes(rows), distinct, observed_value(cf))
+
+
+def choose_k(
+    cf: CounterfactualMDP, m: int, at_least: float, rule: Any = "definition", influence: Any = "support"
+) -> int | None:
+    """The smallest k whose best value with m changes reaches a threshold; None if none does."""
+    number = isinstance(at_least, int | float | np.integer | np.floating) and not isinstance(at_least, bool)
+    if not number or not np.isfinite(at_least):
+        raise QueryError(f"at_least must be a finite number, not {at_least!r}")
+    table = sweep(cf, rule, influence, ms=[m])
+    reached = np.flatnonzero(table.values[:, 0] >= at_least)
+    return int(table.ks[reached[0]]) if reached.size else None

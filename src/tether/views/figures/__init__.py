@@ -1,0 +1,41 @@
+"""Figures: records in, Matplotlib axes out.
+
+Every function takes library records or plain numbers, draws into ``ax`` or into a figure of its own, and
+returns the axes. Matplotlib is imported when something is drawn, never `pyplot`: no window, no backend, no
+global state. Values in order are in `values`, quantities over time in `course`, the layered graph in
+`classes`, the motivating picture in `occupancy`; what plans and sweeps draw of themselves in `plans`; `style`
+is what they all share.
+
+>>> import tether
+>>> case = tether.cases.epidemic()
+>>> ax = tether.views.figures.plot_values(tether.counterfactual(case.mdp, case.path).sweep())
+>>> ax.get_xlabel()
+'actions that may change, $m$'
+"""
+
+from tether.views.figures.classes import plot_classes
+from tether.views.figures.course import plot_course, plot_tailoring
+from tether.views.figures.heat import plot_heat
+from tether.views.figures.occupancy import plot_occupancy
+from tether.views.figures.output import save
+from tether.views.figures.plans import plot_plan, plot_sweep
+from tether.views.figures.style import styled
+from tether.views.figures.tradeoffs import plot_lines, plot_lost, plot_pareto
+from tether.views.figures.values import plot_sizes, plot_values
+
+__all__ = [
+    "plot_classes",
+    "plot_course",
+    "plot_heat",
+    "plot_lines",
+    "plot_lost",
+    "plot_occupancy",
+    "plot_pareto",
+    "plot_plan",
+    "plot_sizes",
+    "plot_sweep",
+    "plot_tailoring",
+    "plot_values",
+    "save",
+    "styled",
+]

@@ -1,0 +1,86 @@
+"""Plans and sweeps as they draw themselves: what ``plan.plot()`` and ``table.plot()`` hand on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether.errors import QueryError
+from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
+from tether.plan.enough import enough_k
+from tether.plan.plan import Plan
+from tether.plan.sweep import Sweep
+from tether.views.figures.course import plot_course, plot_tailoring
+from tether.views.figures.heat import plot_heat
+from tether.views.figures.tradeoffs import plot_lost
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_plan", "plot_sweep"]
+
+
+def plot_plan(plan: Plan, what: Any = "return", ax: Axes | None = None) -> Axes:
+    """A plan over time, beside what was observed.
+
+    Parameters
+    ----------
+    plan : Plan
+    what : "return", "influence", or a feature of the states
+        The return so far; how much of each step is still about the observed episode; or a feature as
+        `Evaluation.feature` takes it.
+    ax : Axes, optional
+        Where to draw; a figure of its own by default.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import plot_plan
+    >>> case = tether.cases.epidemic()
+    >>> ax = plot_plan(tether.counterfactual(case.mdp, case.path).plan(k=7, m=4), "I")
+    >>> [text.get_text() for text in ax.get_legend().get_texts()], ax.get_ylabel()
+    (['observed', 'plan, k = 7, m = 4'], 'I')
+    """
+    outlook, name = evaluate_plan(plan), f"plan, k = {plan.k}, m = {plan.m}"
+    if isinstance(what, str) and what == "influence":
+        return plot_tailoring({name: outlook}, ax)
+    seen = _as_observed(plan)
+    recorded = plan.T + int(plan.cf.path.last_recorded)
+    if isinstance(what, str) and what == "return":
+        return plot_course({name: outlook.returns}, ax, "return so far", seen.returns.mean)
+    named = what if isinstance(what, str) else "feature, mean and standard deviation"
+    return plot_course({name: outlook.feature(what)}, ax, named, seen.feature(what).mean[:recorded])
+
+
+def _as_observed(plan: Plan) -> Evaluation:
+    """The observed episode, evaluated like a plan: its own luck brings back its own states."""
+    actions = plan.cf.path.actions
+    return evaluate_policy(plan.cf, lambda t, _state: actions[t])
+
+
+def plot_sweep(table: Sweep, m: int | None = None, ax: Axes | None = None) -> Axes:
+    """The k × m table, shaded; or for one m the value against k, with the shortest tether that is enough.
+
+    Parameters
+    ----------
+    table : Sweep
+    m : int, optional
+        One number of changes; the sweep must then hold it, and k = T + 1.
+    ax : Axes, optional
+        Where to draw; a figure of its own by default.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import plot_sweep
+    >>> case = tether.cases.epidemic()
+    >>> table = tether.counterfactual(case.mdp, case.path).sweep()
+    >>> plot_sweep(table).get_xlabel(), plot_sweep(table, m=4).get_xlabel()
+    ('actions that may change, $m$', 'length of the tether, $k$ (steps)')
+    """
+    if m is None:
+        return plot_heat(table, ax)
+    if not isinstance(m, int | np.integer) or isinstance(m, bool):
+        raise QueryError(f"m must be a whole number, or None for the whole table, not {m!r}")
+    return plot_lost(table, int(m), ax, enough_k(table, int(m)))

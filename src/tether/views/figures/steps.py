@@ -1,0 +1,75 @@
+"""The steps of a rollout as edges of a layered graph: which actions lead from node to node, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import Graph
+from tether.influence.one_step import make_influence
+from tether.influence.rules import Thresholds, make_rule, thresholds
+
+__all__ = ["KINDS", "Step", "steps_of"]
+
+KINDS = ("not allowed", "unreachable", "kept", "observed")
+"""What becomes of a step, the least first: its pair is not allowed for k; it is, but s_0 no longer gets there; it
+stays; it was observed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Actions that lead from one node to another at time t, all of one kind."""
+
+    t: int
+    source: int
+    target: int
+    kind: str
+    actions: tuple[Any, ...]
+
+
+def steps_of(cf: CounterfactualMDP, graph: Graph, k: int, rule: Any, influence: Any) -> list[Step]:
+    """All steps of a rollout; nodes are numbered within their layer."""
+    test = make_influence(influence)
+    found = thresholds(graph, make_rule(rule, test), test, up_to=k)
+    steps = []
+    for t in range(cf.T):
+        allowed, reached = _allowed(found, t, k)
+        groups: dict[tuple[int, int, str], list[Any]] = {}
+        for i, s in enumerate(graph.states(t).tolist()):
+            for pair in range(int(cf.mdp.form.pair_start[s]), int(cf.mdp.form.pair_start[s + 1])):
+                kind = KINDS[0 if pair not in allowed else 2 if pair in reached else 1]
+                for j, after in _successors(graph, t, pair):
+                    told = KINDS[3] if _is_observed(cf, t, pair, after) else kind
+                    groups.setdefault((i, j, told), []).append(cf.mdp.actions[int(cf.mdp.form.pair_action[pair])])
+        steps += [Step(t, i, j, kind, tuple(actions)) for (i, j, kind), actions in groups.items()]
+    return steps
+
+
+def _allowed(found: Thresholds, t: int, k: int) -> tuple[set[int], set[int]]:
+    """Pairs of the layer that are allowed for k, and those of them that start where s_0 still gets."""
+    nodes, pair_start = found.nodes[t], found.graph.mdp.form.pair_start
+    counts = np.diff(nodes.pair_offsets(pair_start))
+    first = np.repeat(pair_start[nodes.states] - nodes.pair_offsets(pair_start)[:-1], counts)
+    pairs = first + np.arange(first.size)
+    allowed = found.kappa[t] <= k
+    reached = allowed & np.repeat(found.reach[t] <= k, counts)
+    return set(pairs[allowed].tolist()), set(pairs[reached].tolist())
+
+
+def _successors(graph: Graph, t: int, pair: int) -> list[tuple[int, int]]:
+    """(node, state) that can follow a pair in the rollout."""
+    mdp, edits = graph.mdp, graph.layers[t].edits
+    i = edits.find(pair)
+    entries = mdp.entries(pair)
+    chance: Floats = mdp.form.probability[entries] if i < 0 else edits.probability[edits.start[i] : edits.start[i + 1]]
+    after: Ints = mdp.form.next_state[entries][chance > 0]
+    return list(zip(np.searchsorted(graph.states(t + 1), after).tolist(), after.tolist(), strict=True))
+
+
+def _is_observed(cf: CounterfactualMDP, t: int, pair: int, after: int) -> bool:
+    seen = cf.observation
+    return bool(pair == seen.pairs[t] and after == seen.states[t + 1])

@@ -1,0 +1,212 @@
+"""The one style of all figures: the colours of Okabe and Ito, and markers and lines that do without them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "BLACK",
+    "BLUE",
+    "CHANGES",
+    "GREEN",
+    "GREY",
+    "MARK",
+    "OBSERVED",
+    "RING",
+    "SMALL",
+    "TETHER",
+    "TIME",
+    "VALUE",
+    "VERMILLION",
+    "Look",
+    "axes",
+    "explain_with",
+    "figure_of",
+    "look",
+    "points_per_unit",
+    "steps_axis",
+    "styled",
+    "text_width",
+]
+
+BLACK, GREY = "#000000", "#8c8c8c"
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
+
+SIZE = (5.5, 3.6)
+"""Width and height of a figure in inches: a column of a journal."""
+
+TIME, TETHER, CHANGES = "time, $t$ (steps)", "length of the tether, $k$ (steps)", "actions that may change, $m$"
+VALUE = "value of the initial state, $V(s_0)$"
+
+SMALL = 8.0
+"""The smallest text, in points."""
+
+MARK, RING = 4.5, 7.5
+"""Diameter in points of a mark, and of the hollow mark that goes around it."""
+
+_LABELS = 32.0
+"""Points that ticks and the name of an axis take below it."""
+
+_NARROW = 105.0
+"""Points a legend beside the axes may take for its texts."""
+
+_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, "#555555")
+_MARKERS = ("o", "s", "^", "D", "v", "<", ">", "p", "P", "X")
+_LINES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
+
+_RC: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "mathtext.fontset": "dejavusans",
+    "font.size": 9.0,
+    "axes.labelsize": 9.0,
+    "axes.titlesize": 9.0,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "lines.linewidth": 1.1,
+    "lines.markersize": MARK,
+    "patch.linewidth": 0.8,
+    "hatch.linewidth": 0.6,
+    "axes.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "axes.xmargin": 0.04,
+    "axes.ymargin": 0.06,
+    "axes.unicode_minus": True,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "savefig.facecolor": "white",
+    "savefig.dpi": 200,
+    "savefig.bbox": None,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "tether",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a series is told from the others: three ways, any one of which is enough."""
+
+    colour: str
+    marker: str
+    line: Any
+
+
+OBSERVED = Look(BLACK, "s", "-")
+
+
+def look(i: int) -> Look:
+    """The look of the i-th series."""
+    return Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)], _LINES[i % len(_LINES)])
+
+
+def styled() -> AbstractContextManager[None]:
+    """The style of the figures, as a context: for what you draw beside them.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> from tether.views.figures import styled
+    >>> with styled():
+    ...     matplotlib.rcParams["legend.fontsize"]
+    8.0
+    """
+    from matplotlib import rc_context
+
+    settings: Any = dict(_RC)
+    return rc_context(settings)
+
+
+def axes(ax: Axes | None, size: tuple[float, float] = SIZE, grid: Any = "y") -> Axes:
+    """The axes given, or those of a new figure; tidied. Call it inside `styled`."""
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=size, layout="constrained").add_subplot()
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(labelsize=SMALL)
+    ax.set_axisbelow(True)
+    if grid:
+        ax.grid(visible=True, axis=grid, color="#dddddd", linewidth=0.6)
+    return ax
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure that axes belong to, also from within a subfigure."""
+    part: Any = ax.figure
+    whole: Figure = part.figure
+    return whole
+
+
+def explain_with(ax: Axes, handles: Sequence[Any], *, beside: bool = False) -> None:
+    """A legend where it covers nothing: under the axes, or to their right if asked to and its texts are short."""
+    widest = max(text_width(str(handle.get_label())) for handle in handles)
+    if beside and widest <= _NARROW:
+        _place(ax, handles, "upper left", (1.0, 1.0), (5.0, 0.0), 1)
+        return
+    room = 1.2 * 72 * ax.get_window_extent().width / figure_of(ax).dpi
+    columns = next(c for c in range(len(handles), 0, -1) if c == 1 or sum(_column_widths(handles, c)) <= room)
+    rows = -(-len(handles) // columns)
+    down = _LABELS if len(ax.get_xticks()) else 0.6 * _LABELS
+    _place(ax, handles, "upper center", (0.5, 0.0), (0.0, -down), -(-len(handles) // rows))
+
+
+def _place(
+    ax: Axes, handles: Sequence[Any], loc: str, corner: tuple[float, float], off: tuple[float, float], columns: int
+) -> None:
+    """A legend so many points off a corner of the axes: points, not fractions, so that layout settles at once."""
+    from matplotlib.transforms import ScaledTranslation
+
+    shift = ScaledTranslation(off[0] / 72, off[1] / 72, figure_of(ax).dpi_scale_trans)
+    anchor: dict[str, Any] = {"loc": loc, "bbox_to_anchor": corner, "bbox_transform": ax.transAxes + shift}
+    ax.legend(handles=list(handles), ncols=columns, borderaxespad=0.0, columnspacing=1.4, **anchor)
+
+
+def _column_widths(handles: Sequence[Any], columns: int) -> list[float]:
+    """Points each column of a legend takes: its widest text, and the handle before it."""
+    widths = [text_width(str(handle.get_label())) for handle in handles]
+    parts = np.array_split(np.arange(len(handles)), columns)
+    return [max(widths[i] for i in part) + 45.0 for part in parts]
+
+
+def points_per_unit(ax: Axes) -> tuple[float, float]:
+    """Points of paper a unit of x and of y takes, as the axes stand before they are laid out; linear axes only."""
+    box, dpi = ax.get_window_extent(), figure_of(ax).dpi
+    left, right = ax.get_xlim()
+    bottom, top = ax.get_ylim()
+    return 72 * box.width / dpi / abs(right - left), 72 * box.height / dpi / abs(top - bottom)
+
+
+def steps_axis(ax: Axes, first: int, last: int) -> None:
+    """Whole numbers along x: each of them while there is room."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator
+
+    if last - first <= 15:
+        ax.xaxis.set_major_locator(FixedLocator(list(range(first, last + 1))))
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True))
+
+
+def text_width(text: str, size: float = SMALL) -> float:
+    """Width of a text in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    if not text.strip():
+        return 0.0
+    width = TextPath((0, 0), text, size=size, prop=FontProperties(family="DejaVu Sans")).get_extents().width
+    return float(width)

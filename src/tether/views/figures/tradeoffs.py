@@ -1,0 +1,169 @@
+"""What influence costs: the front of value against influence, what each k loses, policies for each k."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether.errors import QueryError
+from tether.plan.pareto import Front
+from tether.plan.sweep import Sweep
+from tether.views.figures.series import Series, fit_limits, series_of
+from tether.views.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    TETHER,
+    VALUE,
+    VERMILLION,
+    axes,
+    explain_with,
+    look,
+    steps_axis,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+__all__ = ["plot_lines", "plot_lost", "plot_pareto"]
+
+
+def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
+    """Value against expected influence: the supported policies, and the hull that mixing them attains.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import plot_pareto
+    >>> case = tether.cases.grid_world()
+    >>> front = tether.counterfactual(case.mdp, case.path).pareto(m=3)
+    >>> ax = plot_pareto(front)
+    >>> len(ax.lines[0].get_xdata()) == len(front.points)
+    True
+    """
+    x, y = front.influences, front.values
+    low, high = float(y.min()), float(y.max())
+    room, right = 0.07 * (high - low) or 1.0, float(x.max()) or 1.0
+    with styled():
+        ax = axes(ax)
+        ax.set_ylim(low - room, high + room)
+        ax.set_xlim(-0.03 * right, 1.04 * right)
+        size = 4.5 if x.size <= 40 else 2.0
+        (line,) = ax.plot(
+            x, y, color=BLUE, marker="o", markersize=size, label="supported policies, and mixtures of them"
+        )
+        under = np.concatenate(([-0.03 * right], x)), np.concatenate((y[:1], y))
+        area = ax.fill_between(*under, low - room, color="#ececec", linewidth=0, zorder=0, label="no better than these")
+        explain_with(ax, [line, area])
+        ax.set_xlabel(f"expected influence (steps of {front.points[0].plan.T})")
+        ax.set_ylabel(VALUE)
+    return ax
+
+
+def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | None = None) -> Axes:
+    """The value at each k, and what it loses against no tether at all (the axis on the right).
+
+    Parameters
+    ----------
+    table : Sweep
+        With ``m`` and k = T + 1 among those asked for.
+    m : int
+    suggested : int, optional
+        A k to mark.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import plot_lost
+    >>> case = tether.cases.epidemic()
+    >>> ax = plot_lost(tether.counterfactual(case.mdp, case.path).sweep(), m=2, suggested=6)
+    >>> ax.get_legend().get_texts()[-1].get_text()
+    '$k$ = 6: value −26.08, 25.08 lost'
+    """
+    lost = table.lost(m)
+    order = np.argsort(table.ks)
+    ks, lost = table.ks[order], lost[order]
+    free = table.value(table.cf.T + 1, m)
+    values = free - lost
+    if suggested is not None and suggested not in ks:
+        raise QueryError(f"k = {suggested} was not asked for in this sweep, so it cannot be marked")
+    with styled():
+        ax = axes(ax)
+        fit_limits(ax, [Series("", ks.astype(float), values)], [table.observed_value])
+        edges = np.append(ks - 0.5, ks[-1] + 0.5)
+        top = ax.axhline(free, color=GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="no tether")
+        seen = ax.axhline(table.observed_value, color=BLACK, linewidth=0.8, label="observed")
+        gap = ax.stairs(values, edges, baseline=free, fill=True, color="#e8e8e8", zorder=0, label="lost to the tether")
+        step = ax.stairs(values, edges, baseline=None, color=BLUE, linewidth=1.4, label=f"best value, $m$ = {m}")
+        ax.plot(ks, values, color=BLUE, marker="o", linestyle="none")
+        value = values[ks == suggested]
+        ringed = [] if suggested is None else _suggest(ax, suggested, float(value[0]), free)
+        steps_axis(ax, int(ks[0]), int(ks[-1]))
+        ax.set_xlabel(TETHER)
+        ax.set_ylabel(VALUE)
+
+        def off(one: Any) -> Any:
+            """Value to loss, and loss to value."""
+            return free - one
+
+        other = ax.secondary_yaxis("right", functions=(off, off))
+        other.set_ylabel("lost against no tether")
+        other.tick_params(labelsize=8)
+        explain_with(ax, [step, top, seen, gap, *ringed])
+    return ax
+
+
+def _suggest(ax: Axes, k: int, value: float, free: float) -> list[Line2D]:
+    """Ring the suggested k; the legend says what it gives."""
+    how: dict[str, Any] = {"markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.4, "linestyle": "none"}
+    told = f"$k$ = {k}: value {value:.4g}, {free - value:.4g} lost".replace("-", "\N{MINUS SIGN}")
+    return ax.plot([k], [value], marker="o", color=VERMILLION, label=told, **how)
+
+
+def plot_lines(
+    ks: Any,
+    values: Any,
+    references: Mapping[str, float],
+    ax: Axes | None = None,
+    ylabel: str = "expected return",
+    label: str = "policy made for each $k$",
+) -> Axes:
+    """What the policies made for each k are worth, with levels to compare them to.
+
+    Parameters
+    ----------
+    ks, values : sequences
+    references : mapping of name to value
+        Levels that coincide are drawn as one.
+
+    Examples
+    --------
+    >>> from tether.views.figures import plot_lines
+    >>> ax = plot_lines([1, 2, 3], [-400.0, -400.0, -513.07], {"knows": -400.0, "does not know": -518.3})
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['policy made for each $k$', 'knows', 'does not know']
+    """
+    series = series_of(label, ks, values)
+    levels: dict[float, str] = {}
+    for name, value in references.items():
+        known = next((level for level in levels if abs(level - value) <= 1e-9 * max(abs(level), 1e-300)), None)
+        levels[value if known is None else known] = name if known is None else f"{levels[known]} = {name}"
+    with styled():
+        ax = axes(ax)
+        fit_limits(ax, [series], list(levels))
+        (line,) = ax.plot(series.x, series.y, color=BLUE, marker="o", label=label, zorder=3)
+        colours = [VERMILLION, GREEN, BLACK]
+        lines = [
+            ax.axhline(value, color=colours[i % 3], linestyle=look(i + 1).line, linewidth=1.3, label=name)
+            for i, (value, name) in enumerate(levels.items())
+        ]
+        steps_axis(ax, int(series.x.min()), int(series.x.max()))
+        ax.set_xlabel(TETHER)
+        ax.set_ylabel(ylabel)
+        explain_with(ax, [line, *lines])
+    return ax

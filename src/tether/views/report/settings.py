@@ -1,0 +1,94 @@
+"""What made the report: the limits in words, the model, the path, and the versions of everything."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from tether._html import signed
+from tether._version import __version__
+from tether._words import counted
+from tether.plan.plan import Plan
+from tether.views.report.words import in_words, mechanism_in_words, rule_in_words
+
+__all__ = ["meanings", "settings"]
+
+
+def settings(plan: Plan, state_name: Callable[[Any], str], about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values; what the caller adds comes first."""
+    cf, mdp = plan.cf, plan.cf.mdp
+    shape = mdp.describe()
+    rewards = f"{shape.rewards}, from {shape.reward_range[0]:g} to {shape.reward_range[1]:g}"
+    if mdp.discount != 1.0:
+        rewards += f"; discounted by {mdp.discount:g} a step"
+    if mdp.final_reward is not None:
+        rewards += "; and a reward for the last state"
+    end = "the last outcome recorded" if cf.path.last_recorded else "the last outcome not recorded"
+    test = str(plan.influence)
+    call = f"cf.plan(k={plan.k}, m={plan.m}, rule={plan.rule!r}, influence={_argument(test)})"
+    return [
+        *((str(name), str(value)) for name, value in about.items()),
+        (
+            "model",
+            f"{counted(shape.states, 'state')} ({shape.absorbing:,} absorbing), {counted(shape.actions, 'action')}, "
+            f"{counted(shape.pairs, 'state–action pair')}, {counted(shape.transitions, 'transition')}",
+        ),
+        ("rewards", signed(rewards)),
+        ("episode", f"{counted(plan.T, 'step')} from {state_name(cf.path.states[0])}, {end}"),
+        (
+            "within reach",
+            f"{_reach(plan):,} states over time, {counted(cf.n_edited, 'row')} changed by the observation",
+        ),
+        ("luck", mechanism_in_words(cf.mechanism)),
+        ("k", f"{plan.k} of 1 … {plan.T + 1}"),
+        ("m", f"{plan.m} of 0 … {plan.T}"),
+        ("rule", f"{plan.rule}: {rule_in_words(plan.rule, plan.k, plan.T)}"),
+        ("influence", f"{test}: {in_words(plan.influence)}"),
+        ("call", call),
+        ("versions", ", ".join(f"{name} {number}" for name, number in _versions())),
+    ]
+
+
+def _versions() -> list[tuple[str, str]]:
+    """What computed it; asked of the installed packages, so that none need be imported for it."""
+    numbers = [("NumPy", version("numpy")), ("numba", version("numba")), ("Python", platform.python_version())]
+    return [("Tether", __version__), *numbers]
+
+
+def _argument(test: str) -> str:
+    return repr(test) if test == "support" else f"tether.{test}"
+
+
+def _reach(plan: Plan) -> int:
+    return sum(int(plan.cf.graph.states(t).size) for t in range(plan.T + 1))
+
+
+def meanings(plan: Plan) -> list[tuple[str, str]]:
+    """The words of the report, explained."""
+    return [
+        (
+            "return",
+            "The sum of the rewards of an episode, as the model counts them. More is better. The expected return of a "
+            "plan is its average over all that may happen.",
+        ),
+        (
+            "luck",
+            "Chance decided how each observed step ended. The plan is judged with that same luck: where it does what "
+            "was done, what happened happens again; elsewhere the observed outcome makes some outcomes likelier and "
+            "others less so.",
+        ),
+        (
+            "the observation speaks",
+            "A step is influenced by the observation if what was seen at that time says anything about it. Where it "
+            "does not, the plan can only expect what the model expects of anyone. The strength, from 0 to 1, is how "
+            "much of the probability the observation moves.",
+        ),
+        (
+            f"k = {plan.k}",
+            "The length of the tether: how many steps off the observation's influence may be. A small k keeps the plan "
+            f"about this episode; k = {plan.T + 1} sets no limit.",
+        ),
+        (f"m = {plan.m}", "How many actions may differ from those that were taken."),
+    ]

@@ -1,0 +1,68 @@
+"""Options that say how a model is to be read and what it is worth."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import tether
+from tether.cli import main
+
+CASE = tether.cases.grid_world()
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_a_final_reward_counts():
+    got = json.loads(run("explain", "case:grid-world", "-k", 7, "-m", 1, "--final-reward", "15=500", "--json"))
+    mdp = CASE.mdp.with_objective(final_reward={15: 500.0})
+    assert got["value"] == tether.counterfactual(mdp, CASE.path).plan(7, 1).value
+    assert got["value"] != tether.counterfactual(CASE.mdp, CASE.path).plan(7, 1).value
+
+
+@pytest.mark.parametrize("given", ["500", "15=", "15=much", "=3"])
+def test_a_final_reward_that_is_none(given):
+    assert "expected STATE=VALUE" in run("explain", "case:grid-world", "--final-reward", given, code=2)
+
+
+def test_a_final_reward_of_a_state_that_is_not_there():
+    assert "no state" in run("explain", "case:grid-world", "--final-reward", "nowhere=1", code=2)
+
+
+def test_rewards_by_transition_go_to_a_drn_file_as_means(tmp_path):
+    table = tmp_path / "m.csv"
+    table.write_text("state,action,next_state,probability,reward\na,x,a,0.5,2\na,x,b,0.5,4\nb,x,b,1,0\n")
+    target = tmp_path / "m.drn"
+    assert "(On the command line: --mean-rewards.)" in run("convert", table, target, code=2)
+    assert not target.exists()
+    run("convert", table, target, "--mean-rewards")
+    assert tether.io.read_drn(target).reward("a", "x") == 3
+
+
+def test_one_of_several_reward_models_is_named(tmp_path):
+    file = tmp_path / "m.drn"
+    file.write_text(
+        "@type: MDP\n@parameters\n\n@reward_models\ncost time\n@nr_states\n1\n@nr_choices\n1\n@model\n"
+        "state 0 [0, 0] init\n\taction go [3, 5]\n\t\t0 : 1\n"
+    )
+    path = tmp_path / "path.csv"
+    path.write_text("t,state,action\n0,0,go\n1,0,\n")
+    assert "(On the command line: --reward-model NAME.)" in run("check", file, code=2)
+    assert json.loads(run("sweep", file, path, "--reward-model", "time", "--json"))["observed_value"] == 5
+
+
+def test_states_that_prism_cannot_name_are_numbered_and_that_is_said(tmp_path):
+    assert "known by number" not in run("convert", "case:epidemic", tmp_path / "e.tra")
+    table = tmp_path / "m.csv"
+    table.write_text("state,action,next_state,probability\nsick,treat,well,1\nwell,treat,well,1\n")
+    assert "known by number" in run("convert", table, tmp_path / "m.tra")
+
+
+def test_an_explanation_prints_its_sentences():
+    explanation = tether.counterfactual(CASE.mdp, CASE.path).plan(7, 1).explain()
+    assert str(explanation) == "\n".join(explanation.sentences(str))
+    assert all(step.gain == 0 for step in explanation.steps[:2])

@@ -1,0 +1,156 @@
+"""The command line as a process: Ctrl-C, a pipe that closes, a start that loads nothing it does not need."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+
+import pytest
+
+import tether
+
+with contextlib.suppress(ImportError):  # where there are no such terminals, these tests are left out
+    import fcntl
+    import pty
+    import termios
+
+TETHER = [sys.executable, "-m", "tether.cli"]
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and pipes as POSIX has them")
+
+
+def start(*arguments, **options):
+    env = {**os.environ, "COLUMNS": "80", "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        [*TETHER, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, **options
+    )
+
+
+def test_help_loads_neither_compilers_nor_figures_nor_arrow():
+    code = (
+        "import sys; sys.argv = ['tether', '--help']\n"
+        "from tether.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numba', 'matplotlib', 'pyarrow', 'scipy', 'rich', 'pandas'} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "choose-k" in done.stdout
+
+
+def test_the_installed_command_is_this_one():
+    from importlib.metadata import entry_points
+
+    (entry,) = entry_points(group="console_scripts", name="tether")
+    assert entry.value == "tether.cli:main"
+    from tether.cli import main
+
+    assert entry.load() is main
+
+
+def test_a_pipe_that_closes_is_no_error():
+    with start("sample", "case:toy", "-n", "20000", "--json") as process:
+        assert process.stdout.read(10) == b'{"command"'
+        process.stdout.close()
+        told = process.stderr.read()
+        assert (process.wait(timeout=120), told) == (0, b"")
+
+
+def test_a_pipe_that_closes_before_anything_is_printed():
+    with start("sweep", "case:toy") as process:
+        process.stdout.close()
+        told = process.stderr.read()
+        assert (process.wait(timeout=120), told) == (0, b"")
+
+
+@pytest.fixture
+def learned(tmp_path):
+    """A learned model and a path of it, about which so much can be asked that there is time to interrupt."""
+    from tether.io.paths import write_path
+    from tether.learning.learn import learn
+
+    grid = tether.cases.grid_world()
+    mdp = learn([grid.mdp.simulate("random", 11, rng=seed) for seed in range(100)] + [grid.path], prior=1)
+    mdp.save(tmp_path / "learned")
+    write_path(grid.path, tmp_path / "path.csv")
+    return tmp_path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a pseudo-terminal")
+def test_progress_is_shown_to_a_person_and_ctrl_c_stops_the_work(learned):
+    screen, terminal = pty.openpty()
+    call = [*TETHER, "explain", "learned", "path.csv", "-k", "4", "--draws", "100000"]
+    told = b""
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=terminal, cwd=learned) as process:
+        os.close(terminal)
+        while b"drawing models the log leaves possible: " not in told:
+            told += os.read(screen, 4096)
+        process.send_signal(signal.SIGINT)
+        out = process.stdout.read()
+        told = b""
+        with contextlib.suppress(OSError):  # the terminal was closed from the other side
+            while got := os.read(screen, 4096):
+                told += got
+    os.close(screen)
+    assert (process.returncode, out) == (130, b"")
+    assert told.endswith(b"tether: interrupted\r\n")
+    assert b"Traceback" not in told
+
+
+def test_ctrl_c_while_a_file_is_written_leaves_what_was_there(tmp_path):
+    """The writer is stopped in the middle: by a signal to itself, when half of the file is there."""
+    (tmp_path / "out.html").write_text("what was there")
+    code = (
+        "import os, pathlib, signal, sys, time\n"
+        "def half(file, text, **options):\n"
+        "    with open(file, 'w') as stream: stream.write(text[:1000])\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+        "pathlib.Path.write_text = half\n"
+        "from tether.cli import main\n"
+        "sys.argv = ['tether', 'report', 'case:toy', '-o', 'out.html']\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (130, b"\ntether: interrupted\n")
+    assert [file.name for file in tmp_path.iterdir()] == ["out.html"]
+    assert (tmp_path / "out.html").read_text() == "what was there"
+
+
+def test_an_encoding_that_lacks_signs_is_no_crash():
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run([*TETHER, "explain", "case:toy"], capture_output=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"s0 ? a0" in done.stdout
+    as_json = subprocess.run([*TETHER, "explain", "case:toy", "--json"], capture_output=True, env=env, check=False)
+    assert json.loads(as_json.stdout)["command"] == "explain"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("columns", [60, 80])
+def test_in_a_terminal_of_that_width(columns):
+    """A real terminal: as wide as it says, not as COLUMNS says; with colours, and no line that wraps."""
+    screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    env["TERM"] = "xterm-256color"
+    call = [*TETHER, "sweep", "case:grid-world"]
+    with subprocess.Popen(call, stdout=terminal, stderr=terminal, stdin=terminal, env=env) as process:
+        os.close(terminal)
+        text = b""
+        with contextlib.suppress(OSError):  # the terminal was closed from the other side
+            while got := os.read(screen, 65536):
+                text += got
+    os.close(screen)
+    assert process.returncode == 0
+    assert b"48;5;" in text  # shaded
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.decode())
+    lines = [line.split("\r")[-1] for line in plain.replace("\r\n", "\n").split("\n")]
+    assert max(len(line) for line in lines) <= columns
+    assert any("548.12" in line for line in lines)

@@ -1,0 +1,44 @@
+"""README's commands run, from a copy of the repository's examples, and print what it shows."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tether.cli import main
+
+ROOT = Path(__file__).parent.parent.parent
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(console|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.compiled
+def test_the_commands_run_and_print_what_is_shown(tmp_path, monkeypatch):
+    pytest.importorskip("gymnasium")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    output, ran = "", []
+    for kind, body in BLOCK.findall(TEXT):
+        if kind == "text":
+            for part in body.split("…\n"):
+                assert part in output
+            continue
+        for line in body.splitlines():
+            program, *arguments = shlex.split(line.split("  #")[0])
+            if program != "make":
+                assert program == "tether"
+                done = CliRunner().invoke(main, arguments)
+                assert done.exit_code == 0, (line, done.output)
+                output = done.output
+                ran.append(line)
+    assert sum("explain" in line for line in ran) == 4  # FrozenLake, ICU-Sepsis, a PRISM model, a log
+    assert (tmp_path / "patient.html").stat().st_size < 1e6
+
+
+def test_what_it_links_to_is_there():
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        assert (ROOT / target).exists(), target

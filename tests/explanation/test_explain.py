@@ -1,0 +1,220 @@
+"""Explanations: steps, sentences, groups; and the demonstration that prints them."""
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import tether
+from tether.cli import demo
+from tether.explanation.explain import ExplainedStep, Explanation, explained_steps, tailoring_sentence
+
+
+def explained(k, m, case=None, **options):
+    case = tether.cases.epidemic() if case is None else case
+    return tether.counterfactual(case.mdp, case.path).plan(k, m, **options).explain()
+
+
+def test_the_steps_are_those_of_the_path_and_the_plan():
+    explanation = explained(7, 4)
+    outlook = explanation.outlook
+    assert [step.t for step in explanation.steps] == list(range(8))
+    for step in explanation.steps:
+        states, chances = outlook.distribution(step.t)
+        assert step.state == states[int(np.argmax(chances))]
+        assert step.state_probability == chances.max()
+        assert step.return_so_far == outlook.returns.mean[step.t]
+    for step in explanation.steps[:-1]:
+        assert step.changed == outlook.changed[step.t]
+        assert step.influenced == outlook.tailoring.influenced[step.t]
+        assert step.strength == outlook.tailoring.strength[step.t]
+        shares = outlook.actions(step.t, step.state)
+        assert shares[step.action] == max(shares.values())
+    assert explanation.steps[-1].action is None
+    assert [step.t for step in explanation.changes] == [1, 2, 3, 4]
+
+
+def test_sentences_of_a_plan_that_changes_something():
+    what, gain, tether_told = explained(6, 4).sentences(str)
+    # Changes at t = 2, 3, 4 for certain, at t = 5 nearly so: 3.997 on average.
+    assert what.startswith("Change 4 actions on average: at t = 2 V_I instead of NIL")
+    assert "at t = 5 V_I instead of NIL (over 99 % of the time)." in what
+    assert gain == "The expected return is -22.9 (± 3.255) instead of -38: a gain of 15.1."
+    assert tether_told == (
+        "The observation still speaks in 2.00 of 7 steps; the longest stretch without it is 5 steps, fewer than k = 6."
+    )
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_what_the_steps_gain_sums_to_the_gain_of_the_plan(discount):
+    case = tether.cases.grid_world()
+    mdp = case.mdp.with_objective(discount=discount, final_reward={15: 50.0, 6: -5.0})
+    for path in (case.path, tether.Path(case.path.states[:-1], case.path.actions)):
+        explanation = tether.counterfactual(mdp, path).plan(6, 4).explain()
+        plan, outlook = explanation.plan, explanation.outlook
+        assert sum(step.gain for step in explanation.steps) == pytest.approx(plan.gain)
+        # The robot earned R(s, a) of what it did.
+        seen = mdp.reward(path.states[3], path.actions[3])
+        assert explanation.steps[3].gain == pytest.approx(discount**3 * (outlook.rewards[3] - seen))
+
+
+def test_the_action_of_a_step_is_the_likeliest_of_its_state_and_the_observed_one_among_equals(grid):
+    steps = explained_steps(grid, grid.evaluate("random"))
+    for step in steps[:-1]:
+        assert step.action == (step.observed_action if step.observed_action else step.action)
+        assert step.action_probability == 0.25
+    assert steps[-1].action_probability == 0.0
+
+
+def test_instead_is_the_likeliest_of_the_changes():
+    explanation = explained(6, 4)
+    for step in explanation.steps[:-1]:
+        others = {a: p for a, p in explanation.outlook.actions(step.t).items() if a != step.observed_action}
+        assert step.instead == (max(others, key=others.get) if others else None)
+
+
+def test_a_long_list_of_changes_is_cut_and_rare_ones_are_counted():
+    def told(shares):
+        steps = [_changed(t, share) for t, share in enumerate(shares)]
+        explanation = explained(1, 0)
+        return Explanation(explanation.plan, explanation.outlook, tuple(steps)).sentences(str)[0]
+
+    assert told([1.0, 0.04, 1.0]) == (
+        "Change 2.04 actions on average: at t = 0 b instead of a, at t = 2 b instead of a, "
+        "and more rarely at 1 other time."
+    )
+    assert told([0.01]) == "Change 0.01 actions on average: at t = 0 b instead of a (1 % of the time)."
+    many = told([1.0] * 14)
+    assert many.startswith("Change 14 actions: at t = 0 b instead of a, ")
+    assert many.endswith("at t = 11 b instead of a, and at 2 other times.")
+
+
+def test_actions_that_are_numbers_are_called_actions():
+    mdp = tether.cases.grid_world().mdp.with_labels(actions=range(4))
+    path = tether.cases.grid_world().path
+    moves = {"up": 0, "right": 1, "down": 2, "left": 3}
+    cf = tether.counterfactual(mdp, tether.Path(path.states, [moves[action] for action in path.actions]))
+    assert cf.plan(6, 1).explain().sentences()[0] == "Change 1 action: at t = 2 action 1 instead of 2."
+
+
+def _changed(t, share):
+    return ExplainedStep(t, "s", "a", "s", 1.0, "b", 1.0, "b", share, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_how_tailored_without_a_k():
+    held = explained(6, 4).outlook.tailoring
+    assert tailoring_sentence(held) == (
+        "The observation still speaks in 2.00 of 7 steps; the longest stretch without it is 5 steps."
+    )
+
+
+def test_sentences_of_a_plan_that_changes_nothing():
+    what, gain, told = explained(1, 3).sentences()
+    assert what == "Change nothing: no policy within these limits does better than what was done."
+    assert gain == "The return stays -38."
+    assert told == "The observation still speaks in 7.00 of 7 steps: in every one."
+
+
+def test_sentences_of_a_plan_off_the_tether():
+    assert explained(8, 1).sentences()[-1] == (
+        "The observation speaks in none of the steps: this is what the model expects of anyone."
+    )
+
+
+def test_a_rule_that_only_asks_for_possibility_is_called_that():
+    grid = tether.cases.grid_world()
+    told = explained(6, 4, grid).sentences()[-1]
+    run = tether.counterfactual(grid.mdp, grid.path).plan(6, 4).evaluate().tailoring.longest_run
+    assert run >= 6
+    assert f"the longest stretch without it is {run} steps, with probability " in told
+    assert told.endswith(", no fewer than k = 6: this rule asks only that influence stays possible.")
+    assured = explained(10, 4, grid, rule="assured").sentences()[-1]
+    assert assured.endswith("fewer than k = 10.")
+
+
+def test_rare_changes_are_told_as_rare():
+    mdp = tether.MDP.from_table(
+        ["s", "s", "t", "t", "u"],
+        ["a", "a", "a", "b", "a"],
+        ["t", "u", "u", "u", "u"],
+        [0.002, 0.998, 1.0, 1.0, 1.0],
+        [0, 0, 0, 1, 0],
+        actions=["a", "b"],
+    )
+    path = tether.Path(["s", "u"], ["a"])
+    two = tether.Path([*path.states, "u"], ["a", "a"])
+    explanation = tether.counterfactual(mdp, tether.Path(["t", "u"], ["a"])).plan(2, 1).explain()
+    assert explanation.sentences(str)[0] == "Change 1 action: at t = 0 b instead of a."
+    still = tether.counterfactual(mdp, two).plan(3, 2).explain()  # s was seen to lead to u: t cannot happen
+    assert still.sentences()[0].startswith("Change nothing")
+
+
+def test_an_outcome_that_was_not_recorded():
+    case = tether.cases.epidemic()
+    cut = tether.Path(case.path.states[:-1], case.path.actions)
+    explanation = tether.counterfactual(case.mdp, cut).plan(3, 1).explain()
+    assert explanation.steps[-1].observed_state is None
+
+
+def test_groups_take_states_together():
+    case = tether.cases.epidemic()
+    plan = tether.counterfactual(case.mdp, case.path).plan(6, 4)
+    explanation = plan.explain(group=lambda state: "many" if state.I > 4 else "few")
+    states, chances = plan.evaluate().distribution(5)
+    many = sum(chance for state, chance in zip(states, chances, strict=True) if state.I > 4)
+    step = explanation.steps[5]
+    assert (step.state, step.observed_state) == ("many" if many > 0.5 else "few", "many")
+    assert step.state_probability == pytest.approx(max(many, 1 - many))
+
+
+def test_large_numbers_are_told_without_exponents():
+    case = tether.cases.epidemic()
+    scaled = tether.MDP.from_function(
+        case.path.states[0],
+        case.mdp.actions_in,
+        lambda s, a: dict(zip(*case.mdp.row(s, a), strict=True)),
+        lambda s, a: -1000.0 * s.I,
+        horizon=7,
+    )
+    sentence = tether.counterfactual(scaled, case.path).plan(6, 4).explain().sentences()[1]
+    assert sentence == "The expected return is -22,900 (± 3,255) instead of -38,000: a gain of 15,100."
+
+
+def test_the_demonstration_shows_an_episode(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(demo, "sepsis", _small_patient)
+    demo.main()
+    text = capsys.readouterr().out
+    assert "An outbreak among ten people, left alone" in text
+    assert "best, k = 3, m = 1" in text
+    assert "Change 1 action: at t = 5 V_I instead of NIL." in text
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    for name in ("outbreak", "sepsis"):
+        assert f"tether-demo/{name}.html" in " ".join(text.split())
+        assert (tmp_path / "tether-demo" / f"{name}.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def _small_patient():
+    """Two states of the sepsis model's labels and two of its treatments: enough for the demonstration's words."""
+    ill = tether.cases.sepsis().mdp.states[777]
+    dead = next(state for state in tether.cases.sepsis().mdp.states if state.abnormal >= 3)
+    mdp = tether.MDP.from_table(
+        [ill, ill, ill, ill, dead, dead],
+        ["no treatment", "no treatment", "antibiotics + ventilation", "antibiotics + ventilation", "no treatment",
+         "antibiotics + ventilation"],
+        [ill, dead, ill, dead, dead, dead],
+        [0.2, 0.8, 0.7, 0.3, 1.0, 1.0],
+        [0, -10, 0, -10, -10, -10],
+    )  # fmt: skip
+    path = tether.Path([ill, *[dead] * 11], ["no treatment"] * 11)
+    return tether.cases.Case("small patient", mdp, {"observed": path})
+
+
+def test_cells_say_how_far_the_observation_reaches():
+    console = Console(width=100, record=True)
+    explanation = explained(6, 4)
+    console.print(demo._side_by_side([explanation], str))
+    text = console.export_text()
+    assert "●" in text
+    assert "○" in text
+    assert "V_I*" in text

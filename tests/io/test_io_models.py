@@ -1,0 +1,103 @@
+"""Any model file: told by its name, or said; options that do not apply are errors."""
+
+import subprocess
+import sys
+
+import pytest
+from modelfiles import assert_same
+
+import tether
+from tether.errors import FileError
+from tether.io import read_model, write_model
+from tether.io.models import FORMATS, format_of
+
+SUFFIXES = [suffix for suffixes in FORMATS.values() for suffix in suffixes]
+
+
+@pytest.fixture(scope="module")
+def mdp():
+    """Labels that every format keeps: whole numbers from 0 for states, words for actions."""
+    return tether.cases.grid_world().mdp
+
+
+@pytest.mark.parametrize("name", ["model", *(f"model{suffix}" for suffix in SUFFIXES)])
+def test_a_model_comes_back_by_the_name_of_its_file(tmp_path, mdp, name):
+    write_model(mdp, tmp_path / name)
+    assert_same(read_model(tmp_path / name), mdp)
+
+
+@pytest.mark.parametrize("format", [format for format in FORMATS if format != "prism"])  # its files have fixed suffixes
+def test_a_format_can_be_said(tmp_path, mdp, format):
+    file = tmp_path / "model.of.mine"
+    write_model(mdp, file, format=format)
+    assert_same(read_model(file, format=format), mdp)
+
+
+def test_a_directory_is_a_saved_model_whatever_its_name(tmp_path, mdp):
+    mdp.save(tmp_path / "model.csv")
+    assert_same(read_model(tmp_path / "model.csv"), mdp)
+
+
+def test_names_that_do_not_tell(tmp_path, mdp):
+    with pytest.raises(FileError) as caught:
+        read_model(tmp_path / "model.xlsx")
+    assert str(caught.value) == (
+        f"{tmp_path}/model.xlsx: the name does not say what format this is in; models are csv (.csv, .csv.gz), tsv "
+        "(.tsv, .tsv.gz), parquet (.parquet, .pq), arrow (.arrow, .feather, .ipc), npz (.npz), mat (.mat), prism "
+        "(.tra), drn (.drn), or a directory that MDP.save wrote; rename it, or say which: format='csv'"
+    )
+    with pytest.raises(FileError, match="the name does not say what format"):
+        write_model(mdp, tmp_path / "model.gz")
+    with pytest.raises(tether.QueryError, match="there is no format 'excel'; there are csv, tsv, parquet"):
+        read_model(tmp_path / "model.csv", format="excel")
+    with pytest.raises(tether.QueryError, match="expected the name of a file, not None"):
+        format_of(None)
+
+
+def test_options_go_to_the_format_they_are_for(tmp_path, mdp):
+    write_model(mdp, tmp_path / "model.npz", order="ASS")
+    assert_same(read_model(tmp_path / "model.npz", order="ASS", actions=mdp.actions), mdp)
+    write_model(mdp, tmp_path / "model.csv")
+    assert read_model(tmp_path / "model.csv", actions=["left", "down", "up", "right"]).actions[0] == "left"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("a.csv", {"order": "SAS"}, "order= does not apply to the format csv; it takes actions=, columns=, states=, "),
+        (
+            "a.npz",
+            {"columns": {}},
+            "columns= does not apply to the format npz; it takes actions=, order=, reward_order=",
+        ),
+        ("a", {"terminal": [1]}, "terminal= does not apply to the format directory; it takes no options"),
+        ("a.csv", {"kind": "tsv"}, "kind= does not apply to the format csv"),
+    ],
+)
+def test_options_that_do_not_apply(name, options, expected):
+    with pytest.raises(tether.QueryError) as caught:
+        read_model(name, **options)
+    assert str(caught.value).startswith(expected)
+    with pytest.raises(tether.QueryError, match="columns= does not apply"):
+        write_model(None, name, columns={})
+
+
+def test_the_package_is_light_until_it_is_used():
+    code = "import sys, tether.io; print({'pyarrow', 'scipy', 'pandas', 'gymnasium'} & {*sys.modules})"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("absent", "call", "expected"),
+    [
+        ("pyarrow", "tether.io.read_table('a.csv')", "reading and writing tables needs pyarrow: pip install"),
+        ("scipy", "tether.io.read_arrays('a.mat')", "MATLAB files need scipy: pip install 'tether[matlab]'"),
+    ],
+)
+def test_a_library_that_is_not_installed(tmp_path, absent, call, expected):
+    (tmp_path / "a.mat").write_bytes(b"")
+    code = f"import sys; sys.modules[{absent!r}] = None; import tether.io\n"
+    code += f"try: {call}\nexcept tether.QueryError as error: print(error)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert found.stdout.startswith(expected)

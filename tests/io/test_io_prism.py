@@ -1,0 +1,505 @@
+"""PRISM's explicit files: each style of them by hand, random models there and back, and files that are wrong."""
+
+import pickle
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tether
+from tether import MDP
+from tether.errors import FileError, QueryError
+from tether.io.prism import read_prism, read_prism_labels, records, write_prism
+
+# A robot in three rooms; choices of room 0 have labels, the one of room 1 has none, room 2 is a deadlock.
+TRA = """\
+3 3 4
+0 0 0 0.25 go
+0 0 1 0.75 go
+0 1 0 1 wait
+1 0 2 1
+"""
+
+
+def instead(line):
+    """The fourth line in other words."""
+    return TRA.replace("0 1 0 1 wait", line)
+
+
+def save(folder, **texts):
+    """Files by their endings; the name of the ``.tra``."""
+    for suffix, text in texts.items():
+        Path(folder, f"robot.{suffix}").write_text(text, encoding="utf-8")
+    return Path(folder, "robot.tra")
+
+
+def refuse(folder, **texts):
+    with pytest.raises(FileError) as caught:
+        read_prism(save(folder, **texts))
+    return caught.value
+
+
+def message(folder, **texts):
+    return str(refuse(folder, **texts)).replace(f"{folder}/", "")
+
+
+def rows_of(mdp):
+    """Every row and its rewards, by label."""
+    return {
+        (s, a): {j: (p, mdp.reward(s, a, j)) for j, p in zip(*mdp.row(s, a), strict=True)}
+        for s in mdp.states
+        for a in mdp.actions_in(s)
+    }
+
+
+def assert_same(got, expected):
+    got, expected = rows_of(got), rows_of(expected)
+    assert got.keys() == expected.keys()
+    for key, row in expected.items():
+        assert got[key].keys() == row.keys()
+        for after, (chance, reward) in row.items():
+            assert got[key][after][0] == pytest.approx(chance, rel=1e-14)
+            assert got[key][after][1] == reward
+
+
+# --- What a file may look like -------------------------------------------------------------------
+
+
+def test_an_mdp(tmp_path):
+    mdp = read_prism(save(tmp_path, tra=TRA))
+    assert list(mdp.states) == [0, 1, 2]
+    assert mdp.row(0, "go")[1].tolist() == [0.25, 0.75]
+    assert mdp.actions_in(0) == ("go", "wait")
+    assert mdp.actions_in(1) == (0,)  # a choice without a label is known by its index
+    assert set(mdp.actions_in(2)) == {"go", "wait", 0}  # a deadlock absorbs, whatever is done
+    assert mdp.row(2, "go")[0] == (2,)
+    assert mdp.reward(0, "go") == 0
+
+
+@pytest.mark.parametrize(
+    "tra",
+    [
+        "# Transitions (MDP)\n" + TRA,  # as newer versions of PRISM begin
+        TRA.replace("\n", "\r\n"),
+        TRA.replace("\n", " \n"),  # PRISM ends lines without a label with a space
+        TRA.replace(" ", "\t"),
+        TRA.rstrip("\n"),
+        TRA + "\n\n",
+        "\ufeff" + TRA,
+        instead("# a comment\n\n0 1 0 1 wait"),
+        TRA.replace("0.25", "1/4").replace("0.75", "3/4"),  # as PRISM's exact engine writes
+        TRA.replace("0.25", ".25").replace("0.75", "7.5e-1"),
+        "mdp\n" + TRA.partition("\n")[2],  # as Storm's files begin
+        "3 3 5\n" + TRA.partition("\n")[2].replace("0 0 1 0.75 go", "0 0 1 0.5 go\n0 0 1 0.25 go"),
+        "3 3 4\n" + "\n".join(reversed(TRA.splitlines()[1:])),
+    ],
+)
+def test_the_same_model_in_other_words(tmp_path, tra):
+    assert_same(read_prism(save(tmp_path, tra=tra)), read_prism(save(Path(tmp_path), tra=TRA)))
+
+
+@pytest.mark.parametrize("header", ["3 4", "# Transitions (DTMC)\n3 4", "dtmc"])
+@pytest.mark.parametrize("label", ["", " a"])
+def test_a_markov_chain_has_one_action(tmp_path, header, label):
+    tra = f"{header}\n0 1 0.5{label}\n0 2 0.5{label}\n1 1 1\n2 0 1{label}\n"
+    mdp = read_prism(save(tmp_path, tra=tra))
+    assert list(mdp.actions) == [0]
+    assert mdp.row(0, 0)[0] == (1, 2)
+    assert mdp.row(2, 0)[0] == (0,)
+
+
+def test_rewards_of_states_and_of_transitions_add_up(tmp_path):
+    srew = '# Reward structure "fuel"\n# State rewards\n3 3\n0 1.5\n1 2\n2 0.25\n'
+    trew = '# Reward structure: "fuel"\n# Transition rewards\n3 3 2\n0 0 1 10 go\n0 1 0 -1\n'
+    mdp = read_prism(save(tmp_path, tra=TRA, srew=srew, trew=trew))
+    assert mdp.reward(0, "go", 0) == 1.5
+    assert mdp.reward(0, "go", 1) == 11.5
+    assert mdp.reward(0, "wait") == 0.5
+    assert mdp.reward(1, 0) == 2
+    assert mdp.reward(2, "go") == 0.25  # the loop with which PRISM mends a deadlock earns what the state does
+
+
+def test_old_endings_and_names_and_leaving_out(tmp_path):
+    tra = save(tmp_path, tra=TRA, rews="3 1\n0 1\n", rewt="3 3 1\n0 0 1 10\n")
+    assert read_prism(tra).reward(0, "go", 1) == 11
+    assert read_prism(tra, transition_rewards=False).reward(0, "go", 1) == 1
+    assert read_prism(tra, state_rewards=False, transition_rewards=False).reward(0, "go", 1) == 0
+    other = tmp_path / "other"
+    other.write_text("3 1\n0 7\n")
+    assert read_prism(tra, state_rewards=other, transition_rewards=False).reward(0, "go", 1) == 7
+
+
+def test_files_of_storm_have_no_sizes(tmp_path):
+    """Its rewards go without a header, its labels between two words."""
+    texts = {"tra": "mdp\n" + TRA.partition("\n")[2], "srew": "0 1\n", "trew": "0 0 1 2\n"}
+    tra = save(tmp_path, **texts, lab="#DECLARATION\ninit goal\n#END\n0 init\n1 goal\n2 goal\n")
+    assert read_prism(tra).reward(0, "go", 1) == 3
+    assert read_prism_labels(tra) == {"init": (0,), "goal": (1, 2)}
+
+
+def test_states_are_labelled_by_their_variables(tmp_path):
+    sta = "(room,lit)\n0:(-1,true)\n1:(0,false)\n2:(3,true)\n"
+    mdp = read_prism(save(tmp_path, tra=TRA, sta=sta))
+    assert list(mdp.states) == [(-1, True), (0, False), (3, True)]
+    assert mdp.row((-1, True), "go")[0] == ((-1, True), (0, False))
+    state = mdp.states[1]
+    assert (state.room, state.lit, repr(state), str(state)) == (0, False, "(0, False)", "room=0, lit=False")
+    assert pickle.loads(pickle.dumps(state)).room == 0
+    assert read_prism(save(tmp_path), states=False).states[0] == 0
+
+
+def test_a_state_of_one_variable_is_its_value(tmp_path):
+    assert list(read_prism(save(tmp_path, tra=TRA, sta="(s)\n0:(-1)\n2:(5)\n1:(2)\n")).states) == [-1, 2, 5]
+
+
+def test_variables_that_cannot_be_fields_make_plain_tuples(tmp_path):
+    sta = "(class,x')\n0:(1,1)\n1:(1,2)\n2:(2,1)\n"
+    assert type(read_prism(save(tmp_path, tra=TRA, sta=sta)).states[0]) is tuple
+
+
+def test_labels(tmp_path):
+    lab = '# Labels\n0="init" 1="deadlock" 2="far away"\n0: 0\n1: 2\n2: 1 2\n'
+    tra = save(tmp_path, tra=TRA, lab=lab)
+    read_prism(tra)
+    assert read_prism_labels(tra) == {"init": (0,), "deadlock": (2,), "far away": (1, 2)}
+    save(tmp_path, sta="(x,y)\n0:(0,0)\n1:(0,1)\n2:(1,0)\n")
+    assert read_prism_labels(tra)["far away"] == ((0, 1), (1, 0))
+    assert read_prism_labels(tmp_path / "robot.lab")["init"] == ((0, 0),)
+    (tmp_path / "robot.tra").unlink()
+    assert read_prism_labels(tmp_path / "robot.lab", states=False)["init"] == (0,)
+
+
+def test_choices_with_the_same_label_are_numbered(tmp_path):
+    """As a probabilistic automaton may have; a name that is taken is passed over."""
+    tra = "1 5 5\n" + "".join(f"0 {k} 0 1 {name}\n" for k, name in enumerate(["a", "a#2", "a", "b", "a"]))
+    assert read_prism(save(tmp_path, tra=tra)).actions_in(0) == ("a", "a#2", "a#3", "b", "a#4")
+    tra = "1 2 2\n0 0 0 1\n0 1 0 1 0\n"  # choice 0 without a label, then one that is called 0
+    assert read_prism(save(tmp_path, tra=tra)).actions_in(0) == (0, "0#2")
+
+
+def test_labels_that_are_numbers_are_numbers(tmp_path):
+    mdp = read_prism(save(tmp_path, tra="2 3 3\n0 0 1 1 10\n0 1 0 1 2\n1 0 1 1 007\n"))
+    assert mdp.actions_in(0) == (10, 2)
+    assert mdp.actions_in(1) == ("007",)
+
+
+def test_numbers_that_are_finite_but_not_their_sums(tmp_path):
+    assert "sum to inf, not 1" in message(tmp_path, tra="1 2\n0 0 1e308\n0 0 1e308\n")
+    huge = {"srew": "3 1\n0 1e308\n", "trew": "3 3 1\n0 0 1 1e308\n"}
+    with pytest.raises(tether.ModelError, match="reward inf is not a finite number"):
+        read_prism(save(tmp_path, tra=TRA, **huge))
+
+
+def test_six_digits_are_enough(tmp_path):
+    mdp = read_prism(save(tmp_path, tra="3 3\n0 0 0.333333\n0 1 0.333333\n0 2 0.333333\n"))
+    np.testing.assert_allclose(mdp.row(0, 0)[1], 1 / 3, rtol=1e-15)
+
+
+# --- There and back ------------------------------------------------------------------------------
+
+
+@st.composite
+def models(draw):
+    """A small model: labels of states of several kinds, some actions not available, rewards R(s, a) or R(s, a, s')."""
+    n_states, n_actions = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    kind = draw(st.sampled_from(["count", "numbers", "pairs"]))
+    states = {
+        "count": list(range(n_states)),
+        "numbers": [7 - 3 * s for s in range(n_states)],
+        "pairs": [(s // 2, s % 2 == 1) for s in range(n_states)],
+    }[kind]
+    actions = draw(st.sampled_from([["go", "stay", "go_2"], ["c", "a#2", "a b"]]))[:n_actions]
+    by_entry = draw(st.booleans())
+    rows = []
+    for state in states:
+        there = draw(st.lists(st.sampled_from(actions), min_size=1, unique=True))
+        for action in there:
+            weights = draw(st.lists(st.integers(0, 9), min_size=n_states, max_size=n_states).filter(any))
+            reward = draw(st.floats(-1e6, 1e6))
+            for after, weight in zip(states, weights, strict=True):
+                if weight:
+                    gain = draw(st.floats(-1e6, 1e6)) if by_entry else reward
+                    rows.append((state, action, after, weight / sum(weights), gain))
+    return MDP.from_table(*zip(*rows, strict=True), states=states)
+
+
+@given(mdp=models())
+def test_there_and_back(tmp_path_factory, mdp):
+    file = tmp_path_factory.mktemp("there") / "model.tra"
+    goal = mdp.states[len(mdp.states) - 1]
+    write_prism(mdp, file, labels={"goal": [goal]})
+    back = read_prism(file)
+    spelled = {label: str(label).replace("#", "_").replace(" ", "_") for label in mdp.actions}
+    assert_same(back, mdp.with_labels(actions=[spelled[label] for label in mdp.actions]))
+    assert list(back.states) == list(mdp.states)
+    assert read_prism_labels(file) == {"init": (mdp.states[0],), "deadlock": (), "goal": (goal,)}
+    assert sorted(path.suffix for path in file.parent.iterdir()) == [".lab", ".sta", ".tra", ".trew"]
+
+
+def test_whole_numbers_as_actions(tmp_path):
+    """Known by their index where that is enough, else by a name that PRISM takes."""
+    for actions, come_back in (([0, 1], [0, 1]), ([1, 2], ["a1", "a2"]), ([True, "x"], ["True", "x"])):
+        mdp = MDP.from_table([0, 0], actions, [0, 0], [1, 1], states=[0])
+        write_prism(mdp, tmp_path / "model.tra")
+        assert list(read_prism(tmp_path / "model.tra").actions) == come_back
+
+
+def test_names_that_prism_keeps_for_itself_are_changed(tmp_path):
+    """S and I are operators of its properties; the fields of the epidemic's states have these names."""
+    write_prism(tether.cases.epidemic().mdp, tmp_path / "epidemic.tra")
+    assert (tmp_path / "epidemic.sta").read_text().startswith("(S_,I_,V)\n0:(0,0,0)\n")
+    assert read_prism(tmp_path / "epidemic.tra").states[40] == (0, 1, 19)
+
+
+def test_labels_that_prism_cannot_hold_become_indices(tmp_path):
+    mdp = tether.cases.toy().mdp
+    write_prism(mdp, tmp_path / "toy.tra")
+    assert_same(read_prism(tmp_path / "toy.tra"), mdp.with_labels(states=range(8)))
+
+
+def test_states_without_actions_are_deadlocks(tmp_path):
+    mdp = MDP.from_function(0, lambda _: ["up"], lambda s, _: {s + 1: 1.0}, horizon=2)
+    write_prism(mdp, tmp_path / "up.tra")
+    assert read_prism_labels(tmp_path / "up.tra")["deadlock"] == (2,)
+    assert read_prism(tmp_path / "up.tra").row(2, "up")[0] == (2,)
+
+
+def test_what_cannot_be_written_is_refused_and_nothing_appears(tmp_path):
+    mdp = tether.cases.grid_world().mdp
+    timed = MDP.from_arrays(np.ones((1, 1, 1)), np.zeros((3, 1, 1)))
+    for model, labels, text in (
+        (timed, None, "depend on time"),
+        (mdp, {"goal": [99]}, "no state 99"),
+        (mdp, {"my goal": [1]}, "without spaces"),
+        (mdp, {"goal": "15"}, "list of states"),
+        (mdp, [15], "mapping"),
+        ("model", None, "expected a tether.MDP"),
+    ):
+        with pytest.raises(QueryError, match=text):
+            write_prism(model, tmp_path / "model.tra", labels=labels)
+    with pytest.raises(QueryError, match="name of a file"):
+        write_prism(mdp, 5)
+    with pytest.raises(FileError, match="not the name of a file"):
+        write_prism(mdp, "a\0b")
+    with pytest.raises(FileError, match="cannot be written"):
+        write_prism(mdp, tmp_path / "nowhere" / "model.tra")
+    (tmp_path / "model.rews").write_text("16 0\n")
+    with pytest.raises(FileError, match=r"model\.rews: this file of rewards would be taken for one of the new model"):
+        write_prism(mdp, tmp_path / "model.tra")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.rews"]
+
+
+# --- What is wrong with a file -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tra", "text"),
+    [
+        ("", "robot.tra: the file is empty; expected the numbers of states"),
+        ("# nothing\n", "robot.tra: the file is empty"),
+        ("3\n", "robot.tra, line 1: expected a header"),
+        ("three four\n", "robot.tra, line 1: expected a header"),
+        ("3 -4\n", "robot.tra, line 1: expected a header"),
+        ("3 4 5 6 7\n", "robot.tra, line 1: expected a header"),
+        ("3 3 4 2\n", "partially observable"),
+        ("3 0 0\n", "robot.tra: the model is empty: it has no transitions"),
+        ("# Transitions (CTMC)\n3 4\n", "robot.tra, line 2: the model is a continuous-time Markov chain"),
+        ("ctmc\n0 1 3.5\n", "continuous-time"),
+        (TRA.replace("0 0 1 0.75 go", "0 0 1 0.75 go fast"), "line 3: expected 'state choice next-state probability"),
+        (instead("0 1 0"), "line 4: expected 'state choice next-state probability [action]'"),
+        (instead("0 x 0 1 wait"), "line 4: choice: expected a whole number, found 'x'"),
+        (instead("0 1 0 1_0 wait"), "line 4: probability: expected a number, found '1_0'"),
+        (instead("0 1 0 nan wait"), "line 4: probability: expected a number, found 'nan'"),
+        (instead("0 1 0 1/0 wait"), "line 4: probability: '1/0' divides by 0"),
+        (instead("0 1 0 1e999 wait"), "line 4: probability: '1e999' is too large"),
+        (instead("0 1 0 [0.5,1] wait"), "line 4: probability: '[0.5,1]' is an interval"),
+        (instead("0 1 0 -1 wait"), "line 4: the probability -1 is negative"),
+        (instead("0 1 3 1 wait"), "line 4: there is no next state 3: states are 0 … 2"),
+        (instead("3 1 0 1 wait"), "line 4: there is no state 3: states are 0 … 2"),
+        (instead("0 9 0 1 wait"), "line 4: the choice 9 cannot be"),
+        (instead("0 1 0 0.5 wait"), "line 4: the probabilities of state 0, choice 1 sum to 0.5"),
+        (TRA.replace("0.75 go", "0.75 went"), "line 3: the action label of state 0, choice 0 is 'went' here, but 'go'"),
+        (TRA.replace("0.75 go", "0.75"), "line 3: the action label of state 0, choice 0 is missing here, but 'go'"),
+        (TRA.replace("3 3 4", "3 3 9"), "line 1: the header promises 9 transitions, but the file has 4; the file"),
+        (TRA.replace("3 3 4", "3 2 4"), "line 1: the header promises 2 choices, but the file has 3"),
+        ("3 4\n" + TRA.partition("\n")[2].replace(" go", "").replace(" wait", ""), "line 2: four numbers"),
+        ("2 2\n0 0.5:0 0.5:1\n1 1:1\n", "line 2: expected 'state next-state probability [action]', found '0 0.5:0 0."),
+        ("2 2\n0 1 200\n1 0 0.5\n", "sum to 200, not 1; are these rates, of a CTMC?"),
+        ("1 1 1\n0 0 0 1" + "0" * 500 + "\n", "too large"),
+    ],
+)  # fmt: skip
+def test_wrong_transitions(tmp_path, tra, text):
+    assert text in message(tmp_path, tra=tra)
+
+
+def test_row_form_is_named(tmp_path):
+    assert "export without -exportrows" in message(tmp_path, tra="2 2\n0 0.5:0 0.5:1\n1 1:1\n")
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path):
+    tra = TRA.replace("0 0 0 0.25", "0 0 0 x").replace("1 0 2 1", "1 0 2")
+    error = refuse(tmp_path, tra=tra)
+    assert [problem.line for problem in error.problems] == [2, 5]
+    assert {Path(problem.file).name for problem in error.problems} == {"robot.tra"}
+
+
+def test_one_bad_line_among_many(tmp_path):
+    n = 300_000  # more than a chunk
+    lines = [f"{s} {s + 1} 1\n" for s in range(n)]
+    lines[n - 5] = f"{n - 5} {n - 4} one\n"
+    error = refuse(tmp_path, tra=f"{n + 1} {n}\n" + "".join(lines))
+    assert [problem.line for problem in error.problems] == [n - 3]
+
+
+def test_many_bad_lines_are_counted(tmp_path):
+    error = refuse(tmp_path, tra="9 1000\n" + "0 a 1\n" * 1000)
+    assert error.total == 1000
+    assert len(error.problems) == 100
+    assert str(error).startswith("1,000 problems:")
+
+
+@pytest.mark.parametrize(
+    ("texts", "text"),
+    [
+        ({"sta": ""}, "robot.sta: expected the variables first, as '(x,y)'"),
+        ({"sta": "x,y\n0:(1,2)\n"}, "robot.sta, line 1: expected the variables first"),
+        ({"sta": "(x,y)\n0:(1,2)\n1:(1)\n2:(1,1)\n"}, "robot.sta, line 3: 1 value, but there are 2 variables"),
+        ({"sta": "(x,y)\n0:(1,2)\n1 (1,3)\n2:(1,1)\n"}, "robot.sta, line 3: expected 'index:(values)'"),
+        ({"sta": "(x)\n0:(1)\n1:(a)\n2:(3)\n"}, "robot.sta, line 3: expected whole numbers, true or false, found 'a'"),
+        ({"sta": "(x)\n0:(1)\n0:(2)\n2:(3)\n"}, "robot.sta, line 3: the state 0 is given twice"),
+        ({"sta": "(x)\n0:(1)\n2:(3)\n"}, "robot.sta: 2 states are listed, but the model has 3; the state 1 is missing"),
+        ({"sta": "(x)\n0:(1)\n1:(3)\n2:(3)\n"}, "robot.sta: the states 1 and 2 have the same values, 3"),
+        ({"lab": ""}, """robot.lab: expected the labels first, as '0="init" 1="goal"'"""),
+        ({"lab": "init\n0: 0\n"}, "robot.lab, line 1: expected the labels first"),
+        ({"lab": '0="init"\n0: 1\n'}, "robot.lab, line 2: expected 'state: labels', found '0: 1': the label '1'"),
+        ({"lab": '0="init"\n7: 0\n'}, "robot.lab, line 2: expected 'state: labels', found '7: 0': there is no state 7"),
+        ({"srew": "3\n"}, "robot.srew, line 1: expected a header 'states rewards', found '3'"),
+        ({"srew": "3 " + "9" * 5000 + "\n"}, "robot.srew, line 1: expected a header 'states rewards'"),
+        ({"srew": ""}, "robot.srew: expected a header 'states rewards'"),
+        ({"srew": "4 1\n0 1\n"}, "robot.srew, line 1: this is about 4 states, but the model has 3"),
+        ({"srew": "3 2\n0 1\n"}, "robot.srew, line 1: the header promises 2 rewards, but the file has 1"),
+        ({"srew": "3 1\n0 a\n"}, "robot.srew, line 2: reward: expected a number, found 'a'"),
+        ({"srew": "3 1\n0 1 2\n"}, "robot.srew, line 2: expected 'state reward', found '0 1 2'"),
+        ({"srew": "3 1\n3 1\n"}, "robot.srew, line 2: there is no state 3"),
+        ({"srew": "3 2\n0 1\n0 1\n"}, "robot.srew, line 3: this reward was given before"),
+        ({"trew": "3 1\n0 0 0 1\n"}, "robot.trew, line 1: expected a header 'states choices rewards', found '3 1'"),
+        ({"trew": "3 3 1\n0 0 2 1\n"}, "robot.trew, line 2: the model has no transition 0 0 2"),
+        ({"trew": "3 3 1\n0 7 0 1\n"}, "robot.trew, line 2: the model has no transition 0 7 0"),
+        ({"srew": "3 0\n", "rews": "3 0\n"}, "robot.srew and"),
+    ],
+)  # fmt: skip
+def test_wrong_companions(tmp_path, texts, text):
+    assert text in message(tmp_path, tra=TRA, **texts)
+
+
+def test_companions_are_complained_about_together(tmp_path):
+    error = refuse(tmp_path, tra=TRA, sta="(x)\n0:(1)\n", srew="3 1\n0 a\n", trew="3 3 1\n0 0 2 1\n")
+    assert [Path(problem.file).suffix for problem in error.problems] == [".sta", ".srew", ".trew"]
+
+
+def test_several_structures_of_rewards_are_not_guessed_at(tmp_path):
+    tra = save(tmp_path, tra=TRA)
+    (tmp_path / "robot1.srew").write_text("3 1\n0 1\n")
+    (tmp_path / "robot2.srew").write_text("3 1\n0 2\n")
+    with pytest.raises(FileError, match="several structures of rewards"):
+        read_prism(tra)
+    assert read_prism(tra, state_rewards=tmp_path / "robot2.srew").reward(0, "wait") == 2
+    assert read_prism(tra, state_rewards=False).reward(0, "wait") == 0
+
+
+def test_files_that_are_not_there_or_no_text(tmp_path):
+    for wrong, text in (
+        ("no.tra", "no.tra: there is no such file"),
+        (".", "this is a directory"),
+        ("robot.pexp", "export its parts"),
+        ("a\0b", "is not the name of a file"),
+    ):
+        with pytest.raises(FileError, match=text):
+            read_prism(f"{tmp_path}/{wrong}")
+    with pytest.raises(QueryError, match="expected the name of a file, not 5"):
+        read_prism(5)
+    with pytest.raises(FileError, match=r"there are no labels \(.*robot.lab\) beside it"):
+        read_prism_labels(save(tmp_path, tra=TRA))
+    (tmp_path / "robot.tra").write_bytes(TRA.encode() + b"\xe9\n")
+    with pytest.raises(FileError, match=r"line 6: this is not UTF-8 text \(byte 0xe9\); save the file as UTF-8"):
+        read_prism(tmp_path / "robot.tra")
+    (tmp_path / "robot.tra").write_bytes(b"\x1f\x8b\x08\x00")
+    with pytest.raises(FileError, match="it looks packed with gzip: unpack it first"):
+        read_prism(tmp_path / "robot.tra")
+
+
+@pytest.mark.parametrize(
+    "tra",
+    [
+        "900000000000000000 1 1\n0 0 0 1\n",
+        "1 900000000000000000 1\n0 0 0 1\n",
+        "2 1 900000000000000000\n0 0 0 1\n",
+        "mdp\n0 0 900000000000000000 1\n",
+        "mdp\n0 900000000000000000 0 1\n",
+        "2 1 1\n0 0 0 1\n",
+        "2000 1 1\n0 0 0 1\n",
+    ],
+)
+def test_sizes_are_not_believed(tmp_path, tra):
+    """No room is made for what a header promises, nor for what an index implies."""
+    if tra.startswith("2 1 1"):
+        assert read_prism(save(tmp_path, tra=tra)).n_states == 2
+    else:
+        refuse(tmp_path, tra=tra)
+
+
+def test_too_many_ends_for_too_many_actions(tmp_path):
+    """Each end absorbs under every action: a file of 250 kB would make a model of gigabytes."""
+    n = 9_000
+    tra = f"{2 * n} {n} {n}\n" + "".join(f"{s} 0 {n + s} 1 a{s}\n" for s in range(n))
+    assert "9,000 states without choices would absorb under each of 9,000 actions" in message(tmp_path, tra=tra)
+
+
+def test_a_sound_file_is_read_by_columns(tmp_path, monkeypatch):
+    """Line by line would take several times as long; it is for finding what is wrong."""
+    n = 200_000
+    tra = f"{n} {2 * n} {2 * n}\n" + "".join(f"{s} 0 {s} 1.0 stay\n{s} 1 {(s + 1) % n} 1.0\n" for s in range(n))
+    file = save(tmp_path, tra=tra)
+    monkeypatch.setattr(records, "_by_line", None)
+    mdp = read_prism(file)
+    assert (mdp.n_states, mdp.n_pairs) == (n, 2 * n)
+    assert mdp.row(n - 1, 1)[0] == (0,)
+
+
+TEXTS = {
+    "tra": TRA,
+    "sta": "(room,lit)\n0:(-1,true)\n1:(0,false)\n2:(3,true)\n",
+    "lab": '0="init" 1="deadlock" 2="goal"\n0: 0\n2: 1 2\n',
+    "srew": "3 1\n0 1.5\n",
+    "trew": "3 3 1\n0 0 1 10\n",
+}
+
+
+@given(st.sampled_from(sorted(TEXTS)), st.binary(max_size=200))
+def test_any_bytes_are_a_model_or_an_error(tmp_path_factory, suffix, content):
+    folder = tmp_path_factory.mktemp("fuzz")
+    file = save(folder, **TEXTS)
+    (folder / f"robot.{suffix}").write_bytes(content)
+    for read in (read_prism, read_prism_labels):
+        with suppress(tether.TetherError):
+            read(file)
+
+
+@given(st.sampled_from(sorted(TEXTS)), st.data())
+@settings(max_examples=300)
+def test_a_changed_file_is_a_model_or_an_error(tmp_path_factory, suffix, data):
+    folder = tmp_path_factory.mktemp("fuzz")
+    file = save(folder, **TEXTS)
+    text = TEXTS[suffix]
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 4)))
+        new = data.draw(st.text(st.sampled_from(' 0123456789.:#"(),-/e\n\tx\x85\u0663_[]'), max_size=6))
+        text = text[:start] + new + text[end:]
+    (folder / f"robot.{suffix}").write_text(text, encoding="utf-8")
+    for read in (read_prism, read_prism_labels):
+        with suppress(tether.TetherError):
+            read(file)

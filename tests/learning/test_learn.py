@@ -1,0 +1,339 @@
+"""Learning: counts, probabilities and mean rewards against a count by hand in fractions; and what is left out."""
+
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from logs import Tally, logs
+
+import tether
+from tether.learning.learn import learn
+from tether.learning.learned import learned
+from tether.model.counts import Counts
+from tether.observation.episodes import Episodes
+
+END = "(end)"
+PRIORS = st.sampled_from([Fraction(0), Fraction(1), Fraction(1, 2), Fraction(3), Fraction(1, 8)])
+
+
+def read(log):
+    return Episodes.from_columns(**log.columns())
+
+
+def entries(mdp):
+    """Every transition of a model but those of terminal states: (state, action, next state) → (P, count, R)."""
+    found, form = {}, mdp.form
+    terminal = {mdp.states[int(s)] for s in form.terminal}
+    for s in range(mdp.n_states):
+        for pair in range(form.pair_start[s], form.pair_start[s + 1]):
+            for e in range(form.row_start[pair], form.row_start[pair + 1]):
+                state, action = mdp.states[s], mdp.actions[int(form.pair_action[pair])]
+                after = mdp.states[int(form.next_state[e])]
+                reward = mdp.reward(state, action, after)
+                if state not in terminal:
+                    found[state, action, after] = form.probability[e], int(mdp.counts.transitions[e]), reward
+                else:
+                    assert (after, form.probability[e], mdp.counts.transitions[e], reward) == (state, 1.0, 0, 0.0)
+    return found
+
+
+def expected(log, prior=Fraction(0), minimum=1, end=END, possible=lambda _pair, row: row):
+    """The same by hand, exactly; ``possible`` gives the outcomes that get the prior."""
+    tally, found = Tally(log), {}
+    for pair, row in tally.pairs(minimum, end).items():
+        outcomes = {*row, *possible(pair, row)}
+        total = sum(row.values()) + prior * len(outcomes)
+        for after in outcomes:
+            n = row.get(after, 0)
+            reward = tally.mean(pair, after if pair in tally.times else None)
+            found[*pair, after] = (n + prior) / total, n, reward
+    return found
+
+
+def check(mdp, wanted):
+    found = entries(mdp)
+    assert found.keys() == wanted.keys()
+    for key, (probability, n, reward) in wanted.items():
+        assert found[key][0] == pytest.approx(float(probability), rel=1e-15)
+        assert found[key][1] == n
+        assert found[key][2] == pytest.approx(float(reward), rel=1e-15, abs=1e-15)
+
+
+# --- What is learned -----------------------------------------------------------------------------
+
+
+@given(logs(), PRIORS)
+def test_probabilities_counts_and_rewards_are_those_counted_by_hand(log, prior):
+    check(learn(read(log), float(prior)), expected(log, prior))
+
+
+@given(logs(), PRIORS.filter(bool))
+def test_a_prior_over_all_states(log, prior):
+    mdp = learn(read(log), float(prior), support="all")
+    states = Tally(log).states  # without the end that may have been added
+    check(mdp, expected(log, prior, possible=lambda _pair, _row: states))
+
+
+@given(logs(), PRIORS.filter(bool), st.data())
+def test_a_prior_over_what_a_function_or_a_model_says(log, prior, data):
+    states = Tally(log).states
+    pairs = list(Tally(log).pairs(1, END))
+    said = {pair: data.draw(st.lists(st.sampled_from(states), min_size=1, unique=True)) for pair in pairs}
+    unknown = data.draw(st.sets(st.sampled_from(pairs)))  # the model need not have them all
+    wanted = expected(log, prior, possible=lambda pair, _row: said[pair])
+    check(learn(read(log), float(prior), support=lambda s, a: said[s, a]), wanted)
+
+    rows = [(*pair, j, 1 / len(said[pair])) for pair in pairs if pair not in unknown for j in said[pair]]
+    if not rows:
+        return
+    ended = [s for s in states if s not in {row[0] for row in rows}]
+    model = tether.MDP.from_table(*zip(*rows, strict=True), states=states, terminal=ended)
+
+    def possible(pair, _row):
+        s, a = pair
+        return model.row(s, a)[0] if a in model.actions_in(s) else []
+
+    check(learn(read(log), float(prior), support=model), expected(log, prior, possible=possible))
+
+
+@given(logs(), st.integers(1, 4), PRIORS, st.sampled_from([END, None]))
+def test_pairs_seen_too_seldom_are_not_available_and_this_is_said(log, minimum, prior, end):
+    tally = Tally(log)
+    kept = tally.pairs(minimum, end)
+    if not kept:
+        with pytest.raises(tether.ModelError, match="no pair was seen"):
+            learn(read(log), float(prior), minimum=minimum, end=end)
+        return
+    mdp = learn(read(log), float(prior), minimum=minimum, end=end)
+    check(mdp, expected(log, prior, minimum, end))
+    told = learned(mdp)
+    every = {**dict.fromkeys(tally.unrecorded, 0), **{p: sum(r.values()) for p, r in tally.pairs(1, end).items()}}
+    assert {(s, a): n for s, a, n in told.dropped} == {pair: n for pair, n in every.items() if pair not in kept}
+    assert told.pairs == len(kept)
+    assert told.times[0] == min(sum(row.values()) for row in kept.values())
+    assert told.times[2] == max(sum(row.values()) for row in kept.values())
+    assert (told.episodes, told.minimum, told.prior) == (len(log.paths), minimum, float(prior))
+    left = {*tally.states, *(after for row in kept.values() for after in row)} - {s for s, _ in kept}
+    assert {*told.terminal} >= left
+    assert not {*told.terminal} & {s for s, _ in kept}
+
+
+@given(logs(), PRIORS)
+def test_every_observed_path_stays_possible(log, prior):
+    mdp = learn(read(log), float(prior))
+    for path in log.paths.values():
+        assert tether.counterfactual(mdp, path).T == path.T
+
+
+@given(logs())
+def test_mean_rewards_of_pairs(log):
+    tally = Tally(log)
+    mdp = learn(read(log), rewards="pair")
+    assert not mdp.rewards.by_entry
+    for pair in tally.pairs(1, END):
+        given_rewards = tally.all_earned(pair)
+        mean = sum(given_rewards, Fraction(0)) / len(given_rewards) if given_rewards else 0
+        assert mdp.reward(*pair) == pytest.approx(float(mean), rel=1e-15, abs=1e-15)
+
+
+@given(logs(), PRIORS, st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(log, prior, random):
+    shuffled = list(log.rows)
+    random.shuffle(shuffled)
+    assert entries(learn(read(log._replace(rows=shuffled)), float(prior))) == entries(learn(read(log), float(prior)))
+
+
+def test_simulated_episodes_are_counted_exactly():
+    case = tether.cases.grid_world()
+    paths = [case.mdp.simulate("random", 30, rng=seed, start=seed % 16) for seed in range(60)]
+    wanted = {}
+    for path in paths:
+        for step in zip(path.states[:-1], path.actions, path.states[1:], strict=True):
+            wanted[step] = wanted.get(step, 0) + 1
+    mdp = learn(paths)
+    assert {key: n for key, (_, n, _) in entries(mdp).items()} == wanted
+    assert mdp.counts.transitions.sum() == 60 * 30
+
+
+def test_labels_can_be_given():
+    path = tether.Path([2, 0], ["x"])
+    mdp = learn([path], states=range(4), actions=["y", "x"])
+    assert list(mdp.states) == [0, 1, 2, 3]
+    assert list(mdp.actions) == ["y", "x"]
+    assert mdp.actions_in(2) == ("x",)
+    assert learned(mdp).terminal == (0, 1, 3)  # never acted in
+
+
+def test_equal_rewards_stay_what_they_are():
+    paths = [tether.Path(["a", after], ["x"]) for after in "bcbcbcbc"]
+    mdp = learn(Episodes.from_paths(paths, [[0.1]] * 8))
+    assert mdp.reward("a", "x", "b") == 0.1
+    assert not mdp.rewards.by_entry  # the same whatever follows
+    huge = learn(Episodes.from_paths([paths[0]] * 3, [[-1e300]] * 3))
+    assert huge.reward("a", "x") == -1e300
+
+
+def test_a_mean_that_overflows_is_an_error_not_a_warning():
+    paths = [tether.Path(["a", "b"], ["x"])] * 2
+    with pytest.raises(
+        tether.ModelError, match="state 'a', action 'x', next state 'b': the reward inf is not a finite"
+    ):
+        learn(Episodes.from_paths(paths, [[-1.7e308], [1.7e308]]))
+
+
+# --- Where a log ends ------------------------------------------------------------------------------
+
+
+def test_a_state_only_ended_in_is_terminal():
+    mdp = learn([tether.Path(["sick", "dead"], ["wait"]), tether.Path(["sick", "sick"], ["treat"])])
+    assert mdp.actions_in("dead") == ("wait", "treat")
+    assert mdp.row("dead", "treat")[0] == ("dead",)
+    assert mdp.reward("dead", "treat") == 0.0
+
+
+def test_an_outcome_that_was_never_recorded_is_the_end():
+    log = Episodes.from_columns([1, 1], [0, 1], ["sick", "dead"], ["wait", "bury"], reward=[0, -1000])
+    mdp = learn(log)
+    assert mdp.row("dead", "bury")[0] == (END,)
+    assert mdp.reward("dead", "bury") == -1000.0  # once: the end is absorbing, and earns nothing
+    assert mdp.reward(END, "bury") == 0.0
+    assert learned(mdp).end == END
+    assert learned(mdp).terminal == (END,)
+    assert tether.counterfactual(mdp, log[1]).plan(k=1, m=0).value == -1000.0
+    assert learn(log, end="dead").row("dead", "bury")[0] == ("dead",)  # a state of the log will do, too
+    without = learn(log, end=None)
+    assert learned(without).dropped == (("dead", "bury", 0),)
+    assert learned(without).terminal == ("dead",)
+
+
+def test_an_outcome_that_was_recorded_elsewhere_is_not_the_end():
+    mdp = learn([tether.Path(["a", "b"], ["x"]), tether.Path(["a"], ["x"])])
+    assert mdp.row("a", "x")[0] == ("b",)
+    assert END not in mdp.states
+    assert mdp.counts.transitions.sum() == 1
+    assert mdp.counts.unrecorded == 1
+
+
+# --- In words --------------------------------------------------------------------------------------
+
+
+def test_what_was_learned_in_sentences():
+    paths = [
+        tether.Path(["s", "s", "s", "t"], ["x", "x", "x"]),
+        tether.Path(["s", "t"], ["y"]),
+        tether.Path(["t"], ["x"]),
+    ]
+    told = learned(learn(paths, prior=0.5, minimum=2))
+    assert str(told).splitlines() == [
+        "Learned from 3 episodes of 5 steps in all; 1 last outcome not recorded.",
+        "1 pair of state and action is available, seen 3 times.",
+        "2 pairs seen fewer than 2 times are not available: 'y' in 's' (1), 'x' in 't' (1).",
+        "No action is left in 2 states, taken for terminal (absorbing, reward 0): 't', '(end)'.",
+        "Pairs whose outcome was never recorded lead to '(end)'.",
+        "Probabilities are posterior means: each possible outcome counts as seen 0.5 times more.",
+    ]
+    assert "&#x27;y&#x27; in &#x27;s&#x27; (1)" in told._repr_html_()
+    assert "<s>" in told.sentences(lambda label: f"<{label}>")[2]
+
+
+def test_what_was_learned_in_few_words():
+    told = str(learned(learn([tether.Path(["a"] * 4, ["x", "y", "x"])], prior=1)))
+    assert "2 pairs of state and action are available, seen 1 to 2 times (half of them at most 1)." in told
+    assert "counts as seen once more" in told
+    none = str(learned(learn([tether.Path(["a"], ["x"]), tether.Path(["a", "a"], ["y"])], end=None)))
+    assert "1 pair whose outcome was never recorded is not available: 'x' in 'a' (0)." in none
+
+
+def test_counts_show_themselves():
+    path = tether.Path(["a", "a", "b"], ["x", "y"])
+    assert repr(learn([path]).counts) == "<Counts: 2 transitions of 1 episode, prior 0>"
+    few = learn([path, tether.Path(["a", "a"], ["x"])], minimum=2).counts
+    assert repr(few) == "<Counts: 2 transitions of 2 episodes, prior 0; 1 pair seen fewer than 2 times not available>"
+
+
+def test_counts_without_their_story():
+    """A model that was saved keeps at least its counts and prior."""
+    mdp = learn([tether.Path(["a", "a", "b"], ["x", "y"])], prior=1)
+    bare = replace(mdp, counts=Counts(mdp.counts.transitions, 1.0))
+    assert repr(bare.counts) == "<Counts: 2 transitions, prior 1>"
+    assert str(learned(bare)).splitlines()[0] == "Learned from 2 transitions."
+
+
+def test_pickles_remember_counts():
+    mdp = pickle.loads(pickle.dumps(learn([tether.Path(["a", "b"], ["x"])], prior=2)))
+    assert mdp.counts.prior == 2.0
+    with pytest.raises(ValueError, match="read-only"):
+        mdp.counts.transitions[0] = 5
+    with pytest.raises(ValueError, match="read-only"):
+        mdp.counts.dropped[...] = 5
+
+
+def test_a_model_without_counts_was_not_learned():
+    with pytest.raises(tether.QueryError, match="not learned from episodes"):
+        learned(tether.cases.toy().mdp)
+
+
+# --- What cannot be asked ----------------------------------------------------------------------------
+
+PATH = tether.Path(["a", "b"], ["x"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prior": -1}, r"prior must be 0, or a number from 1e-12 to 1e\+12: .*; not -1"),
+        ({"prior": float("nan")}, "prior must be 0"),
+        ({"prior": float("inf")}, "prior must be 0"),
+        ({"prior": 1e-300}, "prior must be 0"),
+        ({"prior": "1"}, "prior must be 0"),
+        ({"prior": True}, "prior must be 0"),
+        ({"prior": 1, "support": "some"}, "support must be 'seen', 'all', an MDP or a function .*, not 'some'"),
+        ({"support": "all"}, "with prior=0 only what was seen is possible"),
+        ({"minimum": 0}, "minimum must be a whole number ≥ 1, not 0"),
+        ({"rewards": "state"}, "rewards must be 'transition' or 'pair', not 'state'"),
+        ({"prior": 1, "support": lambda s, a: "b"}, "state 'a', action 'x': expected a list of states, not 'b'"),
+        ({"prior": 1, "support": lambda s, a: 5}, "expected a list of states, not 5"),
+        ({"prior": 1, "support": lambda s, a: ["q"]}, "action 'x': the model has no state 'q'; .* in states="),
+    ],
+)  # fmt: skip
+def test_questions_without_an_answer(options, message):
+    with pytest.raises(tether.QueryError, match=message):
+        learn([PATH], **options)
+
+
+@pytest.mark.parametrize("episodes", [PATH, 5, None])
+def test_what_is_no_log(episodes):
+    with pytest.raises(tether.QueryError, match="expected Episodes, or a list of paths"):
+        learn(episodes)
+    with pytest.raises(tether.QueryError, match=r"read it first: read_episodes\('log.csv'\)"):
+        learn("log.csv")
+
+
+def test_labels_that_are_not_given():
+    with pytest.raises(tether.ModelError) as caught:
+        learn([tether.Path([1, 2], ["x"])], states=["1"])
+    assert [problem.value for problem in caught.value.problems] == [1, 2]
+    assert "there is '1', a label of type str" in str(caught.value)
+
+
+def test_a_prior_over_too_much_is_refused(monkeypatch):
+    monkeypatch.setattr("tether.learning.prior._MOST", 1)
+    with pytest.raises(tether.QueryError, match="support='all' makes 1 pairs × 2 states possible, too many to hold"):
+        learn([PATH], prior=1, support="all")
+
+
+def test_more_than_a_prior_it_is_the_counts_that_matter():
+    """With many episodes the learned rows come close to those of the model that made them."""
+    case = tether.cases.grid_world()
+    paths = [case.mdp.simulate("random", 11, rng=seed, start=seed % 16) for seed in range(400)]
+    mdp = learn(paths, prior=1, support=case.mdp, states=case.mdp.states, actions=case.mdp.actions)
+    assert mdp.n_transitions == case.mdp.n_transitions
+    assert np.array_equal(mdp.form.next_state, case.mdp.form.next_state)
+    times = np.repeat(np.add.reduceat(mdp.counts.concentration, mdp.form.row_start[:-1]), np.diff(mdp.form.row_start))
+    p = case.mdp.form.probability
+    error = np.abs(mdp.form.probability - p)
+    assert np.all(error <= 5 * np.sqrt(p * (1 - p) / times) + 5 / times)  # five standard errors, and the prior

@@ -1,0 +1,498 @@
+"""Uncertain models: draws have the Dirichlet's moments and the model's structure; every value against a slow twin."""
+
+import pickle
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from brute import FEWER
+from hypothesis import given
+from hypothesis import strategies as st
+from logs import logs
+from scipy import stats
+
+import tether
+from tether.learning.learn import learn
+from tether.learning.posterior import posterior
+from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
+from tether.model.counts import Counts
+from tether.observation.episodes import Episodes
+
+CLINIC = {("treat", "well"): 8, ("treat", "dead"): 2, ("wait", "well"): 2, ("wait", "dead"): 3}
+"""How often each action led where, from "sick"."""
+
+
+def clinic(prior=1.0, **options):
+    paths = [tether.Path(["sick", j], [a]) for (a, j), times in CLINIC.items() for _ in range(times)]
+    return learn(paths, prior, **options).with_objective(final_reward={"well": 1.0})
+
+
+def shares(mdp, draws, state, action, rng=0):
+    return np.array([model.row(state, action)[1] for model in posterior(mdp, draws, rng=rng).models()])
+
+
+def chances(draws, state, action, outcome):
+    """The probability of an outcome in each draw."""
+    return np.array([dict(zip(*model.row(state, action), strict=True))[outcome] for model in draws.models()])
+
+
+# --- Draws -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.01, 0.5, 1.0, 30.0])
+def test_rows_have_the_mean_and_spread_of_a_dirichlet(prior):
+    paths = [tether.Path(["s", j], ["x"]) for j in "aaaabbc"]
+    mdp = learn(paths, prior, **({"support": "all"} if prior else {}))  # "s" itself was never seen to follow
+    drawn = shares(mdp, 4000, "s", "x")
+    counts = np.array([n for n in (0, 4, 2, 1) if n or prior]) + prior
+    mean = counts / counts.sum()
+    variance = mean * (1 - mean) / (counts.sum() + 1)
+    np.testing.assert_allclose(drawn.sum(axis=1), 1.0, rtol=1e-12)
+    assert np.all(np.abs(drawn.mean(axis=0) - mean) < 5 * np.sqrt(variance / 4000))
+    assert np.all(np.abs(drawn.var(axis=0) - variance) < 0.15 * variance + 1e-5)
+
+
+@pytest.mark.parametrize(("a", "b", "prior"), [(1, 1, 0.0), (5, 2, 0.5), (1, 1, 20.0), (40, 1, 1.0)])
+def test_a_row_of_two_outcomes_is_a_beta(a, b, prior):
+    mdp = learn([tether.Path(["s", j], ["x"]) for j in "t" * a + "u" * b], prior)
+    drawn = shares(mdp, 1000, "s", "x", rng=3)[:, 0]
+    assert stats.kstest(drawn, stats.beta(a + prior, b + prior).cdf).pvalue > 1e-3
+
+
+def test_rows_are_independent():
+    drawn = np.hstack([shares(clinic(), 2000, "sick", action)[:, :1] for action in ("treat", "wait")])
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 5 / np.sqrt(2000)
+
+
+def test_tiny_concentrations_leave_every_outcome_possible():
+    """Of a prior of 1e-12 nearly all draws give all to one outcome; the others keep a number above 0."""
+    paths = [tether.Path(["s", j], ["x"]) for j in "ab"]
+    mdp = learn(paths, 1e-12, support=lambda _s, _a: ["a", "b", "s"])
+    drawn = shares(mdp, 200, "s", "x")
+    assert np.all(drawn > 0)
+    assert np.all(drawn[:, 0] <= 1e-300)  # never seen: U^(1e12), far below what a float can hold
+    np.testing.assert_allclose(drawn.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@given(logs(), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 5))
+@FEWER
+def test_draws_share_all_but_probabilities(log, prior, i):
+    mdp = learn(Episodes.from_columns(**log.columns()), prior).with_objective(discount=0.5)
+    draws = posterior(mdp, 6, rng=1)
+    model = draws.draw(i)
+    lengths = np.diff(mdp.form.row_start)
+    assert model.form.next_state is mdp.form.next_state
+    assert model.form.row_start is mdp.form.row_start
+    assert model.rewards is mdp.rewards
+    assert (model.states, model.actions, model.discount) == (mdp.states, mdp.actions, 0.5)
+    assert model.counts is None
+    assert not model.form.probability.flags.writeable
+    assert np.all(model.form.probability > 0)
+    np.testing.assert_allclose(np.add.reduceat(model.form.probability, mdp.form.row_start[:-1]), 1.0, rtol=1e-12)
+    assert np.all(model.form.probability[np.repeat(lengths == 1, lengths)] == 1.0)  # nothing to be unsure of
+    assert draws.start.size == np.count_nonzero(lengths > 1)
+
+
+def test_the_same_seed_gives_the_same_models_in_any_order():
+    mdp = clinic()
+    first = [model.form.probability for model in posterior(mdp, 4, rng=7).models()]
+    again = posterior(mdp, 4, rng=np.random.default_rng(7))
+    for i in (3, 1, 0, 2):
+        np.testing.assert_array_equal(again.draw(i).form.probability, first[i])
+    np.testing.assert_array_equal(posterior(mdp, 1, rng=7).draw(0).form.probability, first[0])
+    assert len({array.tobytes() for array in first}) == 4
+    other = posterior(mdp, 4, rng=8).draw(0).form.probability
+    assert not np.array_equal(other, first[0])
+
+
+def test_a_model_without_uncertainty():
+    mdp = learn([tether.Path(["a", "b"], ["x"])], prior=1)
+    draws = posterior(mdp, 2, rng=0)
+    assert repr(draws) == "<Posterior: 2 draws of a model learned from 1 episode; 0 of 2 rows are uncertain>"
+    np.testing.assert_array_equal(draws.draw(1).form.probability, mdp.form.probability)
+
+
+# --- What a plan is worth ----------------------------------------------------------------------------
+
+
+def told_by(plan):
+    """What a plan says: (t, state, changes left, run) → action."""
+    mdp, said = plan.cf.mdp, {}
+    for t in range(plan.T):
+        nodes, choice = plan.nodes[t], plan.choices[t]
+        for node in range(nodes.size):
+            s = int(nodes.states[node])
+            run = 0 if nodes.runs is None else int(nodes.runs[node])
+            for c in range(plan.T + 1):
+                local = int(choice[node, min(c, choice.shape[1] - 1)])
+                if local >= 0:
+                    pair = mdp.form.pair_start[s] + local
+                    said[t, mdp.states[s], c, run] = mdp.actions[int(mdp.form.pair_action[pair])]
+    return said
+
+
+def followed(plan, cf):
+    """Expected return of a plan in another counterfactual MDP, and the chance to get off it, by recursion."""
+    mdp, path, said = cf.mdp, plan.cf.path, told_by(plan)
+    solution = plan.cf.mdp.solve(plan.T)
+
+    def influenced(t, s, a):
+        seen = path.states[t], path.actions[t]
+        if str(plan.influence) == "support":
+            return bool({*mdp.row(s, a)[0]} & {*mdp.row(*seen)[0]})
+        return cf.strength(t, s, a) > plan.influence.eps or (s, a) == seen
+
+    @cache
+    def go(t, s, c, run):
+        if t == plan.T:
+            return (0.0 if mdp.final_reward is None else float(mdp.final_reward[mdp.states.index(s)])), 0.0
+        a = said.get((t, s, c, run))
+        off = a is None
+        if off:
+            a = path.actions[t] if path.actions[t] in mdp.actions_in(s) else solution.action(t, s)
+        left = max(c - (a != path.actions[t]), 0)
+        after = run + 1 if plan.rule == "assured" and not influenced(t, s, a) else 0
+        value, lost = 0.0, 0.0
+        for j, p in zip(*cf.row(t, s, a), strict=True):
+            onward = go(t + 1, j, left, after)
+            value += p * (mdp.reward(s, a, j, t) + mdp.discount * onward[0])
+            lost += p * onward[1]
+        return value, 1.0 if off else lost
+
+    return go(0, path.states[0], plan.m, 0)
+
+
+@st.composite
+def questions(draw):
+    """A learned model, and a plan in it."""
+    log = draw(logs())
+    prior = draw(st.sampled_from([0.0, 0.5, 1.0, 2.0]))
+    support = draw(st.sampled_from(["seen", "all"])) if prior else "seen"
+    mdp = learn(Episodes.from_columns(**log.columns()), prior, support=support)
+    finals = draw(st.lists(st.integers(-4, 4), min_size=mdp.n_states, max_size=mdp.n_states))
+    mdp = mdp.with_objective(discount=draw(st.sampled_from([1.0, 0.5])), final_reward=[float(x) for x in finals])
+    path = draw(st.sampled_from([*log.paths.values()]))
+    rule = draw(st.sampled_from(["definition", "published", "printed", "assured"]))
+    influence = "support"
+    if rule in ("definition", "assured"):
+        influence = draw(st.sampled_from(["support", tether.effective(0.05)]))
+    k, m = draw(st.integers(1, path.T + 1)), draw(st.integers(0, path.T))
+    return tether.counterfactual(mdp, path).plan(k, m, rule, influence)
+
+
+def worlds(plan, draws):
+    """The draws, each conditioned on the path, through the front door."""
+    return [tether.counterfactual(model, plan.cf.path) for model in draws.models()]
+
+
+@given(questions())
+@FEWER
+def test_a_plan_followed_as_it_is(plan):
+    draws = posterior(plan.cf.mdp, 4, rng=5)
+    sure = draws.of(plan)
+    assert (sure.k, sure.m, sure.value, sure.observed_value) == (plan.k, plan.m, plan.value, plan.observed_value)
+    for i, cf in enumerate(worlds(plan, draws)):
+        value, off = followed(plan, cf)
+        assert sure.values[i] == pytest.approx(value, rel=1e-9, abs=1e-9)
+        assert sure.off_plan[i] == pytest.approx(off, rel=1e-9, abs=1e-12)
+        again = cf.plan(plan.k, plan.m, plan.rule, plan.influence)
+        assert sure.best[i] == again.value
+        assert sure.observed[i] == again.observed_value
+        if (plan.k, plan.m) == (plan.T + 1, plan.T):  # without limits no policy beats the best
+            assert sure.values[i] <= sure.best[i] + 1e-9
+
+
+@given(questions())
+@FEWER
+def test_changes_that_would_be_made_again(plan):
+    draws = posterior(plan.cf.mdp, 4, rng=6)
+    sure, outlook = draws.of(plan), plan.evaluate()
+    again = [cf.plan(plan.k, plan.m, plan.rule, plan.influence).evaluate() for cf in worlds(plan, draws)]
+    wanted = []
+    for t, observed in enumerate(plan.cf.path.actions):
+        state, _ = outlook.likeliest(t)
+        done = outlook.actions(t, state)
+        action = max(done, key=done.get)
+        if action == observed or sorted(done.values())[-2:] == [0.5, 0.5]:
+            continue
+        there = [one.actions(t, state) for one in again]
+        if any(sorted(actions.values())[-2:] == [0.5, 0.5] for actions in there):
+            return  # a tie
+        same = sum(max(actions, key=actions.get) == action for actions in there if actions)
+        wanted.append(ChangedAction(t, state, observed, action, same / 4, sum(map(bool, there)) / 4))
+    assert [one for one in sure.changes if one.t in {other.t for other in wanted}] == wanted
+
+
+def test_a_plan_can_come_to_states_it_says_nothing_about():
+    """Which outcomes an observation rules out depends on the probabilities.
+
+    At t = 0 "x" led from "s" to "u". With "y" that is likelier still in the learned model, so there "y" cannot lead
+    to "t"; in draws in which it is less likely it can. At t = 1 the plan says nothing about "t", where the observed
+    action "x" is not available either: the model's own best is "w", which leads to "u" and a final reward of 7.
+    """
+    seen = {("x", "t"): 2, ("x", "u"): 2, ("y", "t"): 1, ("y", "u"): 4}
+    paths = [tether.Path(["s", j], [a]) for (a, j), times in seen.items() for _ in range(times)]
+    path = tether.Path(["s", "u", "s"], ["x", "x"])
+    paths += [path, tether.Path(["t", "s"], ["z"]), tether.Path(["t", "u"], ["w"])]
+    rewards = [[float(action == "y") for action in one.actions] for one in paths]
+    mdp = learn(Episodes.from_paths(paths, rewards), prior=1)
+    mdp = mdp.with_objective(final_reward={"s": 1.0, "t": 3.0, "u": 7.0})
+    plan = tether.counterfactual(mdp, path).plan(k=3, m=2)
+    assert plan.action(0, "s", 2) == "y"
+    draws = posterior(mdp, 40, rng=0)
+    sure = draws.of(plan)
+    # "t" after "y", given that "x" led to "u", has probability max(0, 1 - P(u|y) / P(u|x)).
+    chance = np.maximum(0.0, 1 - chances(draws, "s", "y", "u") / chances(draws, "s", "x", "u"))
+    np.testing.assert_allclose(sure.off_plan, chance, atol=1e-12)
+    np.testing.assert_allclose(sure.values, 1 + (1 - chance) * 1 + chance * 7, rtol=1e-12)
+    assert 0 < np.count_nonzero(sure.off_plan) < 40
+
+
+def test_the_same_by_hand():
+    """One step: P_cf("well" | treat) given that waiting killed is max(0, 1 - P(dead|treat) / P(dead|wait))."""
+    mdp = clinic()
+    plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=1, m=1)
+    draws = posterior(mdp, 50, rng=2)
+    sure = draws.of(plan)
+    dead = {action: chances(draws, "sick", action, "dead") for action in ("treat", "wait")}
+    np.testing.assert_allclose(sure.values, np.maximum(0.0, 1 - dead["treat"] / dead["wait"]), atol=1e-12)
+    better = dead["treat"] < dead["wait"]
+    assert sure.probability_better == better.mean()
+    assert sure.changes == (ChangedAction(0, "sick", "wait", "treat", better.mean(), 1.0),)
+    assert np.all(sure.observed == 0.0)
+    low, high = sure.interval(0.5)
+    assert np.mean(sure.values < low) == pytest.approx(0.25, abs=0.03)
+    assert np.mean(sure.values > high) == pytest.approx(0.25, abs=0.03)
+    assert sure.mean == pytest.approx(sum(sure.values) / 50)
+    assert sure.std == pytest.approx(np.sqrt(sum((sure.values - sure.mean) ** 2) / 50))
+
+
+def test_a_last_outcome_that_was_not_recorded_is_worth_something_else_in_each_draw():
+    mdp = clinic()
+    plan = tether.counterfactual(mdp, tether.Path(["sick"], ["wait"])).plan(k=1, m=1)
+    draws = posterior(mdp, 30, rng=2)
+    sure = draws.of(plan)
+    well = {action: chances(draws, "sick", action, "well") for action in ("treat", "wait")}
+    np.testing.assert_allclose(sure.observed, well["wait"], rtol=1e-12)
+    np.testing.assert_allclose(sure.values, well["treat"], rtol=1e-12)
+    assert sure.probability_better == np.mean(well["treat"] > well["wait"])
+
+
+def test_a_plan_that_changes_nothing_is_never_better():
+    mdp = clinic()
+    plan = tether.counterfactual(mdp, tether.Path(["sick", "well"], ["treat"])).plan(k=1, m=1)
+    sure = posterior(mdp, 20, rng=0).of(plan)
+    assert sure.changes == ()
+    assert sure.probability_better == 0.0
+    assert np.all(sure.values == 1.0)
+
+
+def test_the_mechanism_of_the_plan_is_the_mechanism_of_its_draws():
+    mdp, path = clinic(), tether.Path(["sick", "dead"], ["wait"])
+    mechanism = tether.SampledGumbelMax(samples=50, rng=3)
+    plan = tether.counterfactual(mdp, path, mechanism).plan(k=1, m=1)
+    draws = posterior(mdp, 5, rng=1)
+    drawn = [tether.counterfactual(model, path, mechanism) for model in draws.models()]
+    expected = [dict(zip(*cf.row(0, "sick", "treat"), strict=True)) for cf in drawn]
+    assert plan.action(0, "sick", 1) == "treat"
+    np.testing.assert_allclose(draws.of(plan).values, [row.get("well", 0.0) for row in expected], rtol=1e-12)
+
+
+# --- Sweeps ------------------------------------------------------------------------------------------
+
+
+@given(questions())
+@FEWER
+def test_a_sweep_is_all_its_plans(plan):
+    cf, draws = plan.cf, posterior(plan.cf.mdp, 3, rng=9)
+    table = cf.sweep(plan.rule, plan.influence)
+    sure = draws.of(table)
+    assert sure.values.shape == sure.best.shape == (3, *table.values.shape)
+    one = draws.of(plan)
+    np.testing.assert_allclose(sure.at(plan.k, plan.m), one.values, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(sure.observed, one.observed)
+    for i, world in enumerate(worlds(plan, draws)):
+        np.testing.assert_array_equal(sure.best[i], world.sweep(plan.rule, plan.influence).values)
+    low, high = sure.interval(0.8)
+    np.testing.assert_allclose(low, np.quantile(sure.values, 0.1, axis=0))
+    np.testing.assert_allclose(high, np.quantile(sure.values, 0.9, axis=0))
+    np.testing.assert_allclose(sure.mean, sure.values.sum(axis=0) / 3)
+    margin = 1e-9 * np.maximum(np.abs(sure.values), np.abs(sure.observed[:, None, None]))
+    np.testing.assert_array_equal(
+        sure.probability_better, np.mean(sure.values - sure.observed[:, None, None] > margin, axis=0)
+    )
+
+
+def test_limits_asked_for_in_any_order_and_twice():
+    mdp = clinic()
+    cf = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"]))
+    draws = posterior(mdp, 5, rng=0)
+    every, some = draws.of(cf.sweep()), draws.of(cf.sweep(ks=[9, 1, 1], ms=[5, 0]))
+    np.testing.assert_array_equal(some.values, every.values[:, [1, 0, 0]][:, :, [1, 0]])
+    np.testing.assert_array_equal(some.best, every.best[:, [1, 0, 0]][:, :, [1, 0]])
+
+
+# --- Are the intervals right? --------------------------------------------------------------------------
+
+
+@pytest.mark.compiled
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    """Truth drawn from the prior, episodes from the truth: a 90 % interval then holds the true value in 90 %."""
+    rng = np.random.default_rng(11)
+    states, actions, reps = 3, 2, 100
+    path = tether.Path([0, 1], [0, 1])  # with the last outcome left open no two values are the same
+    held = 0
+    for _ in range(reps):
+        truth = rng.dirichlet(np.ones(states), size=(states, actions))
+        mdp = tether.MDP.from_arrays(truth).with_objective(final_reward=[1.0, 0.0, 5.0])
+        rows = [
+            tether.Path([s, int(j)], [a])
+            for s in range(states)
+            for a in range(actions)
+            for j in rng.choice(states, size=6, p=truth[s, a])
+        ]
+        model = learn(rows, prior=1, support="all", states=range(states), actions=range(actions))
+        model = model.with_objective(final_reward=[1.0, 0.0, 5.0])
+        plan = tether.counterfactual(model, path).plan(k=3, m=2)
+        low, high = posterior(model, 40, rng=rng).of(plan).interval(0.9)
+        value, _ = followed(plan, tether.counterfactual(mdp, path))
+        held += low <= value <= high
+    # A further draw lies between the 5 % and the 95 % quantile of 40 with probability 0.9·39/41 = 0.856.
+    assert abs(held / reps - 0.856) < 4 * np.sqrt(0.856 * 0.144 / reps)
+
+
+# --- Asking --------------------------------------------------------------------------------------------
+
+
+def clinic_plan(mdp):
+    return tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=1, m=1)
+
+
+def test_progress_is_reported_and_can_interrupt():
+    mdp, told = clinic(), []
+    posterior(mdp, 3, rng=0).of(clinic_plan(mdp), progress=lambda done, of: told.append((done, of)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+    def stop(done, _):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        posterior(mdp, 1000, rng=0).of(clinic_plan(mdp).cf.sweep(), progress=stop)
+
+
+def test_another_objective_of_the_same_model_may_be_asked_about():
+    mdp = clinic()
+    doubled = clinic_plan(mdp.with_objective(final_reward={"well": 2.0}))
+    draws = posterior(mdp, 5, rng=0)
+    np.testing.assert_allclose(draws.of(doubled).values, 2 * draws.of(clinic_plan(mdp)).values, rtol=1e-12)
+
+
+def test_questions_without_an_answer():
+    mdp = clinic()
+    with pytest.raises(tether.QueryError, match="this model was not learned from episodes"):
+        posterior(tether.cases.toy().mdp)
+    with pytest.raises(tether.QueryError, match=r"expected a tether.MDP, not str: tether.posterior\(tether.learn"):
+        posterior("model")
+    with pytest.raises(tether.QueryError, match="draws must be a whole number ≥ 1, not 0"):
+        posterior(mdp, 0)
+    with pytest.raises(tether.QueryError, match="draws must be at most 100,000, not 1,000,000,000"):
+        posterior(mdp, 10**9)
+    with pytest.raises(tether.QueryError, match="rng must be a seed or a numpy Generator, not 'x'"):
+        posterior(mdp, rng="x")
+    with pytest.raises(tether.QueryError, match="there are 2 draws, 0 … 1; not 2"):
+        posterior(mdp, 2).draw(2)
+    with pytest.raises(tether.QueryError, match="expected a plan or a sweep, not Evaluation"):
+        posterior(mdp, 2).of(clinic_plan(mdp).evaluate())
+    with pytest.raises(tether.QueryError, match="made with another model"):
+        posterior(mdp, 2).of(clinic_plan(clinic(prior=2.0)))
+
+
+def test_counts_that_do_not_fit():
+    mdp = clinic()
+    with pytest.raises(tether.QueryError, match="the model has 8 transitions, but counts for 1"):
+        posterior(replace(mdp, counts=Counts(np.array([1]), 1.0)))
+    with pytest.raises(tether.QueryError, match="never seen, and its prior is 0"):
+        posterior(replace(mdp, counts=Counts(np.zeros(8, dtype=np.int64), 0.0)))
+
+
+@pytest.mark.parametrize("level", [0, 1, 1.5, "0.9", None, True, float("nan")])
+def test_levels(level):
+    mdp = clinic()
+    sure = posterior(mdp, 2, rng=0).of(clinic_plan(mdp))
+    with pytest.raises(tether.QueryError, match="level must be a number between 0 and 1"):
+        sure.interval(level)
+
+
+def test_cells_that_were_not_asked_for():
+    mdp = clinic()
+    sure = posterior(mdp, 2, rng=0).of(clinic_plan(mdp).cf.sweep(ks=[1]))
+    with pytest.raises(tether.QueryError, match="k = 2, m = 0 was not asked for"):
+        sure.at(2, 0)
+    with pytest.raises(tether.QueryError, match="q must be a number from 0 to 1, not 2"):
+        sure.quantile(2)
+
+
+# --- In words --------------------------------------------------------------------------------------------
+
+
+def a_plan(**changed):
+    plain = {
+        "k": 2, "m": 1, "value": 10.0, "observed_value": 4.0, "values": np.arange(1001.0) / 100,
+        "observed": np.full(1001, 4.0), "best": np.full(1001, 12.0), "off_plan": np.zeros(1001),
+        "changes": (ChangedAction(3, "s", "<wait>", "treat", 0.997, 1.0), ChangedAction(4, "s", "a", "b", 0.5, 0.8)),
+    }  # fmt: skip
+    return PlanUncertainty(**plain | changed)
+
+
+def test_a_plan_in_sentences():
+    assert str(a_plan()).splitlines() == [
+        "The plan is worth 10; in 90 % of 1,001 models that the log leaves possible, 0.5 to 9.5.",
+        "It is worth more than what was done (4) in 60 % of them.",
+        "At t = 3 'treat' instead of '<wait>': the best plan of each model does the same there in over 99 % of them.",
+        "At t = 4 'b' instead of 'a': the best plan of each model does the same there in 50 % of them.",
+    ]
+    assert repr(a_plan()) == (
+        "<PlanUncertainty: k = 2, m = 1, value 0.5 … 9.5 (90 %), better than observed with probability 0.599, "
+        "1,001 draws>"
+    )
+    assert "&lt;wait&gt;" in a_plan()._repr_html_()
+    assert a_plan().sentences(str.upper)[2].startswith("At t = 3 TREAT instead of <WAIT>")
+
+
+def test_a_plan_that_gets_lost_says_so():
+    told = str(a_plan(off_plan=np.full(1001, 0.25), changes=()))
+    assert told.splitlines()[-1] == (
+        "With probability 0.25 it comes to a state about which the plan says nothing; there it does what was done, "
+        "where it can."
+    )
+    assert "in 0 % of them" in str(a_plan(observed=np.full(1001, 99.0)))
+    assert "(5,000) in under 1 %" in str(a_plan(values=np.r_[np.zeros(1000), 9000.0], observed=np.full(1001, 5000.0)))
+
+
+def test_a_sweep_in_tables():
+    values = np.zeros((3, 2, 2))
+    values[:, 1, 1] = [1.0, 2.0, 3.0]
+    sure = SweepUncertainty(np.array([1, 2]), np.array([0, 3]), values, values, np.array([0.0, 0.0, 5.0]))
+    assert repr(sure) == "<SweepUncertainty: k = 1 … 2, m = 0 … 3, 3 draws>"
+    first, low, high = str(sure).split("\n\n")
+    assert first.splitlines() == [
+        "Probability of being worth more than what was done",
+        " k \\ m        0        3",
+        "     1     0.00     0.00",
+        "     2     0.00     0.67",
+    ]
+    assert low.splitlines()[-1] == "     2     0.00     1.10"
+    assert high.splitlines()[-1] == "     2     0.00     2.90"
+    assert "<td>1.1 … 2.9<br>67 %</td>" in sure._repr_html_()
+
+
+def test_results_can_be_kept():
+    mdp = clinic()
+    draws = posterior(mdp, 3, rng=0)
+    for asked in (clinic_plan(mdp), clinic_plan(mdp).cf.sweep()):
+        sure = draws.of(asked)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(sure)).values, sure.values)
+        with pytest.raises(ValueError, match="read-only"):
+            sure.values[0] = 0.0

@@ -1,0 +1,98 @@
+"""What records show in a notebook: small tables, balanced and escaped, whatever the labels."""
+
+import pytest
+from pages import ODD, Page, walk
+
+import tether
+
+
+def records(cf):
+    plan = cf.plan(3, 2)
+    outlook = plan.evaluate()
+    state, action = cf.path.states[0], cf.path.actions[0]
+    return {
+        "model": cf.mdp,
+        "path": cf.path,
+        "counterfactual": cf,
+        "plan": plan,
+        "sweep": cf.sweep(),
+        "evaluation": outlook,
+        "nominal evaluation": cf.mdp.evaluate("random", 2, start=state),
+        "course": outlook.returns,
+        "tailoring": outlook.tailoring,
+        "explanation": plan.explain(),
+        "trajectories": plan.sample(3, rng=0),
+        "classes": cf.classify(2, 1),
+        "front": cf.pareto(m=1),
+        "point": cf.pareto(m=1).points[0],
+        "why": cf.why(0, state, action, 2),
+        "solution": cf.mdp.solve(3),
+        "case": tether.cases.Case("a <case>", cf.mdp, {"observed": cf.path}),
+    }
+
+
+EVERY = list(records(ODD["evil labels"]().cf))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_labels_are_text_and_nothing_else(name):
+    page = Page(f"<div>{records(ODD['evil labels']().cf)[name]._repr_html_()}</div>")
+    assert page.tags <= {"div", "table", "thead", "tbody", "tr", "th", "td", "p"}
+    assert not [attribute for attribute, _ in page.attributes if attribute.startswith("on")]
+
+
+@pytest.mark.parametrize("name", ["path", "evaluation", "explanation", "trajectories", "classes", "solution", "why"])
+def test_labels_are_shown(name):
+    shown = Page(records(ODD["evil labels"]().cf)[name]._repr_html_()).text
+    assert "<script>alert(1)</script>" in shown
+
+
+@pytest.fixture(scope="module")
+def long():
+    return records(walk(40, 120))
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "path"])  # a path shows all its steps
+def test_long_episodes_and_many_states_stay_small(long, name):
+    assert len(long[name]._repr_html_()) < 60_000
+
+
+def rows(record):
+    return Page(record._repr_html_()).tables[0]
+
+
+def test_what_is_shown():
+    case = tether.cases.epidemic()
+    cf = tether.counterfactual(case.mdp, case.path)
+    plan = cf.plan(7, 4)
+    facts = dict(rows(plan))
+    assert (facts["k, m"], facts["value"], facts["observed"]) == ("7, 4", f"{plan.value:.6g}", "-38")
+    assert facts["plan"] == plan.explain().sentences(str)[0]
+    head, *steps = rows(plan.explain())
+    assert head[:3] == ["t", "observed", "done"]
+    assert steps[1][:6] == ["1", "(8, 2, 20)", "NIL", "(8, 2, 20)", "1", "V_I"]
+    assert len(steps) == 8
+    head, *times = rows(plan.evaluate())
+    assert head[-2:] == ["action changed", "influenced"]
+    assert times[3][4] == f"{plan.evaluate().changed[3]:.3g}"
+    assert rows(cf.mdp.evaluate("random", 2, start=(9, 1, 20)))[0][-1] == "return so far"
+    classes = cf.classify(3, 1)
+    assert {row[0]: int(row[1].replace(",", "")) for row in rows(classes)[1:]} == classes.counts()
+    front = cf.pareto(m=1)
+    assert [row[1] for row in rows(front)[1:]] == ["-1", "-38"]
+    assert dict(rows(front.points[0]))["influence"] == "0 of 7"
+    why = cf.why(0, (9, 1, 20), "V_I", k=3)
+    assert dict(rows(why)) == {"allowed": "no", "it takes": "k ≥ 8", "why": why.sentence}
+    assert dict(rows(cf))["edited"] == "7 rows"
+    assert rows(plan.evaluate().returns)[-1] == ["7", f"{plan.value:.6g}", f"{plan.evaluate().returns.std[7]:.4g}"]
+
+
+def test_many_states_of_a_solution_are_shown_in_part():
+    html = tether.cases.epidemic().mdp.solve(2)._repr_html_()
+    assert "the first of 2,541 states" in html
+
+
+def test_a_plan_of_a_large_model_does_not_wait(monkeypatch):
+    monkeypatch.setattr("tether.plan.plan.LARGE", 0)
+    plan = walk(5, 4).plan(2, 1)
+    assert "plan" not in dict(rows(plan))

@@ -1,0 +1,567 @@
+"""The report: what it says against the library's numbers, whatever the model, its labels and the plan."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from brute import FEWER, RULES, criteria_for, in_package, rules_and_criteria, worlds
+from hypothesis import given
+from hypothesis import strategies as st
+from pages import EVIL, ODD, Page, Position, read, walk, write
+
+import tether
+from tether.influence.classes import CLASSES, classify_reachable
+from tether.views.report import report
+from tether.views.report.features import Band, Strip, over_time
+from tether.views.report.layers import _short
+from tether.views.report.svg import axis_number, ticks, time_ticks
+from tether.views.report.words import percent
+
+SECTIONS = [
+    "Step by step",
+    "Over time",
+    "Where the observation still speaks",
+    "Other limits",
+    "The states over time",
+    "How to read this",
+    "What made this report",
+]
+
+CASES = {
+    "sepsis": ("catastrophic", 8, 3),
+    "epidemic": ("observed", 7, 4),
+    "grid_world": ("observed", 6, 4),
+    "toy": ("observed", 2, 1),
+}
+
+
+def planned(name):
+    path, k, m = CASES[name]
+    case = getattr(tether.cases, name)()
+    return tether.counterfactual(case.mdp, case.paths[path]).plan(k, m)
+
+
+def number(text):
+    return float(text.replace("−", "-").replace(",", ""))
+
+
+@pytest.fixture(scope="module")
+def outbreak(tmp_path_factory):
+    plan = planned("epidemic")
+    return plan, write(plan, tmp_path_factory.mktemp("outbreak"))
+
+
+# --- The case studies --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [pytest.param("sepsis", marks=pytest.mark.compiled), "epidemic", "grid_world", "toy"])
+def test_the_case_studies(name, tmp_path):
+    plan = planned(name)
+    file = plan.report(tmp_path / "report.html", title=f"Case {name}")
+    assert file == tmp_path / "report.html"
+    assert file.stat().st_size < 200_000  # far below the megabyte that mail takes easily
+    page = read(file)
+    assert page.headings == SECTIONS
+    steps = plan.explain().steps
+    table = page.tables[0]
+    assert len(table) == 1 + len(steps)
+    gains = [row[6] for row in table[1:]]
+    assert sum(number(gain) for gain in gains if gain) == pytest.approx(plan.gain, rel=1e-3, abs=1e-9)
+    assert f"Case {name}" in page.text
+
+
+def test_it_needs_nothing_but_itself(outbreak):
+    _, page = outbreak
+    assert "script" not in page.tags
+    assert not {"img", "iframe", "object", "embed", "form"} & page.tags
+    assert [value for name, value in page.attributes if name in ("src", "href", "action", "srcset")] == ["data:,"]
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in [value for _, value in page.attributes]
+
+
+def test_the_style_sheet_loads_nothing(tmp_path):
+    html = planned("toy").report(tmp_path / "report.html").read_text(encoding="utf-8")
+    style = html[html.index("<style>") : html.index("</style>")]
+    assert not re.search(r"url\(|@import|http", style)
+    assert not re.search(r"https?://", html)
+
+
+def test_it_draws_without_matplotlib(tmp_path):
+    code = """
+import sys, tether
+toy = tether.cases.toy()
+tether.counterfactual(toy.mdp, toy.path).plan(2, 1).report(sys.argv[1])
+print("matplotlib" in sys.modules, "pyarrow" in sys.modules)
+"""
+    command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "report.html")]
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.split() == ["False", "False"]
+
+
+# --- What it says --------------------------------------------------------------------------------------
+
+
+def test_the_summary_is_the_library_s(outbreak):
+    plan, page = outbreak
+    told = page.parts[""]
+    # V(k = 7, m = 4) = -11.28 against -38, as the sweep of the epidemic has it; 3.67 changes on average.
+    assert "Changing 3.67 actions on average, at 4 possible times, would raise the expected return by 26.72." in told
+    assert "t = 3: V_I instead of NIL (in 89 % of the futures)" in told
+    assert "The expected return is −11.28; the return of the observed episode was −38. That is a gain of 26.72." in told
+    assert "the standard deviation of the return is 3.951." in told
+    assert "The longest stretch without it is 6 steps, fewer than k = 7." in told
+    for sentence in plan.explain().further.sentences():
+        assert sentence.replace("-", "−") in told
+    assert "the best that changes at most 4 actions (m = 4)" in told
+
+
+def test_the_steps_are_the_library_s(outbreak):
+    plan, page = outbreak
+    steps = plan.explain().steps
+    head, *rows = page.tables[0]
+    assert head[0] == "t"
+    assert head[-1] == "Observation speaks"
+    for row, step in zip(rows, steps, strict=True):
+        assert row[0] == str(step.t)
+        assert row[1] in (str(step.observed_state), "as before")
+        if step.state_probability < 1:
+            assert row[3] == f"{step.state} {percent(step.state_probability)}"
+    assert [row[4].strip() for row in rows[:-1]] == ["as done", "V_I", "V_I", "V_I", "V_I", "as done", "as done"]
+    assert [row[5] for row in rows] == ["no", "yes", "yes", "89 %", "78 %", "no", "no", ""]
+    assert [row[7].split()[0] for row in rows[:-1]] == ["yes", *["no"] * 6]
+
+
+def test_the_table_is_the_sweep(outbreak):
+    plan, page = outbreak
+    sweep = plan.cf.sweep()
+    head, *rows = page.tables[1]
+    assert head == ["", "m = 0", "m = 1", "m = 2", "m = 3", "m = 4", "m = 5 … 7"]
+    assert [row[0] for row in rows] == ["k = 1 … 2", "k = 3", "k = 4", "k = 5", "k = 6", "k = 7", "k = 8"]
+    for row, k in zip(rows, [1, 3, 4, 5, 6, 7, 8], strict=True):
+        np.testing.assert_allclose([number(cell) for cell in row[1:]], sweep.values[k - 1, :6], atol=0.005)
+
+
+def test_the_suggested_k_is_said_in_words(outbreak):
+    plan, page = outbreak
+    told = page.parts["Other limits"]
+    gain = plan.cf.sweep().value(7, 4) + 38
+    assert (
+        "Suggested: k = 7. It is the shortest tether that gives at least 90 % of what the longest one (k = 7)" in told
+    )
+    assert f"It gains {gain:.4g}, which is 72 % of what could be gained without a tether at all." in told  # 26.72 of 37
+
+
+def test_no_k_is_suggested_where_none_helps(tmp_path):
+    case = tether.cases.epidemic()
+    cf = tether.counterfactual(case.mdp, case.path)
+    assert "There is no k to suggest: without any change, nothing can be gained" in write(cf.plan(3, 0), tmp_path).text
+    mdp = tether.MDP.from_table(
+        ["s", "s", "t", "u", "u"], ["a", "b", "a", "a", "b"], ["t", "u", "t", "u", "u"], [1.0] * 5, [0, 5, 0, 0, 0]
+    )
+    away = tether.counterfactual(mdp, tether.Path(["s", "t", "t"], ["a", "a"])).plan(3, 1)
+    told = write(away, tmp_path).text
+    assert "something can be gained only without a tether (k = 3), namely 5." in told
+    assert "no limit is set on how far it may go from what was observed (k = 3)" in told
+
+
+def test_what_made_it(outbreak):
+    _, page = outbreak
+    told = page.parts["What made this report"]
+    assert "2,541 states" in told
+    assert "7 steps from (9, 1, 20), the last outcome recorded" in told
+    assert "cf.plan(k=7, m=4, rule='definition', influence='support')" in told
+    assert f"Tether {tether.__version__}, NumPy {np.__version__}, numba " in told
+    assert "gumbel-max: exact probabilities" in told
+
+
+def test_settings_in_words(tmp_path):
+    cf = walk(6, 5)
+    told = write(cf.plan(3, 2, influence=tether.tv(0.5)), tmp_path, about={"read from": "<a> file.csv"}).text
+    assert "influence=tether.tv(0.5)" in told
+    assert "within 0.5 (total variation)" in told
+    assert "read from<a> file.csv" in told
+    told = write(cf.plan(3, 2, rule="assured", influence=tether.effective(0.25)), tmp_path).text
+    assert "never goes 3 steps in a row without the observation's influence" in told
+    assert "by more than 0.25" in told
+    assert (
+        "of one that the observed steps could have led to at any time" in write(cf.plan(2, 2, "printed"), tmp_path).text
+    )
+    objective = cf.mdp.with_objective(discount=0.9, final_reward=float)
+    sampled = tether.counterfactual(objective, cf.path, "gumbel-max-sampled", samples=20, rng=1)
+    told = write(sampled.plan(9, 9), tmp_path).text
+    assert "discounted by 0.9 a step; and a reward for the last state" in told
+    assert "estimated from 20 draws" in told
+    assert "every action is allowed everywhere" in told
+
+
+def test_a_plan_that_was_not_made_for_value_says_so(tmp_path):
+    front = walk(8, 6).pareto(m=3)
+    told = write(front.points[-1].plan, tmp_path).text
+    assert "is the best that" not in told
+    assert f"The best plan within these limits would be worth {front.points[0].value:.4g}." in told
+
+
+def test_nothing_to_change(tmp_path):
+    page = write(planned("toy"), tmp_path)
+    assert "Change nothing: the plan does what was done." in page.text
+    assert "No plan within these limits is expected to do better." in page.text
+    assert "Whatever k and m, nothing is gained: the expected return stays 0." in page.text
+    assert "the plan may change the action here" not in page.text
+    assert len(page.tables) == 1
+
+
+def test_an_outcome_that_was_not_recorded(tmp_path):
+    page = write(walk(20, 20, last=False).plan(9, 3), tmp_path)
+    assert page.tables[0][-1][1] == "not recorded"
+    assert "its last outcome was not recorded: what the model expects of it is counted" in page.text
+    assert "the last outcome not recorded" in page.text
+
+
+def test_of_many_steps_those_that_change_are_listed(tmp_path):
+    plan = walk(4, 260).plan(3, 2)
+    page = write(plan, tmp_path)
+    steps = plan.explain().steps
+    listed = {int(row[0]) for row in page.tables[0][1:]}
+    assert len(listed) == 200
+    assert {step.t for step in plan.explain().changes} <= listed
+    assert f"{len(steps) - 200} steps not shown" in page.text
+
+
+def test_a_large_model_is_looked_at_in_part(tmp_path, monkeypatch):
+    monkeypatch.setattr("tether.views.report.limits._WORK", 0.0)
+    plan = walk(8, 6).plan(3, 2)
+    page = write(plan, tmp_path)
+    assert "The model is large: only some limits were looked at." in page.text
+    free = plan.cf.sweep().value(7, 2) - plan.value
+    more = f"{free:.4g} more" if free > 1e-9 else "nothing more"
+    assert f"Without a tether (k = 7) the plan could gain {more}." in page.text
+    assert "With one more change (m = 3) the plan could gain" in page.text
+    assert page.tables[1][0] == ["", "m = 0", "m = 1", "m = 2", "m = 3"]
+
+
+# --- Any plan --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_plans(name, tmp_path):
+    page = write(ODD[name](), tmp_path)
+    assert page.headings == SECTIONS
+
+
+@FEWER
+@given(worlds(), rules_and_criteria(), st.data())
+def test_any_plan_has_a_page(tmp_path_factory, world, chosen, data):
+    rule, criterion = chosen
+    k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
+    plan = world.cf.plan(k, m, rule, in_package(criterion))
+    page = write(plan, tmp_path_factory.mktemp("any"))
+    explanation = plan.explain()
+    assert page.headings == SECTIONS
+    assert ("Change nothing" in page.text) == (not explanation.changes)
+    assert len(page.tables[0]) == world.T + 2
+    assert ["nan" in cell or "inf" in cell for row in page.tables[0] for cell in row].count(True) == 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+@FEWER
+@given(data=st.data(), world=worlds())
+def test_classes_of_what_is_reachable(rule, data, world):
+    """At once and without a look at other states: the same as state by state (test_classify has their definition)."""
+    influence = in_package(data.draw(criteria_for(rule)))
+    k = data.draw(st.integers(1, world.T + 1))
+    found = classify_reachable(world.cf, k, rule, influence)
+    for t, codes in enumerate(found):
+        classes = world.cf.classify(k, t, rule, influence)
+        assert [CLASSES[code] for code in codes] == [classes[state] for state in world.cf.reachable(t)]
+
+
+# --- Labels ------------------------------------------------------------------------------------------------
+
+
+def test_labels_are_text_and_nothing_else(tmp_path):
+    plan = ODD["evil labels"]()
+    page = write(plan, tmp_path, title=EVIL, about={EVIL: EVIL}, features={EVIL: str})
+    assert not {"script", "img", "b>"} & page.tags - {"b"}
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    shown = EVIL.replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\ud800", "?")
+    assert page.parts[""].count(shown) >= 2
+    assert f"{shown}0" in page.parts["What made this report"] or f"{shown}2" in page.parts["What made this report"]
+
+
+def test_the_page_holds_no_character_that_pages_may_not(tmp_path):
+    raw = ODD["evil labels"]().report(tmp_path / "report.html").read_bytes()
+    text = raw.decode("utf-8")
+    assert not [letter for letter in text if ord(letter) < 32 and letter != "\n"]
+
+
+def test_names_are_the_caller_s(tmp_path):
+    case = tether.cases.epidemic()
+    plan = tether.counterfactual(case.mdp, case.path).plan(7, 4)
+    page = write(
+        plan,
+        tmp_path,
+        state_name=lambda state: f"{state.I} ill",
+        action_name={"NIL": "leave alone", "V_I": "vaccinate the ill", "V_S": "vaccinate the well"}.get,
+        features={"ill": lambda state: state.I, "many": lambda state: state.I > 4},
+    )
+    assert "t = 1: vaccinate the ill instead of leave alone" in page.text
+    steps = plan.explain(group=lambda state: f"{state.I} ill").steps
+    assert [row[3] for row in page.tables[0][2:5]] == [
+        "as observed ",
+        f"2 ill {percent(steps[2].state_probability)}",
+        f"as before {percent(steps[3].state_probability)}",
+    ]
+    assert [name for name in page.drawings if name.endswith("over time")][1:3] == ["ill over time", "many over time"]
+
+
+# --- Features ------------------------------------------------------------------------------------------------
+
+
+def courses(plan, features=None):
+    return over_time(plan, plan.evaluate(), features, str)
+
+
+def test_features_are_the_fields_of_the_labels(outbreak):
+    plan, _ = outbreak
+    found = courses(plan)
+    assert [one.name for one in found.drawn] == ["S", "I", "V"]
+    for one in found.drawn:
+        expected = plan.evaluate().feature(one.name)
+        np.testing.assert_allclose(one.mean, expected.mean, atol=1e-12)
+        assert one.observed.tolist() == [getattr(state, one.name) for state in plan.cf.path.states]
+
+
+def test_a_band_holds_the_middle_four_fifths(outbreak):
+    plan, _ = outbreak
+    outlook = plan.evaluate()
+    infected = courses(plan, ["I"]).drawn[0]
+    for t in range(plan.T + 1):
+        states, chances = outlook.distribution(t)
+        low, high = infected.low[t], infected.high[t]
+        ill = np.array([state.I for state in states])
+        assert chances[ill < low].sum() < 0.1 + 1e-9
+        assert chances[ill > high].sum() <= 0.1 + 1e-9
+        assert {low, high} <= set(ill)
+
+
+def test_words_and_truth_values_are_strips():
+    plan = walk(12, 8, [Position(i, i % 2 == 0, "abc"[i // 4]) for i in range(12)]).plan(4, 2)
+    found = courses(plan)
+    assert [(type(one), one.name) for one in found.drawn] == [(Band, "x"), (Strip, "warm"), (Strip, "zone")]
+    assert found.steady == (("level", "same"),)
+    warm, zone = found.drawn[1:]
+    assert warm.rows == ("no", "yes")
+    assert zone.rows == ("a", "b", "c")  # the model's order, also of what does not occur
+    outlook = plan.evaluate()
+    for t in range(plan.T + 1):
+        states, chances = outlook.distribution(t)
+        for i, name in enumerate(zone.rows):
+            share = sum(p for s, p in zip(states, chances, strict=True) if s.zone == name)
+            assert zone.chance[i, t] == pytest.approx(share, abs=1e-12)
+    assert [zone.rows[i] for i in zone.observed] == [state.zone for state in plan.cf.path.states]
+
+
+def test_states_without_fields_are_shown_themselves():
+    plan = planned("grid_world")
+    found = courses(plan)
+    (strip,) = found.drawn
+    assert found.by_state
+    assert len(strip.rows) == 9
+    assert strip.rows[0].endswith(" others")
+    np.testing.assert_allclose(strip.chance.sum(axis=0), 1.0, atol=1e-12)
+    outlook = plan.evaluate()
+    for row, chance in list(zip(strip.rows, strip.chance, strict=True))[1:]:
+        shares = [dict(zip(*outlook.distribution(t), strict=True)).get(int(row), 0.0) for t in range(plan.T + 1)]
+        np.testing.assert_allclose(chance, shares, atol=1e-12)
+    assert [strip.rows[i] for i in strip.observed] == [str(state) for state in plan.cf.path.states]
+
+
+def test_very_many_states_are_not_all_named(monkeypatch):
+    monkeypatch.setattr("tether.views.report.features._LOOKED_AT", 5)
+    plan = planned("grid_world")
+    named = []
+    strip = over_time(plan, plan.evaluate(), None, lambda state: named.append(state) or str(state)).drawn[0]
+    assert len(named) == 8
+    assert strip.rows[0].endswith(" others")
+    np.testing.assert_allclose(strip.chance.sum(axis=0), 1.0, atol=1e-12)
+
+
+def test_an_outcome_that_was_not_recorded_has_no_mark():
+    plan = walk(20, 20, last=False).plan(9, 3)
+    assert courses(plan).drawn[0].observed[-1] == -1
+    assert np.isnan(courses(plan, {"place": float}).drawn[0].observed[-1])
+
+
+def test_too_many_features_are_counted(tmp_path):
+    page = write(walk(6, 4).plan(3, 2), tmp_path, features={f"f{i}": (lambda s, i=i: s * i) for i in range(1, 21)})
+    assert "8 features more not drawn." in page.text
+
+
+def test_a_scale_that_only_part_of_the_model_has():
+    plan = walk(6, 4).plan(3, 2)
+    reached = {state for t in range(5) for state in plan.evaluate().distribution(t)[0]} | set(plan.cf.path.states)
+    word = {state: "even" if state % 2 == 0 else "odd" for state in reached}
+    (strip,) = courses(plan, {"parity": word}).drawn
+    assert set(strip.rows) == set(word.values())
+
+
+def test_fields_go_by_either_name():
+    case = tether.cases.sepsis()
+    states = [case.mdp.states[s] for s in (0, 500, 1000)]
+    mdp = tether.MDP.from_table(states, ["a"] * 3, [*states[1:], states[2]], [1.0] * 3)
+    plan = tether.counterfactual(mdp, tether.Path(states, ["a", "a"])).plan(1, 0)
+    found = courses(plan, ["heart_rate", "heart rate", "abnormal"]).drawn  # the last is a property
+    assert [one.name for one in found] == ["heart_rate", "heart rate", "abnormal"]
+    assert found[0].rows == found[1].rows
+    assert found[2].observed.tolist() == [state.abnormal for state in states]
+    with pytest.raises(tether.QueryError, match="the states have no field 'x'; their labels have no fields"):
+        courses(planned("toy"), ["x"])
+
+
+def test_numbers_of_every_kind():
+    plan = walk(6, 4).plan(3, 2)
+    found = courses(plan, {"a": np.float32, "b": lambda state: 10**400 + state, "c": lambda state: (state, "x")}).drawn
+    assert [type(one) for one in found] == [Band, Strip, Strip]  # what no float can hold is a word
+    assert found[0].whole
+
+
+def test_a_long_scale_shows_what_occurs():
+    plan = walk(40, 4).plan(3, 2)
+    (strip,) = courses(plan, {"place": str}).drawn
+    seen = {state for t in range(5) for state in plan.evaluate().distribution(t)[0]} | set(plan.cf.path.states)
+    assert strip.rows == tuple(str(state) for state in sorted(seen))
+
+
+def test_labels_of_several_kinds_are_shown_themselves():
+    mdp = tether.MDP.from_table([(1, 2), "end"], ["a", "a"], ["end", "end"], [1.0, 1.0])
+    found = courses(tether.counterfactual(mdp, tether.Path([(1, 2), "end"], ["a"])).plan(1, 0))
+    assert found.by_state
+    assert found.drawn[0].rows == ("end", "(1, 2)")  # from below
+
+
+# --- Errors, and what is on disk after them ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"features": 3}, "features must map names to functions"),
+        ({"features": "I"}, "features must map names to functions"),
+        ({"features": {"x": 3}}, "feature 'x': expected a function"),
+        ({"features": ["nothing"]}, "the states have no field 'nothing'; they have S, I, V"),
+        ({"features": {"x": "count"}}, "the states have no field 'count'; they have S, I, V"),  # a method of tuples
+        ({"features": {"x": lambda state: 1 / (state.I - 2)}}, ": ZeroDivisionError: division by zero"),
+        ({"features": {"x": lambda state: 1 // 0}}, "feature 'x' has no value for state ("),
+        ({"features": {"x": lambda state: float("nan")}}, "is nan, not a finite number"),
+        ({"state_name": "I"}, "state_name must be a function of a label, not 'I'"),
+        ({"action_name": lambda action: action.nothing}, "action_name failed for 'V_I': AttributeError"),
+        ({"about": "file.csv"}, "about must map names to what is to be said of them"),
+    ],
+)
+def test_errors_name_what_is_wrong_and_write_nothing(tmp_path, outbreak, options, told):
+    plan, _ = outbreak
+    file = tmp_path / "report.html"
+    file.write_text("as before")
+    with pytest.raises(tether.QueryError, match=re.escape(told)):
+        plan.report(file, **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert file.read_text() == "as before"
+
+
+def test_only_plans_are_reported(tmp_path, outbreak):
+    with pytest.raises(tether.QueryError, match=r"expected a plan, made by cf\.plan"):
+        report(outbreak[0].cf, tmp_path / "report.html")
+
+
+def test_a_place_that_cannot_be_written(tmp_path, outbreak):
+    plan, _ = outbreak
+    with pytest.raises(tether.errors.FileError, match=re.escape(f"{tmp_path}/no/report.html: it cannot be written")):
+        plan.report(tmp_path / "no" / "report.html")
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(tether.errors.FileError, match="taken: it cannot be written"):
+        plan.report(tmp_path / "taken")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_the_same_plan_gives_the_same_bytes(tmp_path):
+    plans = [walk(12, 8, [Position(i, i % 2 == 0, "abc"[i // 4]) for i in range(12)]).plan(4, 2) for _ in range(2)]
+    first, second = (plan.report(tmp_path / f"{i}.html").read_bytes() for i, plan in enumerate(plans))
+    assert first == second
+
+
+def test_the_same_bytes_whatever_the_hash_seed(tmp_path):
+    code = """
+import sys, tether
+case = tether.cases.epidemic()
+tether.counterfactual(case.mdp, case.path).plan(7, 4).report(sys.argv[1])
+"""
+    pages = []
+    for seed in ("1", "2"):
+        file = tmp_path / f"{seed}.html"
+        env = {**os.environ, "PYTHONHASHSEED": seed, "NUMBA_DISABLE_JIT": "1"}
+        subprocess.run([sys.executable, "-c", code, str(file)], check=True, env=env)
+        pages.append(file.read_bytes())
+    assert pages[0] == pages[1]
+
+
+def test_the_default_file(tmp_path, monkeypatch, outbreak):
+    monkeypatch.chdir(tmp_path)
+    assert outbreak[0].report().name == "report.html"
+    assert (tmp_path / "report.html").exists()
+
+
+class Told(tether.GumbelMax):
+    name = "as told"
+
+
+def test_a_mechanism_of_the_user_s_own_goes_by_its_name(tmp_path):
+    case = tether.cases.toy()
+    told = write(tether.counterfactual(case.mdp, case.path, Told()).plan(2, 1), tmp_path).parts["What made this report"]
+    assert "luckas told" in told
+
+
+def test_a_gain_of_nothing_to_speak_of_is_not_called_one(tmp_path):
+    mdp = tether.MDP.from_table(["s", "s"], ["a", "b"], ["s", "s"], [1.0, 1.0], [1.0, 1.0 + 1e-10])
+    page = write(tether.counterfactual(mdp, tether.Path(["s", "s"], ["a"])).plan(2, 1), tmp_path)
+    assert "Changing 1 action would keep the expected return." in page.text
+    assert "The expected return is 1, as observed." in page.text
+    assert page.tables[0][1][6] == "0"
+
+
+def test_large_numbers_are_short_beside_axes():
+    assert [axis_number(value) for value in (2.5e9, -1.2e6, 5000.0, 0.25, -0.0)] == [
+        "2.5 G",
+        "−1.2 M",
+        "5,000",
+        "0.25",
+        "0",
+    ]
+    assert [_short(n) for n in (999, 1000, 12_345, 1_000_000)] == ["999", "1.0k", "12k", "1.0M"]
+
+
+# --- Small parts --------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_are_few_and_within(low, span):
+    high = low + span
+    if high > low:
+        marks = ticks(low, high)
+        assert 0 <= len(marks) <= 8
+        assert all(low - 1e-6 * span - 1e-9 <= mark <= high + 1e-6 * span + 1e-9 for mark in marks)
+
+
+@given(st.integers(0, 5), st.integers(0, 20_000), st.floats(30, 400))
+def test_times_have_room(first, steps, room):
+    marks = time_ticks(first, first + steps, room)
+    assert 0 < len(marks) <= max(3, room / 12)
+    assert all(first <= mark <= first + steps for mark in marks)
+
+
+def test_a_page_read_strictly_finds_what_is_not_closed():
+    with pytest.raises(AssertionError):
+        Page("<p><b>text</p>")
