@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tether import cases
 from tether._version import __version__
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.mechanism import GumbelMax, SampledGumbelMax
+from tether.counterfactual.gumbel_max import GumbelMax
+from tether.counterfactual.sampled import SampledGumbelMax
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError, TetherError
 from tether.evaluation.evaluate import Course, Evaluation, Tailoring, Trajectories
 from tether.evaluation.plain import Solution

@@ -21,8 +21,11 @@ import numpy as np
 from tether._html import facts
 from tether._types import Floats, Ints
 from tether._words import counted
+from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.layers import Graph, Layer, Walk, replay
-from tether.counterfactual.mechanism import GumbelMax, Mechanism, ObservedStep, Posterior, Rows, make_mechanism
+from tether.counterfactual.mechanism import Mechanism, Posterior
+from tether.counterfactual.mechanisms import make_mechanism
+from tether.counterfactual.rows import ObservedStep, Rows
 from tether.errors import PathError, Problem
 from tether.model.mdp import MDP
 from tether.observation.path import Observation, Path, observe, time_index

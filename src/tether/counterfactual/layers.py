@@ -17,7 +17,8 @@ import numpy as np
 
 from tether._kernels.scratch import room
 from tether._types import Floats, Ints
-from tether.counterfactual.mechanism import ObservedStep, Posterior, Rows
+from tether.counterfactual.mechanism import Posterior
+from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.form import pair_states
 from tether.model.mdp import MDP
 from tether.observation.path import Observation

@@ -39,7 +39,7 @@ import numpy as np
 from tether._kernels.scratch import room
 from tether._types import Ints
 from tether.counterfactual.layers import Graph, Walk
-from tether.counterfactual.mechanism import Rows
+from tether.counterfactual.rows import Rows
 from tether.errors import QueryError
 from tether.influence.one_step import Influence, Support, influenced_pairs
 

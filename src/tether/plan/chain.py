@@ -13,7 +13,7 @@ import numpy as np
 
 from tether._types import Floats, Ints
 from tether.counterfactual.layers import expand
-from tether.counterfactual.mechanism import Rows
+from tether.counterfactual.rows import Rows
 from tether.model.mdp import MDP
 
 __all__ = ["Chain", "Decisions", "Link", "Visits", "build_chain", "collect"]

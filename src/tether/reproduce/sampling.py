@@ -18,7 +18,8 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, Layer, Walk, expand
-from tether.counterfactual.mechanism import Rows, SampledGumbelMax
+from tether.counterfactual.rows import Rows
+from tether.counterfactual.sampled import SampledGumbelMax
 
 __all__ = ["DRAWS", "resample", "spread_of"]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from tether._html import cut
 from tether._words import counted, number
-from tether.counterfactual.mechanism import Mechanism, SampledGumbelMax
+from tether.counterfactual.mechanism import Mechanism
+from tether.counterfactual.sampled import SampledGumbelMax
 from tether.evaluation.evaluate import Tailoring
 from tether.explanation.explain import Explanation
 from tether.influence.one_step import Effective, Influence, Support, TotalVariation
