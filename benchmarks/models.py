@@ -12,7 +12,7 @@ import numpy as np
 
 import tether
 from tether.model.form import Form, Rewards, Rounding
-from tether.model.names import make_labels
+from tether.model.names import make_names
 
 SHAPES = {10_000: (100, 100), 100_000: (250, 400), 1_000_000: (1000, 1000), 10_000_000: (2500, 4000)}
 ACTIONS, OUTCOMES, PATTERN = 4, 5, 64
@@ -93,7 +93,7 @@ def _model(
         Rounding(0, 0.0, 1e-6),
         np.empty(0, dtype=np.int32),
     )
-    return tether.MDP(make_labels(None, n_states, "state"), make_labels(None, n_actions, "action"), form)
+    return tether.MDP(make_names(None, n_states, "state"), make_names(None, n_actions, "action"), form)
 
 
 def local_path(n_states: int, T: int) -> tether.Path:

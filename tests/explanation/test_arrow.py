@@ -107,7 +107,7 @@ def test_an_outcome_that_was_not_recorded():
     assert explanation.to_arrow().column("observed_state").to_pylist()[-1] is None
 
 
-# --- Labels ------------------------------------------------------------------------------------------
+# --- Names ------------------------------------------------------------------------------------------
 
 
 class Pair(NamedTuple):

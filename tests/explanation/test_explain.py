@@ -89,7 +89,7 @@ def test_a_long_list_of_changes_is_cut_and_rare_ones_are_counted():
 
 
 def test_actions_that_are_numbers_are_called_actions():
-    mdp = tether.cases.grid_world().mdp.with_labels(actions=range(4))
+    mdp = tether.cases.grid_world().mdp.with_names(actions=range(4))
     path = tether.cases.grid_world().path
     moves = {"up": 0, "right": 1, "down": 2, "left": 3}
     cf = tether.counterfactual(mdp, tether.Path(path.states, [moves[action] for action in path.actions]))

@@ -276,7 +276,7 @@ def test_an_array_of_several_columns_has_tuples_for_labels():
         ({"state": [], "action": [], "probability": []}, "the table: there are no rows"),
         (
             {**PLAIN, "state": [0, {1}]},
-            "row 1: {1} in the column 'state' cannot be a label, it is not hashable; use a tuple",
+            "row 1: {1} in the column 'state' cannot be a name, it is not hashable; use a tuple",
         ),
         ({**PLAIN, "probability": [1, "0.5"]}, "row 1: expected a number in the column 'probability', found '0.5'"),
         ({**PLAIN, "probability": [1, [2]]}, "row 1: expected a number in the column 'probability', found [2]"),

@@ -179,7 +179,7 @@ def test_there_and_back(tmp_path_factory, mdp):
         for a in mdp.actions_in(s):
             assert back.reward(s, str(a).replace(" ", "_")) == pytest.approx(mdp.reward(s, a), rel=1e-12, abs=1e-9)
     if not mdp.rewards.by_entry:
-        assert_same(back, mdp.with_labels(actions=[label.replace(" ", "_") for label in mdp.actions]))
+        assert_same(back, mdp.with_names(actions=[label.replace(" ", "_") for label in mdp.actions]))
     assert read_drn_labels(file) == {"init": (mdp.states[0],), "goal": (goal,)}
 
 
@@ -199,7 +199,7 @@ def test_the_cases_come_back(tmp_path, name):
 @pytest.mark.parametrize("label", ["a=b", "true", "3", "a & b", "[x]", "!x", " x", "a\nb", 0.5, None, ("a", ("b",))])
 def test_labels_that_would_not_come_back_are_left_out(tmp_path, label):
     mdp = MDP.from_table(["s", "t"], ["x", "x"], ["s", "t"], [1, 1])
-    mdp = mdp.with_labels(states=[label if label is not None else (), "other"])
+    mdp = mdp.with_names(states=[label if label is not None else (), "other"])
     write_drn(mdp, tmp_path / "model.drn")
     assert list(read_drn(tmp_path / "model.drn").states) == [0, 1]
 

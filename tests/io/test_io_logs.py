@@ -176,7 +176,7 @@ def test_labels_that_would_not_come_back(states, tmp_path):
     with pytest.raises(FileError) as caught:
         write_episodes([tether.Path(states, ["go"])], file)
     label = states[1] if states == [1, "1"] else states[0]
-    assert str(caught.value).startswith(f"{file}: the state label {label!r} ")
+    assert str(caught.value).startswith(f"{file}: the state name {label!r} ")
     assert str(caught.value).endswith("; rename it")
     assert file.read_text() == "as it was"
     assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]

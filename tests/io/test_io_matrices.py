@@ -296,7 +296,7 @@ def test_other_options_of_writing(tmp_path):
     with pytest.raises(FileError, match=r"expected \.npz or \.mat"):
         write_arrays(mdp, tmp_path / "a.txt")
     with pytest.raises(FileError, match="is written like the label"):
-        write_arrays(mdp.with_labels(actions=[1, "1", 2, 3]), tmp_path / "a.npz")
+        write_arrays(mdp.with_names(actions=[1, "1", 2, 3]), tmp_path / "a.npz")
     many = tether.MDP.from_table(range(20_000), [0] * 20_000, range(20_000), [1.0] * 20_000)
     with pytest.raises(FileError, match="dense arrays of this model would hold 400,000,000 numbers; write a table"):
         write_arrays(many, tmp_path / "a.npz")

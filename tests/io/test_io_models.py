@@ -16,7 +16,7 @@ SUFFIXES = [suffix for suffixes in FORMATS.values() for suffix in suffixes]
 
 @pytest.fixture(scope="module")
 def mdp():
-    """Labels that every format keeps: whole numbers from 0 for states, words for actions."""
+    """Names that every format keeps: whole numbers from 0 for states, words for actions."""
     return tether.cases.grid_world().mdp
 
 

@@ -1,4 +1,4 @@
-"""Labels as text and back."""
+"""Names as text and back."""
 
 from collections import namedtuple
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tether
 from tether.io.names import find_label, text_of
-from tether.model.names import make_labels
+from tether.model.names import make_names
 
 Point = namedtuple("Point", "x y")
 
@@ -43,7 +43,7 @@ labels = st.one_of(
 
 @given(st.lists(labels, min_size=1, max_size=8, unique_by=text_of))
 def test_every_label_is_found_by_itself_and_by_its_text(given_labels):
-    known = make_labels(given_labels, None, "state")
+    known = make_names(given_labels, None, "state")
     for i, label in enumerate(given_labels):
         assert find_label(known, label) == i
         assert find_label(known, text_of(label)) == i
@@ -52,14 +52,14 @@ def test_every_label_is_found_by_itself_and_by_its_text(given_labels):
 
 
 def test_a_label_that_equals_comes_before_one_that_reads_the_same():
-    known = make_labels([1, "1", (1, 2), "(1, 2)"], None, "state")
+    known = make_names([1, "1", (1, 2), "(1, 2)"], None, "state")
     assert [find_label(known, one) for one in (1, "1", (1, 2), "(1, 2)", [1, 2])] == [0, 1, 2, 3, 2]
 
 
 def test_numbers_and_text_find_each_other():
-    assert find_label(make_labels(["0", "1"], None, "state"), 1) == 1
-    assert find_label(make_labels([5, 6], None, "state"), "6") == 1
-    assert find_label(make_labels([(1, -2.5)], None, "state"), "( 1,-2.5 )") == 0
+    assert find_label(make_names(["0", "1"], None, "state"), 1) == 1
+    assert find_label(make_names([5, 6], None, "state"), "6") == 1
+    assert find_label(make_names([(1, -2.5)], None, "state"), "( 1,-2.5 )") == 0
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_numbers_and_text_find_each_other():
     ["x", "(9, 1", "(9)", "(" * 500 + ")" * 500, "('a',)", "(1)(2)", "(1-2,)", "(0777,)", [[1, {}]], {}, None, 3.5],
 )
 def test_what_is_not_there(value):
-    assert find_label(make_labels([1, (1, 2), "a"], None, "state"), value) == -1
+    assert find_label(make_names([1, (1, 2), "a"], None, "state"), value) == -1
 
 
 def test_a_text_that_could_be_several_is_an_error():
-    known = make_labels([Point(1, "a"), 1.0, "b", frozenset("c"), Text("frozenset({'c'})")], None, "state")
+    known = make_names([Point(1, "a"), 1.0, "b", frozenset("c"), Text("frozenset({'c'})")], None, "state")
     with pytest.raises(tether.QueryError, match="could be any of 2 labels"):
         find_label(known, "frozenset({'c'})")
 
@@ -87,7 +87,7 @@ class Text:
 
 
 def test_a_million_labels_are_indexed_once():
-    known = make_labels([f"s{i}" for i in range(1_000_000)], None, "state")
+    known = make_names([f"s{i}" for i in range(1_000_000)], None, "state")
     # An index of its own for each of these questions would take minutes.
     assert [find_label(known, f"({i}, 1)") for i in range(1000)] == [-1] * 1000
     assert find_label(known, "s999999") == 999_999

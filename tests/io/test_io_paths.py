@@ -99,7 +99,7 @@ def test_lists_are_tuples(write):
 
 
 def test_labels_are_found_by_their_text(write):
-    mdp = tether.cases.grid_world().mdp.with_labels(states=[str(s) for s in range(16)], actions=[1, 2, 3, 4])
+    mdp = tether.cases.grid_world().mdp.with_names(states=[str(s) for s in range(16)], actions=[1, 2, 3, 4])
     file = write("t,state,action\n0,0,3.0\n1,4,\n")  # a dataframe turned the actions into floats
     assert read_path(file, mdp) == tether.Path(["0", "4"], [3])
     assert read_path(file) == tether.Path([0, 4], [3])

@@ -161,7 +161,7 @@ def test_variables_that_cannot_be_fields_make_plain_tuples(tmp_path):
 
 
 def test_labels(tmp_path):
-    lab = '# Labels\n0="init" 1="deadlock" 2="far away"\n0: 0\n1: 2\n2: 1 2\n'
+    lab = '# Names\n0="init" 1="deadlock" 2="far away"\n0: 0\n1: 2\n2: 1 2\n'
     tra = save(tmp_path, tra=TRA, lab=lab)
     read_prism(tra)
     assert read_prism_labels(tra) == {"init": (0,), "deadlock": (2,), "far away": (1, 2)}
@@ -233,7 +233,7 @@ def test_there_and_back(tmp_path_factory, mdp):
     write_prism(mdp, file, labels={"goal": [goal]})
     back = read_prism(file)
     spelled = {label: str(label).replace("#", "_").replace(" ", "_") for label in mdp.actions}
-    assert_same(back, mdp.with_labels(actions=[spelled[label] for label in mdp.actions]))
+    assert_same(back, mdp.with_names(actions=[spelled[label] for label in mdp.actions]))
     assert list(back.states) == list(mdp.states)
     assert read_prism_labels(file) == {"init": (mdp.states[0],), "deadlock": (), "goal": (goal,)}
     assert sorted(path.suffix for path in file.parent.iterdir()) == [".lab", ".sta", ".tra", ".trew"]
@@ -257,7 +257,7 @@ def test_names_that_prism_keeps_for_itself_are_changed(tmp_path):
 def test_labels_that_prism_cannot_hold_become_indices(tmp_path):
     mdp = tether.cases.toy().mdp
     write_prism(mdp, tmp_path / "toy.tra")
-    assert_same(read_prism(tmp_path / "toy.tra"), mdp.with_labels(states=range(8)))
+    assert_same(read_prism(tmp_path / "toy.tra"), mdp.with_names(states=range(8)))
 
 
 def test_states_without_actions_are_deadlocks(tmp_path):
@@ -321,8 +321,8 @@ def test_what_cannot_be_written_is_refused_and_nothing_appears(tmp_path):
         (instead("3 1 0 1 wait"), "line 4: there is no state 3: states are 0 … 2"),
         (instead("0 9 0 1 wait"), "line 4: the choice 9 cannot be"),
         (instead("0 1 0 0.5 wait"), "line 4: the probabilities of state 0, choice 1 sum to 0.5"),
-        (TRA.replace("0.75 go", "0.75 went"), "line 3: the action label of state 0, choice 0 is 'went' here, but 'go'"),
-        (TRA.replace("0.75 go", "0.75"), "line 3: the action label of state 0, choice 0 is missing here, but 'go'"),
+        (TRA.replace("0.75 go", "0.75 went"), "line 3: the action name of state 0, choice 0 is 'went' here, but 'go'"),
+        (TRA.replace("0.75 go", "0.75"), "line 3: the action name of state 0, choice 0 is missing here, but 'go'"),
         (TRA.replace("3 3 4", "3 3 9"), "line 1: the header promises 9 transitions, but the file has 4; the file"),
         (TRA.replace("3 3 4", "3 2 4"), "line 1: the header promises 2 choices, but the file has 3"),
         ("3 4\n" + TRA.partition("\n")[2].replace(" go", "").replace(" wait", ""), "line 2: four numbers"),

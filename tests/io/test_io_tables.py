@@ -180,7 +180,7 @@ def test_rows_of_other_files_are_counted_from_1(clinic, tmp_path):
 
 def test_a_label_that_was_not_listed_is_named_with_its_line(clinic):
     message, problems = refusal(clinic(), states=["sick", "well"])
-    assert message == "clinic.csv, line 4: the next state 'dead' is not among the labels given by states="
+    assert message == "clinic.csv, line 4: the next state 'dead' is not among the names given by states="
     assert problems[0].line == 4
 
 
@@ -260,18 +260,18 @@ def test_what_a_table_cannot_hold_is_refused_and_nothing_is_written(tmp_path, ma
 @pytest.mark.parametrize(
     ("states", "name", "expected"),
     [
-        ([1, "1"], "a.csv", "the state label '1' is written like the label 1"),
-        (["", "b"], "a.parquet", "the state label '' is empty"),
-        ([" a", "b"], "a.csv", "the state label ' a' has spaces around it, which are lost when a text file is read"),
-        (["a\0", "b"], "a.csv", "the state label 'a\\x00' holds characters that a file cannot hold"),
-        (["\ud800", "b"], "a.arrow", "the state label '\\ud800' holds characters that a file cannot hold"),
+        ([1, "1"], "a.csv", "the state name '1' is written like the name 1"),
+        (["", "b"], "a.parquet", "the state name '' is empty"),
+        ([" a", "b"], "a.csv", "the state name ' a' has spaces around it, which are lost when a text file is read"),
+        (["a\0", "b"], "a.csv", "the state name 'a\\x00' holds characters that a file cannot hold"),
+        (["\ud800", "b"], "a.arrow", "the state name '\\ud800' holds characters that a file cannot hold"),
     ],
 )
 def test_labels_that_could_not_be_told_again_are_refused(tmp_path, states, name, expected):
     mdp = tether.MDP.from_arrays([[[0.5, 0.5]], [[0.5, 0.5]]], states=states)
     with pytest.raises(tether.errors.FileError) as caught:
         write_table(mdp, tmp_path / name)
-    assert str(caught.value) == f"{tmp_path / name}: {expected}; rename it: mdp.with_labels(states=…)"
+    assert str(caught.value) == f"{tmp_path / name}: {expected}; rename it: mdp.with_names(states=…)"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -193,7 +193,7 @@ def test_a_path_of_a_case_in_the_words_of_a_file(tmp_path):
     ],
 )
 def test_the_labels_decide_what_a_word_means(labels, word, meant):
-    found = find_label(tether.model.names.make_labels(labels, None, "state"), word, "state")
+    found = find_label(tether.model.names.make_names(labels, None, "state"), word, "state")
     assert found == meant
     assert type(found) is type(meant)
 

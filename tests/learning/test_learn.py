@@ -317,7 +317,7 @@ def test_labels_that_are_not_given():
     with pytest.raises(tether.ModelError) as caught:
         learn([tether.Path([1, 2], ["x"])], states=["1"])
     assert [problem.value for problem in caught.value.problems] == [1, 2]
-    assert "there is '1', a label of type str" in str(caught.value)
+    assert "there is '1', a name of type str" in str(caught.value)
 
 
 def test_a_prior_over_too_much_is_refused(monkeypatch):

@@ -401,8 +401,8 @@ def test_what_is_no_array_of_numbers():
 
 
 def test_labels_of_the_wrong_number():
-    assert message(P, states=["a"]) == "states= gives 1 label, but the model has 3 states"
-    assert message(P, actions="xyz") == "actions= gives 3 labels, but the model has 2 actions"
+    assert message(P, states=["a"]) == "states= gives 1 name, but the model has 3 states"
+    assert message(P, actions="xyz") == "actions= gives 3 names, but the model has 2 actions"
 
 
 def test_many_problems_are_counted():

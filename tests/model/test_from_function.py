@@ -68,7 +68,7 @@ def test_any_hashable_is_a_state():
 
 def test_numpy_states_are_plain_labels():
     mdp = MDP.from_function(np.int64(0), one, lambda s, a: {np.int64((s + 1) % 3): 1.0})
-    assert repr(mdp.states) == "Labels(0 … 2)"
+    assert repr(mdp.states) == "Names(0 … 2)"
     assert mdp.row(np.int64(2), "go")[0] == (0,)
 
 
@@ -174,7 +174,7 @@ def test_something_that_is_neither_zero_nor_not():
     st.integers(1, 4),
 )
 def test_against_a_walk_in_a_few_lines(first, rows, horizon):
-    """Labels, in the order met, and rows, against the obvious loop."""
+    """Names, in the order met, and rows, against the obvious loop."""
     first -= 1
 
     def outcomes(s, a):
@@ -336,7 +336,7 @@ def test_an_action_that_cannot_be_a_label():
     error = refuse("s", lambda s: [["go"]])
     assert str(error) == "state 's': the action ['go'] is not hashable; use a tuple"
     assert error.problems[0].value == ["go"]
-    assert message("s", lambda s: [None]) == "action 0: the label is missing (None); give it a name"
+    assert message("s", lambda s: [None]) == "action 0: the name is missing (None); give it one"
 
 
 def test_step_must_give_a_mapping():

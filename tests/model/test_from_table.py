@@ -390,16 +390,16 @@ def test_missing_and_unhashable_labels_name_their_row():
     assert message(["a", "b"], ["x", nan], ["a", "a"], [1, 1]) == "row 1: the action is missing (nan)"
     assert message(np.array([0.0, nan]), ["x"] * 2, [0.0, 0.0], [1, 1]) == "row 1: the state is missing (nan)"
     error = refuse(["a", "b"], ["x"] * 2, ["a", ["a"]], [1, 1])
-    assert str(error) == "row 1: the next state ['a'] cannot be a label, it is not hashable; use a tuple"
+    assert str(error) == "row 1: the next state ['a'] cannot be a name, it is not hashable; use a tuple"
     assert error.problems[0].row == 1
 
 
 def test_labels_given_twice_or_not_at_all():
     assert message(["a"], ["x"], ["a"], [1], states=["a", "b", "a"]) == (
-        "the state label 'a' is given twice, at positions 0 and 2"
+        "the state name 'a' is given twice, at positions 0 and 2"
     )
     assert message(["a"], ["x"], ["a"], [1], actions=["y"]) == (
-        "row 0: the action 'x' is not among the labels given by actions="
+        "row 0: the action 'x' is not among the names given by actions="
     )
 
 

@@ -184,14 +184,14 @@ def test_an_unhashable_label_is_unknown():
 
 
 def test_other_labels():
-    mdp = WEATHER.with_labels(states=["Sonne", "Regen"], actions=[0, 1])
+    mdp = WEATHER.with_names(states=["Sonne", "Regen"], actions=[0, 1])
     assert mdp.row("Regen", 0)[0] == ("Sonne", "Regen")
     assert mdp.form is WEATHER.form
-    assert WEATHER.with_labels().states == WEATHER.states
-    with pytest.raises(tether.ModelError, match="states= gives 3 labels, but the model has 2 states"):
-        WEATHER.with_labels(states="abc")
-    with pytest.raises(tether.ModelError, match="the action label 'x' is given twice, at positions 0 and 1"):
-        WEATHER.with_labels(actions="xx")
+    assert WEATHER.with_names().states == WEATHER.states
+    with pytest.raises(tether.ModelError, match="states= gives 3 names, but the model has 2 states"):
+        WEATHER.with_names(states="abc")
+    with pytest.raises(tether.ModelError, match="the action name 'x' is given twice, at positions 0 and 1"):
+        WEATHER.with_names(actions="xx")
 
 
 # Description.

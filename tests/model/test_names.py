@@ -1,4 +1,4 @@
-"""Labels: any hashable, in the model's order, found again by equality."""
+"""Names: any hashable, in the model's order, found again by equality."""
 
 import copy
 import datetime
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tether.model.names import encode, is_missing, label_list, make_labels, plain
+from tether.model.names import encode, is_missing, make_names, name_list, plain
 
 
 class Column:
@@ -56,7 +56,7 @@ hashables = st.one_of(
 
 @given(st.lists(hashables, unique=True))
 def test_a_label_is_found_where_it_stands(items):
-    labels = make_labels(items, None, "state")
+    labels = make_names(items, None, "state")
     assert len(labels) == len(items)
     assert list(labels) == items
     assert [labels.find(item) for item in items] == list(range(len(items)))
@@ -68,34 +68,34 @@ def test_a_label_is_found_where_it_stands(items):
 def test_counting_labels_answer_like_listed_ones(n, label):
     """0 … n-1 are not stored; a dictionary of them says the same."""
     index = {i: i for i in range(n)}
-    assert make_labels(None, n, "state").find(label) == index.get(label, -1)
+    assert make_names(None, n, "state").find(label) == index.get(label, -1)
 
 
 @pytest.mark.parametrize(
     "label", [2, 2.0, np.int8(2), np.uint64(2), np.float32(2), np.float64(2), Fraction(2), Decimal(2)]
 )
 def test_equal_numbers_are_one_label(label):
-    assert make_labels(None, 3, "state").find(label) == 2
-    assert make_labels([5, 7, 2], None, "state").find(label) == 2
+    assert make_names(None, 3, "state").find(label) == 2
+    assert make_names([5, 7, 2], None, "state").find(label) == 2
 
 
 @pytest.mark.parametrize("label", ["2", 2.5, -1, 3, None, [2], (2,), np.array([2]), 2**70, float("nan"), float("inf")])
 def test_what_is_no_label_is_not_found(label):
-    assert make_labels(None, 3, "state").find(label) == -1
-    assert make_labels([0, 1, 2, "x"], None, "state").find(label) == -1
+    assert make_names(None, 3, "state").find(label) == -1
+    assert make_names([0, 1, 2, "x"], None, "state").find(label) == -1
 
 
 def test_labels_are_a_sequence():
-    labels = make_labels(["a", "b", "c"], None, "state")
+    labels = make_names(["a", "b", "c"], None, "state")
     assert labels[-1] == "c"
     assert tuple(labels[1:]) == ("b", "c")
     assert labels.index("b") == 1
     assert labels.index("b", 1, 2) == 1
     assert labels.count("b") == 1
     for start, stop in [(2, None), (0, 1)]:
-        with pytest.raises(ValueError, match="'b' is not among the labels"):
+        with pytest.raises(ValueError, match="'b' is not among the names"):
             labels.index("b", start, stop)
-    with pytest.raises(ValueError, match="'z' is not among the labels"):
+    with pytest.raises(ValueError, match="'z' is not among the names"):
         labels.index("z", -5)
     with pytest.raises(IndexError):
         labels[3]
@@ -104,46 +104,46 @@ def test_labels_are_a_sequence():
 
 
 def test_counting_labels_are_a_sequence():
-    labels = make_labels(None, 4, "state")
+    labels = make_names(None, 4, "state")
     assert labels[-1] == 3
     assert tuple(labels[1:3]) == (1, 2)
     assert list(labels) == [0, 1, 2, 3]
 
 
 def test_labels_are_equal_by_content():
-    counted, listed = make_labels(None, 2, "state"), make_labels([0.0, 1.0], None, "state")
+    counted, listed = make_names(None, 2, "state"), make_names([0.0, 1.0], None, "state")
     assert counted == listed
     assert hash(counted) == hash(listed)
-    assert counted != make_labels(None, 3, "state")
-    assert counted != make_labels([1, 0], None, "state")
+    assert counted != make_names(None, 3, "state")
+    assert counted != make_names([1, 0], None, "state")
     assert counted != [0, 1]
-    assert hash(make_labels([], None, "state")) == hash(make_labels(None, 0, "state"))
+    assert hash(make_names([], None, "state")) == hash(make_names(None, 0, "state"))
 
 
 @pytest.mark.parametrize("given", [None, ["a", ("b", 1), 3]])
 def test_labels_survive_pickling(given):
-    labels = make_labels(given, 3, "state")
+    labels = make_names(given, 3, "state")
     for twin in (pickle.loads(pickle.dumps(labels)), copy.deepcopy(labels)):
         assert twin == labels
         assert twin.find(labels[1]) == 1
 
 
 def test_labels_print_on_one_line():
-    assert repr(make_labels(None, 1_000_000, "state")) == "Labels(0 … 999,999)"
-    assert repr(make_labels(None, 0, "state")) == "Labels()"
-    assert repr(make_labels(["a", 1], None, "state")) == "Labels('a', 1)"
+    assert repr(make_names(None, 1_000_000, "state")) == "Names(0 … 999,999)"
+    assert repr(make_names(None, 0, "state")) == "Names()"
+    assert repr(make_names(["a", 1], None, "state")) == "Names('a', 1)"
     names = [f"s{i}" for i in range(13)]
-    assert repr(make_labels(names[:12], None, "state")) == f"Labels({', '.join(map(repr, names[:12]))})"
-    assert repr(make_labels(names, None, "state")) == "Labels('s0', 's1', … 's12': 13 labels)"
-    many = make_labels([f"s{i}" for i in range(1500)], None, "state")
-    assert repr(many) == "Labels('s0', 's1', … 's1499': 1,500 labels)"
+    assert repr(make_names(names[:12], None, "state")) == f"Names({', '.join(map(repr, names[:12]))})"
+    assert repr(make_names(names, None, "state")) == "Names('s0', 's1', … 's12': 13 names)"
+    many = make_names([f"s{i}" for i in range(1500)], None, "state")
+    assert repr(many) == "Names('s0', 's1', … 's1499': 1,500 names)"
 
 
 def test_labels_that_count_cost_nothing():
     """However they were given: 0 … n-1 is known by its length."""
-    assert repr(make_labels(list(range(2000)), None, "state")) == "Labels(0 … 1,999)"
-    assert repr(make_labels([0, 2, 1], None, "state")) == "Labels(0, 2, 1)"
-    assert repr(make_labels([False, True], None, "state")) == "Labels(False, True)"
+    assert repr(make_names(list(range(2000)), None, "state")) == "Names(0 … 1,999)"
+    assert repr(make_names([0, 2, 1], None, "state")) == "Names(0, 2, 1)"
+    assert repr(make_names([False, True], None, "state")) == "Names(False, True)"
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_arrow_columns_become_plain_objects():
 
 
 def test_a_list_of_labels_is_cut():
-    assert label_list("abc") == label_list("abc", limit=3) == "'a', 'b', 'c'"
-    assert label_list(range(1500), limit=3) == "0, 1, 2, … (1,500 in all)"
+    assert name_list("abc") == name_list("abc", limit=3) == "'a', 'b', 'c'"
+    assert name_list(range(1500), limit=3) == "0, 1, 2, … (1,500 in all)"
 
 
 # Order in a table: whole numbers ascend, others come as they appear.
@@ -263,14 +263,14 @@ def test_a_given_order_is_kept():
 def test_a_given_order_must_hold_every_label():
     with pytest.raises(tether.ModelError) as caught:
         encode([["a", "b"], ["a", 1]], "state", ["state", "next state"], given=["a", "1"])
-    assert str(caught.value) == "row 1: the state 'b' is not among the labels given by states="
+    assert str(caught.value) == "row 1: the state 'b' is not among the names given by states="
     assert caught.value.problems[0].row == 1
     assert caught.value.problems[0].value == "b"
     with pytest.raises(tether.ModelError) as caught:
         encode([["a"], [1]], "state", ["state", "next state"], given=["a", "1"])
     assert str(caught.value) == (
-        "row 0: the next state 1 is not among the labels given by states= "
-        "(there is '1', a label of type str, but 1 is a int)"
+        "row 0: the next state 1 is not among the names given by states= "
+        "(there is '1', a name of type str, but 1 is a int)"
     )
 
 
@@ -288,8 +288,8 @@ def test_unknown_labels_are_counted():
 @pytest.mark.parametrize("missing", [None, float("nan"), Decimal("NaN"), NotSaying()])
 def test_missing_values_are_no_labels(missing):
     assert is_missing(missing)
-    with pytest.raises(tether.ModelError, match=r"^state 1: the label is missing \(.*\); give it a name$"):
-        make_labels(["a", missing], None, "state")
+    with pytest.raises(tether.ModelError, match=r"^state 1: the name is missing \(.*\); give it one$"):
+        make_names(["a", missing], None, "state")
     with pytest.raises(tether.ModelError, match=r"^row 1: the next state is missing \(.*\)$") as caught:
         encode([["a", "b"], ["a", missing]], "state", ["state", "next state"])
     assert caught.value.problems[0].row == 1
@@ -310,13 +310,13 @@ def test_dates_are_labels():
 @pytest.mark.parametrize("label", [0, "", (), False, float("inf"), "nan", (None,), np.datetime64("2020-01-01")])
 def test_what_looks_empty_may_be_a_label(label):
     assert not is_missing(label)
-    assert make_labels([label, "other"], None, "state").find(label) == 0
+    assert make_names([label, "other"], None, "state").find(label) == 0
 
 
 @pytest.mark.parametrize("label", [[0, 1], {0, 1}, {"x": 1}, np.array([0, 1]), ([0], 1)])
 def test_unhashable_labels(label):
-    with pytest.raises(tether.ModelError, match=r"^action 1: the label .* cannot be hashed.*; use a tuple$") as caught:
-        make_labels(["a", label], None, "action")
+    with pytest.raises(tether.ModelError, match=r"^action 1: the name .* cannot be hashed.*; use a tuple$") as caught:
+        make_names(["a", label], None, "action")
     assert caught.value.problems[0].value is label
     with pytest.raises(tether.ModelError, match=r"^row 0: the state .* is not hashable; use a tuple$") as caught:
         encode([[label]], "state", ["state"])
@@ -325,59 +325,59 @@ def test_unhashable_labels(label):
 
 def test_labels_that_repeat():
     with pytest.raises(tether.ModelError) as caught:
-        make_labels(["a", "b", "c", "b"], None, "state")
-    assert str(caught.value) == "the state label 'b' is given twice, at positions 1 and 3"
+        make_names(["a", "b", "c", "b"], None, "state")
+    assert str(caught.value) == "the state name 'b' is given twice, at positions 1 and 3"
     assert caught.value.problems[0].value == "b"
-    with pytest.raises(tether.ModelError, match=r"the action label 1\.0 is given twice, at positions 0 and 1"):
-        make_labels([1, 1.0], None, "action")
+    with pytest.raises(tether.ModelError, match=r"the action name 1\.0 is given twice, at positions 0 and 1"):
+        make_names([1, 1.0], None, "action")
 
 
 def test_labels_are_as_many_as_the_model_needs():
-    with pytest.raises(tether.ModelError, match=r"^states= gives 1 label, but the model has 2 states$"):
-        make_labels(["a"], 2, "state")
-    with pytest.raises(tether.ModelError, match=r"^actions= gives 2 labels, but the model has 1 action$"):
-        make_labels(["a", "b"], 1, "action")
+    with pytest.raises(tether.ModelError, match=r"^states= gives 1 name, but the model has 2 states$"):
+        make_names(["a"], 2, "state")
+    with pytest.raises(tether.ModelError, match=r"^actions= gives 2 names, but the model has 1 action$"):
+        make_names(["a", "b"], 1, "action")
 
 
 def test_labels_are_a_list():
-    with pytest.raises(tether.ModelError, match=r"^states= takes a list of labels, not 5$"):
-        make_labels(5, 5, "state")
+    with pytest.raises(tether.ModelError, match=r"^states= takes a list of names, not 5$"):
+        make_names(5, 5, "state")
 
 
 # What an error says about a label it does not know.
 
 
 def test_few_labels_are_listed():
-    assert make_labels(["a", "b"], None, "state").missing("c", "state") == (
+    assert make_names(["a", "b"], None, "state").missing("c", "state") == (
         "the model has no state 'c'; it has 2 states: 'a', 'b'"
     )
-    assert make_labels(["a"], None, "action").missing("c", "action") == (
+    assert make_names(["a"], None, "action").missing("c", "action") == (
         "the model has no action 'c'; it has 1 action: 'a'"
     )
 
 
 def test_many_labels_are_summed_up():
-    assert make_labels(None, 12, "state").known("state").startswith("it has 12 states: 0, 1, 2, 3,")
-    assert make_labels(None, 13, "state").known("state") == "it has 13 states, 0 … 12"
-    assert make_labels(None, 1_000_000, "state").missing(-1, "state") == (
+    assert make_names(None, 12, "state").known("state").startswith("it has 12 states: 0, 1, 2, 3,")
+    assert make_names(None, 13, "state").known("state") == "it has 13 states, 0 … 12"
+    assert make_names(None, 1_000_000, "state").missing(-1, "state") == (
         "the model has no state -1; it has 1,000,000 states, 0 … 999999"
     )
 
 
 def test_a_label_of_another_type_is_pointed_out():
     assert (
-        make_labels(None, 2, "state")
+        make_names(None, 2, "state")
         .missing("1", "state")
-        .endswith("(there is 1, a label of type int, but '1' is a str)")
+        .endswith("(there is 1, a name of type int, but '1' is a str)")
     )
 
 
 def test_a_near_miss_is_pointed_out():
-    labels = make_labels([f"patient {i}" for i in range(50)], None, "state")
+    labels = make_names([f"patient {i}" for i in range(50)], None, "state")
     assert labels.missing("patient_7", "state").endswith("(did you mean 'patient 7'?)")
     assert labels.missing("weather", "state").endswith("'patient 49'")
 
 
 def test_a_list_is_taken_for_a_tuple():
-    labels = make_labels([(0, 0), (0, 1)], None, "state")
-    assert labels.missing([0, 1], "state").endswith("(a list cannot be a label; did you mean the tuple (0, 1)?)")
+    labels = make_names([(0, 0), (0, 1)], None, "state")
+    assert labels.missing([0, 1], "state").endswith("(a list cannot be a name; did you mean the tuple (0, 1)?)")

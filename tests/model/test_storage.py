@@ -100,7 +100,7 @@ def refused(folder, **options):
 
 @pytest.fixture
 def columns(monkeypatch):
-    """Labels become columns, however few they are."""
+    """Names become columns, however few they are."""
     monkeypatch.setattr(tether.model.storage.labels, "LISTED", 0)
 
 
@@ -177,7 +177,7 @@ def test_the_cases(tmp_path, case):
     assert type(twin.states[0]) is type(mdp.states[0])
 
 
-# Labels.
+# Names.
 
 numbers = st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False))
 atoms = st.one_of(numbers, st.text(max_size=5))
@@ -222,14 +222,14 @@ def test_labels_in_columns_are_a_sequence(tmp_path, columns):
     for _ in range(2):  # before and after one was searched for
         assert (states[3], states[-1], states[2:4], states[::-3]) == ("s3", "s9", ("s2", "s3"), tuple(labels[::-3]))
         assert list(states) == labels
-        assert repr(states) == "Labels('s0', 's1', … 's9': 10 labels)"
+        assert repr(states) == "Names('s0', 's1', … 's9': 10 names)"
         with pytest.raises(IndexError):
             states[10]
         assert "s7" in states
         assert states.index("s7") == 7
         assert states.missing("s77", "state").startswith("the model has no state 's77'; it has 10 states: 's0', 's1'")
     assert hash(states) == hash(mdp.states)
-    assert repr(twin_of(labelled(["only"]), tmp_path / "n").states) == "Labels('only', … 'only': 1 labels)"
+    assert repr(twin_of(labelled(["only"]), tmp_path / "n").states) == "Names('only', … 'only': 1 names)"
 
 
 def test_a_column_is_not_looked_at_before_it_is_needed(tmp_path, columns):
@@ -254,7 +254,7 @@ def test_labels_that_are_counted_cost_nothing(tmp_path):
     twin = twin_of(mdp, tmp_path / "m")
     assert (tmp_path / "m" / "model.json").stat().st_size < 3000
     assert sorted(path.stem for path in (tmp_path / "m").glob("*.npy")) == sorted(ARRAYS)
-    assert repr(twin.states) == "Labels(0 … 99,999)"
+    assert repr(twin.states) == "Names(0 … 99,999)"
 
 
 def test_many_labels_are_columns(tmp_path):
@@ -271,7 +271,7 @@ def test_numpy_numbers_within_tuples_come_back_plain(tmp_path, monkeypatch, list
     mdp = labelled([(np.int64(1), np.float32(0.5), np.str_("a")), (np.int64(2), np.float32(0.25), np.str_("b"))])
     twin = twin_of(mdp, tmp_path / "m")
     assert twin.states == mdp.states
-    assert repr(twin.states).endswith("Labels((1, 0.5, 'a'), (2, 0.25, 'b'))" if listed else "2 labels)")
+    assert repr(twin.states).endswith("Names((1, 0.5, 'a'), (2, 0.25, 'b'))" if listed else "2 labels)")
     assert list(map(type, twin.states[0])) == [int, float, str]
 
 
@@ -321,16 +321,16 @@ def test_labels_that_cannot_be_saved(tmp_path, monkeypatch, listed, label):
     bad = mdp.states[1]
     assert str(caught.value) == (
         f"the state {bad!r}, of type {type(bad).__name__}, cannot be saved: labels are saved where they are numbers, "
-        "texts, truth values or (named) tuples of these; give it another with mdp.with_labels(states=…)"
+        "texts, truth values or (named) tuples of these; give it another with mdp.with_names(states=…)"
     )
     assert caught.value.problems[0].state == bad
     assert list(tmp_path.iterdir()) == []
-    assert_same(mdp.with_labels(states=[0, 1]), twin_of(mdp.with_labels(states=[0, 1]), tmp_path / "m"))
+    assert_same(mdp.with_names(states=[0, 1]), twin_of(mdp.with_names(states=[0, 1]), tmp_path / "m"))
 
 
 def test_an_action_that_cannot_be_saved(tmp_path):
     mdp = MDP.from_table(["s"], [Colour.RED], ["s"], [1.0])
-    with pytest.raises(FileError, match=r"the action <Colour.RED: 1>, of type Colour, .*mdp.with_labels\(actions=…\)"):
+    with pytest.raises(FileError, match=r"the action <Colour.RED: 1>, of type Colour, .*mdp.with_names\(actions=…\)"):
         mdp.save(tmp_path / "m")
 
 
@@ -778,7 +778,7 @@ def rewritten(folder, **change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"states": {"n": 3, "listed": ["sun", "rain"]}}, "states= gives 2 labels, but the model has 3 states"),
+        ({"states": {"n": 3, "listed": ["sun", "rain"]}}, "states= gives 2 names, but the model has 3 states"),
         ({"states": {"n": 3, "listed": ["sun", "rain", "sun"]}}, "'sun' is given twice"),
         ({"states": {"n": 3, "listed": ["sun", "rain", {"what": 1}]}}, "float"),
         ({"states": {"n": 3, "listed": ["sun", "rain", {"tuple": [1], "named": 0}]}}, "index out of range"),

@@ -201,7 +201,7 @@ BAD = {
     "t too large": (([1], np.array([2**63], np.uint64), "a", "x"), f"row 0: t is {2**63}, not a whole number"),
     "a list for a label": (
         ([1], [0], [["a"]], "x"),
-        "row 0: the state ['a'] cannot be a label, it is not hashable; use a tuple",
+        "row 0: the state ['a'] cannot be a name, it is not hashable; use a tuple",
     ),
     "reward infinite": (([1], [0], "a", "x", [np.inf]), "row 0: the reward inf is not a finite number"),
     "reward as text": (([1], [0], "a", "x", ["5"]), "row 0: the reward '5' is not a finite number"),

@@ -121,19 +121,19 @@ def test_paths_are_equal_by_content_and_survive_pickling():
             "a path of 1 action has 2 states, or 1 if the last outcome was not recorded; got 3",
         ),
         (["a"], ["x", "y"], "a path of 2 actions has 3 states, or 2 if the last outcome was not recorded; got 1"),
-        ("ab", ["x"], "states must be a list of labels, not 'ab'"),
-        (["a"], "x", "actions must be a list of labels, not 'x'"),
-        (None, ["x"], "states must be a list of labels, not None"),
-        (3, ["x"], "states must be a list of labels, not 3"),
+        ("ab", ["x"], "states must be a list of names, not 'ab'"),
+        (["a"], "x", "actions must be a list of names, not 'x'"),
+        (None, ["x"], "states must be a list of names, not None"),
+        (3, ["x"], "states must be a list of names, not 3"),
         (
             ["a", ["b"]],
             ["x"],
-            "t = 1: the state ['b'] cannot be a label, it is not hashable; use a tuple",
+            "t = 1: the state ['b'] cannot be a name, it is not hashable; use a tuple",
         ),
         (
             ["a", "b"],
             [{"dose": 1}],
-            "t = 0: the action {'dose': 1} cannot be a label, it is not hashable; use a tuple",
+            "t = 0: the action {'dose': 1} cannot be a name, it is not hashable; use a tuple",
         ),
     ],
 )
@@ -175,7 +175,7 @@ def test_an_unknown_action():
 def test_a_label_of_another_type():
     mdp = MDP.from_arrays([[[1.0]]])
     assert str(refuse(["0", 0], [0], mdp)) == (
-        "t = 0: the model has no state '0'; it has 1 state: 0 (there is 0, a label of type int, but '0' is a str)"
+        "t = 0: the model has no state '0'; it has 1 state: 0 (there is 0, a name of type int, but '0' is a str)"
     )
 
 

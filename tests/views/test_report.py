@@ -279,7 +279,7 @@ def test_classes_of_what_is_reachable(rule, data, world):
         assert [CLASSES[code] for code in codes] == [classes[state] for state in world.cf.reachable(t)]
 
 
-# --- Labels ------------------------------------------------------------------------------------------------
+# --- Names ------------------------------------------------------------------------------------------------
 
 
 def test_labels_are_text_and_nothing_else(tmp_path):

@@ -88,7 +88,7 @@ def check(browser, file, width):
 
 
 def test_a_label_cannot_run(browser, tmp_path):
-    """Labels that are scripts and broken images show as text."""
+    """Names that are scripts and broken images show as text."""
     file = ODD["evil labels"]().report(tmp_path / "report.html", title="<script>document.title = 'run'</script>")
     visit = Visit(browser, file, 1280)
     try:

@@ -91,7 +91,7 @@ def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Ca
     order = np.lexsort((j, s * 8 + a))
     s, a, j, probability = s[order], a[order], j[order], probability[order]
     mdp = MDP.from_table(s, a, j, probability, most_likely_reward(s, a, j, probability))
-    mdp = mdp.with_labels(states=_states(), actions=ACTIONS)
+    mdp = mdp.with_names(states=_states(), actions=ACTIONS)
     return Case(
         name,
         mdp,

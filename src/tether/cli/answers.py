@@ -101,7 +101,7 @@ def label(given: Any) -> Any:
 
 
 def labels(given: Any) -> list[Any]:
-    """Labels as a list of JSON values."""
+    """Names as a list of JSON values."""
     return [label(one) for one in given]
 
 

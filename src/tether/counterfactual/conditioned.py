@@ -104,7 +104,7 @@ class CounterfactualMDP:
         return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
 
     def reachable(self, t: int) -> tuple[Any, ...]:
-        """Labels of the states that s_0 can reach in ``t`` steps, t = 0 … T, whatever the actions.
+        """Names of the states that s_0 can reach in ``t`` steps, t = 0 … T, whatever the actions.
 
         Examples
         --------
@@ -113,7 +113,7 @@ class CounterfactualMDP:
         >>> tether.counterfactual(toy.mdp, toy.path).reachable(1)
         ('s1', 's2')
         """
-        return self.mdp.labels_of(self.graph.states(self.time(t, last=self.T)))
+        return self.mdp.names_of(self.graph.states(self.time(t, last=self.T)))
 
     def row(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
         """P_{t,τ}(·|state, action): next states in the model's order, zeros left out, and probabilities."""
@@ -121,7 +121,7 @@ class CounterfactualMDP:
         probability = self._probability(t, pair)
         possible = np.flatnonzero(probability)
         next_state = self.mdp.form.next_state[self.mdp.entries(pair)][possible]
-        return self.mdp.labels_of(next_state), probability[possible]
+        return self.mdp.names_of(next_state), probability[possible]
 
     def nominal_row(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
         """P(·|state, action), what the model says without the observation."""

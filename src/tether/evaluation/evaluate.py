@@ -203,7 +203,7 @@ class Evaluation:
     def distribution(self, t: int) -> tuple[tuple[Any, ...], Floats]:
         """States that can be at time t = 0 … T, in the model's order, and their probabilities."""
         states, chance = self._by_state(t)
-        return self.mdp.labels_of(states), chance
+        return self.mdp.names_of(states), chance
 
     def likeliest(self, t: int) -> tuple[Any, float]:
         """The most likely state at time t, and its probability."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
-from tether.model.names import label_list
+from tether.model.names import name_list
 from tether.plan.chain import Decisions, Visits
 
 __all__ = ["Policy", "make_policy", "noisy"]
@@ -159,7 +159,7 @@ def _available(mdp: MDP, t: int, s: int, action: Any) -> int:
     pair = mdp.find_pair(s, a) if a >= 0 else -1
     if pair < 0:
         state = mdp.states[s]
-        there = label_list(mdp.actions_in(state))
+        there = name_list(mdp.actions_in(state))
         message = f"t = {t}: the policy names {action!r} in state {state!r}; available are {there}"
         raise QueryError(Problem(message, state, action, time=t, value=action))
     return pair

@@ -1,8 +1,8 @@
 """Results as Arrow tables: one row a node, a step, a state or a limit; from there to pandas, polars or Parquet.
 
-Labels keep their type where Arrow has one for all of them: whole numbers, numbers, text, truth values, dates;
+Names keep their type where Arrow has one for all of them: whole numbers, numbers, text, truth values, dates;
 named tuples and dataclasses become structs, plain tuples of one length structs too, with fields named by
-position. Labels of several types, or of any other, become text. What is looked at is the labels of the whole
+position. Names of several types, or of any other, become text. What is looked at is the labels of the whole
 model, so that two tables of one model can be put together.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tether.evaluation.evaluate import Evaluation
     from tether.explanation.explain import Explanation
-    from tether.model.names import Labels
+    from tether.model.names import Names
     from tether.plan.plan import Plan
     from tether.plan.sweep import Sweep
 
@@ -123,11 +123,11 @@ def _strengths(plan: Plan, t: int, pairs: Ints) -> Any:
 class _Column:
     """The labels of a model, ready to be taken by index."""
 
-    def __init__(self, labels: Labels) -> None:
+    def __init__(self, labels: Names) -> None:
         self.labels = labels
 
     def take(self, indices: Ints, empty: int = 0) -> Any:
-        """Labels by index, and so many missing ones after them."""
+        """Names by index, and so many missing ones after them."""
         used, at = np.unique(indices, return_inverse=True)
         items = _labels([*(self.labels[int(i)] for i in used), None], self.labels)
         at = np.concatenate((at.reshape(-1), np.full(empty, used.size)))

@@ -57,10 +57,10 @@ class Classes(Mapping[Any, str]):
         return self.cf.mdp.n_states
 
     def states(self, which: str) -> tuple[Any, ...]:
-        """Labels of the states of one class."""
+        """Names of the states of one class."""
         if which not in CLASSES:
             raise QueryError(f"the classes are {', '.join(map(repr, CLASSES))}; there is no {which!r}")
-        return self.cf.mdp.labels_of(np.flatnonzero(self.codes == CLASSES.index(which)))
+        return self.cf.mdp.names_of(np.flatnonzero(self.codes == CLASSES.index(which)))
 
     def counts(self) -> dict[str, int]:
         """How many states are in each class."""
@@ -73,7 +73,7 @@ class Classes(Mapping[Any, str]):
     def _repr_html_(self) -> str:
         rows = []
         for i, (name, n) in enumerate(self.counts().items()):
-            first = self.cf.mdp.labels_of(np.flatnonzero(self.codes == i)[:3])
+            first = self.cf.mdp.names_of(np.flatnonzero(self.codes == i)[:3])
             rows.append((name, f"{n:,}", ", ".join(map(str, first)) + (", …" if n > 3 else "")))
         return grid((f"t = {self.t}, k = {self.k}", "states", "for example"), rows)
 

@@ -9,7 +9,7 @@ from tether._writing import written
 from tether.errors import QueryError
 from tether.io.files import File, ends_of, file_error, name_of, read_bytes
 from tether.io.names import are_whole, texts_of
-from tether.model.names import Labels
+from tether.model.names import Names
 
 __all__ = ["guarded", "label_column", "open_arrow", "open_parquet", "require_pyarrow", "write_arrow"]
 
@@ -81,8 +81,8 @@ def guarded(file: File, what: str, read: Callable[[], Any]) -> Any:
         raise file_error(file, wrong) from None
 
 
-def label_column(labels: Labels, noun: str, file: File, kind: str) -> Any:
-    """Labels as an Arrow column: whole numbers as such, all else as text, if each can be told again."""
+def label_column(labels: Names, noun: str, file: File, kind: str) -> Any:
+    """Names as an Arrow column: whole numbers as such, all else as text, if each can be told again."""
     import pyarrow as pa
 
     if are_whole(labels):

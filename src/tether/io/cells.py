@@ -1,6 +1,6 @@
 """From the cells of a column to labels or numbers, with all that is wrong with them noted.
 
-Labels: in a text file, whole numbers if every cell is one, else text without the spaces around it; elsewhere
+Names: in a text file, whole numbers if every cell is one, else text without the spaces around it; elsewhere
 what the column's type says, whole floats being ints (a dataframe turns ints into floats where one is missing).
 """
 
@@ -59,7 +59,7 @@ def labels_of_list(items: list[Any], name: str, complaints: RowComplaints, *, bl
             labels[row] = label
     complaints.at_all(
         np.array(unhashable, dtype=np.int64),
-        lambda row: f"{cut(items[row])} in the column {name!r} cannot be a label, it is not hashable; use a tuple",
+        lambda row: f"{cut(items[row])} in the column {name!r} cannot be a name, it is not hashable; use a tuple",
     )
     _note_empty(np.array(empty, dtype=np.int64), name, "a label", complaints, blank)
     kinds = {type(label) for label in labels if label is not None}

@@ -22,7 +22,7 @@ from tether.errors import FileError, Problem
 from tether.io.plaintext import File, add_each, cut
 from tether.model.from_table import form_from_codes
 from tether.model.mdp import MDP
-from tether.model.names import make_labels
+from tether.model.names import make_names
 
 __all__ = ["NO_LABEL", "TOLERANCE", "Choices", "arrange", "build", "check_rows", "check_size"]
 
@@ -88,7 +88,7 @@ def arrange(
         before = first[pair[row]]
         said, said_before = (cut(names[label[at]]) if label[at] >= 0 else "missing" for at in (row, before))
         return (
-            f"the action label of state {state[row]}, choice {choice[row]} is {said} here, but {said_before} in line "
+            f"the action name of state {state[row]}, choice {choice[row]} is {said} here, but {said_before} in line "
             f"{line[before]:,}; a choice has one label, on each of its lines"
         )
 
@@ -162,7 +162,7 @@ def build(
     loops = np.repeat(deadlocks, n_actions)  # under every action: what was done after the end is no change
     if reward is not None:
         reward = np.concatenate((reward, np.zeros(loops.size) if state_reward is None else state_reward[loops]))
-    state_labels, actions = make_labels(states, n_states, "state"), make_labels(labels, None, "action")
+    state_labels, actions = make_names(states, n_states, "state"), make_names(labels, None, "action")
     form = form_from_codes(
         state_labels,
         actions,

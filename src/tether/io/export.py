@@ -39,7 +39,7 @@ def spelled(values: Floats) -> list[str]:
 
 
 def distinct_names(labels: Iterable[Any], not_allowed: re.Pattern[str]) -> list[str]:
-    r"""Labels as names in which what is not allowed becomes ``_``; one that is taken already gets a number.
+    r"""Names as names in which what is not allowed becomes ``_``; one that is taken already gets a number.
 
     >>> distinct_names(["a b", "a_b", 3], re.compile(r"\W"))
     ['a_b_2', 'a_b', '3']

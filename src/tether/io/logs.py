@@ -19,7 +19,7 @@ from tether.io.columns import TABLES, Columns, columns_of, read_columns, table_k
 from tether.io.files import File, file_error, name_of
 from tether.io.names import find_label
 from tether.model.mdp import MDP
-from tether.model.names import Labels, plain
+from tether.model.names import Names, plain
 from tether.observation.arrange import arrange
 from tether.observation.cells import Findings
 from tether.observation.episodes import Episodes
@@ -87,7 +87,7 @@ def write_episodes(
 ) -> None:
     """Write episodes as a log: CSV, TSV, Parquet or Arrow, by the file's suffix.
 
-    The last state of an episode gets a row of its own, without an action. Labels that are not all whole numbers
+    The last state of an episode gets a row of its own, without an action. Names that are not all whole numbers
     are written as text, a tuple as ``(9, 1, 20)``.
 
     Parameters
@@ -177,7 +177,7 @@ def _table(log: Episodes, file: File, kind: str) -> Any:
     return pa.table(columns)
 
 
-def _labels(labels: Labels, noun: str, file: File, kind: str) -> Any:
+def _labels(labels: Names, noun: str, file: File, kind: str) -> Any:
     try:
         return label_column(labels, noun, file, kind)
     except FileError as error:  # it says how to rename the labels of a model

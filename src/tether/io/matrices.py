@@ -23,7 +23,7 @@ from tether.io.names import are_whole, texts_of
 from tether.io.tables import check_plain
 from tether.model.form import TOLERANCE, pair_states
 from tether.model.mdp import MDP
-from tether.model.names import Labels, label_list
+from tether.model.names import Names, name_list
 
 __all__ = ["read_arrays", "write_arrays"]
 
@@ -60,7 +60,7 @@ def read_arrays(
     reward_order : {"S", "SA", "AS", "SAS", "ASS", "SSA", "TSA", "TSAS"}, optional
         The order of rewards, where neither their shape nor ``order`` tells it.
     states, actions : iterable of hashable, optional
-        Labels; by default those in the file's arrays ``states`` and ``actions``, as `write_arrays` writes them,
+        Names; by default those in the file's arrays ``states`` and ``actions``, as `write_arrays` writes them,
         else 0 … n-1 (MATLAB counts from 1).
     terminal, tolerance
         As in `tether.MDP.from_arrays`.
@@ -106,7 +106,7 @@ def read_arrays(
 def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = False, kind: str | None = None) -> None:
     """Write a model as arrays P and R to an ``.npz`` or ``.mat`` file; its labels as ``states`` and ``actions``.
 
-    Labels that are not all whole numbers are written as text. R has two axes (S, A), or three in the order of P.
+    Names that are not all whole numbers are written as text. R has two axes (S, A), or three in the order of P.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class _Held:
         if name not in self.names:
             none = ", or rewards=None if there are none" if option == "rewards" else ""
             say = f"say which holds the {option}: {option}='<its name>'{none}"
-            raise file_error(self.file, f"there is no array {name!r}; found {label_list(self.names) or 'none'}; {say}")
+            raise file_error(self.file, f"there is no array {name!r}; found {name_list(self.names) or 'none'}; {say}")
         value = self.read(name)
         self._check_sparse(value, name)
         if isinstance(value, np.ndarray) and value.dtype == object:
@@ -181,7 +181,7 @@ class _Held:
                 raise file_error(self.file, f"the sparse matrix {name!r} is damaged: {error}") from None
 
     def labels(self, name: str, count: int) -> list[Any] | None:
-        """Labels that were written beside the arrays, if there are."""
+        """Names that were written beside the arrays, if there are."""
         if name not in self.names:
             return None
         try:
@@ -285,7 +285,7 @@ def _sparse_arrays(mdp: MDP) -> dict[str, Any]:
     return {"P": cells(form.probability), "R": cells(mdp.rewards.values) if mdp.rewards.by_entry else R}
 
 
-def _label_array(labels: Labels, noun: str, file: str) -> Any:
+def _label_array(labels: Names, noun: str, file: str) -> Any:
     return (
         np.array(list(labels), np.int64) if are_whole(labels) else np.array(texts_of(labels, noun, file, trimmed=False))
     )

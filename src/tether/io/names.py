@@ -1,4 +1,4 @@
-"""Labels as text, and back: a file knows a state as ``(9, 1, 20)``, the model as a tuple of numbers."""
+"""Names as text, and back: a file knows a state as ``(9, 1, 20)``, the model as a tuple of numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tether.errors import FileError, Problem, QueryError
-from tether.model.names import Labels
+from tether.model.names import Names
 
 __all__ = ["are_whole", "find_label", "text_of", "texts_of"]
 
@@ -31,12 +31,12 @@ def text_of(label: Any) -> str:
     return repr(_bare(label)) if isinstance(label, tuple | np.generic) else str(label)
 
 
-def are_whole(labels: Labels) -> bool:
+def are_whole(labels: Names) -> bool:
     """Whether all labels are whole numbers, as a column of 64 bits holds them."""
     return all(type(label) is int and -(2**63) <= label < 2**63 for label in labels)
 
 
-def texts_of(labels: Labels, noun: str, file: str, *, trimmed: bool) -> list[str]:
+def texts_of(labels: Names, noun: str, file: str, *, trimmed: bool) -> list[str]:
     """All labels as text, if each can be told again when the file is read.
 
     ``trimmed`` says that readers of the file drop the spaces around a text.
@@ -47,7 +47,7 @@ def texts_of(labels: Labels, noun: str, file: str, *, trimmed: bool) -> list[str
         first = seen.setdefault(text, i)
         wrong = ""
         if first != i:
-            wrong = f"is written like the label {labels[first]!r}"
+            wrong = f"is written like the name {labels[first]!r}"
         elif not text:
             wrong = "is empty"
         elif "\0" in text or not _is_unicode(text):
@@ -55,14 +55,14 @@ def texts_of(labels: Labels, noun: str, file: str, *, trimmed: bool) -> list[str
         elif trimmed and text != text.strip():
             wrong = "has spaces around it, which are lost when a text file is read"
         if wrong:
-            fix = f"rename it: mdp.with_labels({noun}s=…)"
+            fix = f"rename it: mdp.with_names({noun}s=…)"
             raise FileError(
-                Problem(f"{file}: the {noun} label {labels[i]!r} {wrong}; {fix}", value=labels[i], file=file)
+                Problem(f"{file}: the {noun} name {labels[i]!r} {wrong}; {fix}", value=labels[i], file=file)
             )
     return texts
 
 
-def find_label(labels: Labels, value: Any) -> int:
+def find_label(labels: Names, value: Any) -> int:
     """The index of the label that a value read from a file stands for, or -1.
 
     That is the label that equals it; else the one with the same text; else the tuple of numbers it spells.
@@ -95,7 +95,7 @@ _SEVERAL = -2
 
 
 @lru_cache(maxsize=4)  # the states and actions of a model, while a file is read against them
-def _by_text(labels: Labels) -> dict[str, int]:
+def _by_text(labels: Names) -> dict[str, int]:
     index: dict[str, int] = {}
     for i, label in enumerate(labels):
         if index.setdefault(text_of(label), i) != i:

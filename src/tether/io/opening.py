@@ -10,7 +10,7 @@ from tether.io.embedded import PREFIX, case_names, is_case, open_case
 from tether.io.environments import is_environment, open_environment
 from tether.io.names import find_label
 from tether.model.mdp import MDP
-from tether.model.names import Labels
+from tether.model.names import Names
 from tether.observation.path import Path
 
 __all__ = ["must_exist", "open_model", "open_path"]
@@ -94,7 +94,7 @@ def _as_in(mdp: MDP | None, path: Path) -> Path:
     if mdp is None:
         return path
 
-    def known(labels: Labels, given: Any) -> Any:
+    def known(labels: Names, given: Any) -> Any:
         i = find_label(labels, given)
         return given if i < 0 else labels[i]
 

@@ -22,7 +22,7 @@ from tether.io.files import File, checked_text, file_error, name_of
 from tether.io.names import find_label, text_of, texts_of
 from tether.io.rows import RowComplaints, Source
 from tether.model.mdp import MDP
-from tether.model.names import Labels, is_missing, make_labels
+from tether.model.names import Names, is_missing, make_names
 from tether.observation.path import Path, observe
 
 __all__ = ["read_path", "write_path"]
@@ -80,7 +80,7 @@ def read_path(file: File, mdp: MDP | None = None, *, columns: Mapping[str, str] 
 def write_path(path: Path, file: File) -> None:
     """Write a path: CSV or TSV with the columns t, state, action, or JSON, by the file's suffix.
 
-    Labels are written as text; `read_path` with the model finds them again.
+    Names are written as text; `read_path` with the model finds them again.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _quoted(text: str, separator: str) -> str:
 
 
 def _texts(labels: tuple[Any, ...], noun: str, file: str) -> list[str]:
-    distinct = make_labels(dict.fromkeys(labels), None, noun)
+    distinct = make_names(dict.fromkeys(labels), None, noun)
     texts = dict(zip(distinct, texts_of(distinct, noun, file, trimmed=True), strict=True))
     return [texts[label] for label in labels]
 
@@ -226,7 +226,7 @@ def _resolved(mdp: MDP, states: list[Any], actions: list[Any], source: Source) -
     return found_states, found_actions
 
 
-def _find_all(labels: Labels, noun: str, values: list[Any], complaints: RowComplaints) -> list[Any]:
+def _find_all(labels: Names, noun: str, values: list[Any], complaints: RowComplaints) -> list[Any]:
     found = np.full(len(values), -1)
     for t, value in enumerate(values):
         try:

@@ -101,7 +101,7 @@ def from_dataframe(
 def write_table(mdp: MDP, file: File, *, kind: str | None = None) -> None:
     """Write a model as a table of transitions: CSV, TSV, Parquet or Arrow, by the file's suffix.
 
-    Labels that are not all whole numbers are written as text, a tuple as ``(9, 1, 20)``. States that have
+    Names that are not all whole numbers are written as text, a tuple as ``(9, 1, 20)``. States that have
     no rows and to which nothing leads are not in the table. Read again, labels that are not whole numbers come in
     the order in which they appear.
 
@@ -165,7 +165,7 @@ def _model(read: Columns, states: Any, actions: Any, terminal: Any, tolerance: f
 
 
 def _like(read: Columns, terminal: Any) -> Any:
-    """Labels given as text (on a command line) as the ints they are in the file."""
+    """Names given as text (on a command line) as the ints they are in the file."""
     if isinstance(terminal, str) or not isinstance(terminal, Iterable) or read["next_state"].dtype == object:
         return terminal
     return [int(one) if isinstance(one, str) and re.fullmatch(r"0|-?[1-9][0-9]*", one) else one for one in terminal]

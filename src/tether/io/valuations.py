@@ -12,7 +12,7 @@ from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
 
-from tether.model.names import Labels
+from tether.model.names import Names
 
 __all__ = ["read_value", "valuation_class", "valuations", "write_value"]
 
@@ -80,8 +80,8 @@ def write_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def valuations(labels: Labels, kinds: tuple[type, ...]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
-    """Labels as values of variables, if all are such, of the given kinds: the names, and the values of each label.
+def valuations(labels: Names, kinds: tuple[type, ...]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
+    """Names as values of variables, if all are such, of the given kinds: the names, and the values of each label.
 
     Values of tuples without names are called v0, v1, …, a single one is called state.
     """

@@ -15,17 +15,17 @@ from typing import Any
 
 from tether.errors import Problem, QueryError
 from tether.io.names import find_label as index_of
-from tether.model.names import Labels
+from tether.model.names import Names
 
 __all__ = ["Words", "find_label", "word_to_label"]
 
 
-def find_label(labels: Labels, word: Any, noun: str) -> Any:
+def find_label(labels: Names, word: Any, noun: str) -> Any:
     """The label that ``word`` means: the label itself, or one that is written so.
 
     Parameters
     ----------
-    labels : Labels
+    labels : Names
         Of a model: ``mdp.states`` or ``mdp.actions``.
     word : object
         What was given. Text that is no label is read as a number, a tuple or list (``(9, 1, 20)``, ``[9, 1, 20]``),
@@ -49,7 +49,7 @@ def find_label(labels: Labels, word: Any, noun: str) -> Any:
 class Words:
     """Finds label after label; looks at how all are written only once."""
 
-    labels: Labels
+    labels: Names
     noun: str
 
     def find(self, word: Any) -> Any:

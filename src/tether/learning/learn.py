@@ -29,7 +29,7 @@ from tether.model.counts import Counts
 from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.from_table import form_from_codes
 from tether.model.mdp import MDP
-from tether.model.names import Labels, make_labels
+from tether.model.names import Names, make_names
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
@@ -125,8 +125,8 @@ class _Seen:
     of the log.
     """
 
-    states: Labels
-    actions: Labels
+    states: Names
+    actions: Names
     pair: Ints
     outcome: Ints
     reward: Floats | None
@@ -163,16 +163,16 @@ def _see(log: Episodes, states: Any, actions: Any, end: Any) -> _Seen:
     n_real, found = len(state_labels), -1
     if never.size and end is not None:
         if end not in state_labels:
-            state_labels = make_labels([*state_labels, end], None, "state")
+            state_labels = make_names([*state_labels, end], None, "state")
         outcome[never] = found = state_labels.find(end)
     return _Seen(state_labels, action_labels, pair, outcome, log.reward, found, n_real)
 
 
-def _relabel(found: Labels, given: Any, noun: str) -> tuple[Labels, Ints]:
+def _relabel(found: Names, given: Any, noun: str) -> tuple[Names, Ints]:
     """The labels of the model, and the index there of each label of the log."""
     if given is None:
         return found, np.arange(len(found), dtype=np.int64)
-    labels = make_labels(given, None, noun)
+    labels = make_names(given, None, noun)
     index = np.array([labels.find(label) for label in found], dtype=np.int64)
     missing = np.flatnonzero(index < 0)
     if missing.size:

@@ -160,6 +160,6 @@ def learned(mdp: MDP) -> Learned:
         int(times.size),
         (int(times[0]), int(times[(times.size - 1) // 2]), int(times[-1])) if times.size else (0, 0, 0),
         tuple((mdp.states[int(s)], mdp.actions[int(a)], int(n)) for s, a, n in counts.dropped),
-        mdp.labels_of(form.terminal),
+        mdp.names_of(form.terminal),
         None if counts.end < 0 else mdp.states[counts.end],
     )

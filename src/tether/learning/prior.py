@@ -11,7 +11,7 @@ import numpy as np
 from tether._types import Ints
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
-from tether.model.names import Labels
+from tether.model.names import Names
 
 __all__ = ["Support", "Transitions", "add_support", "checked_prior"]
 
@@ -46,7 +46,7 @@ def checked_prior(prior: Any, support: Any) -> float:
     return float(prior)
 
 
-def add_support(table: Transitions, states: Labels, actions: Labels, n_real: int, support: Support) -> Transitions:
+def add_support(table: Transitions, states: Names, actions: Names, n_real: int, support: Support) -> Transitions:
     """The transitions that were seen, and those that only a prior makes possible; none to states from ``n_real`` on."""
     if support == "seen":
         return table
@@ -73,12 +73,12 @@ def _successors(mdp: MDP) -> Callable[[Any, Any], Iterable[Any]]:
     def outcomes(state: Any, action: Any) -> Iterable[Any]:
         s, a = mdp.states.find(state), mdp.actions.find(action)
         pair = mdp.find_pair(s, a) if s >= 0 and a >= 0 else -1
-        return mdp.labels_of(mdp.form.next_state[mdp.entries(pair)]) if pair >= 0 else ()
+        return mdp.names_of(mdp.form.next_state[mdp.entries(pair)]) if pair >= 0 else ()
 
     return outcomes
 
 
-def _possible(pair: int, outcomes: Callable[[Any, Any], Iterable[Any]], states: Labels, actions: Labels) -> Ints:
+def _possible(pair: int, outcomes: Callable[[Any, Any], Iterable[Any]], states: Names, actions: Names) -> Ints:
     s, a = divmod(pair, len(actions))
     state, action = states[s], actions[a]
     answer = outcomes(state, action)

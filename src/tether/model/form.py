@@ -23,7 +23,7 @@ import numpy as np
 
 from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem
-from tether.model.names import Labels, label_list
+from tether.model.names import Names, name_list
 
 __all__ = ["TOLERANCE", "Form", "Rewards", "Rounding", "final_rewards", "finish", "pair_states"]
 
@@ -97,8 +97,8 @@ class Form:
 
 
 def finish(
-    states: Labels,
-    actions: Labels,
+    states: Names,
+    actions: Names,
     *,
     pair_start: Ints,
     pair_action: Ints,
@@ -153,8 +153,8 @@ def pair_states(pair_start: Ints, pairs: Ints | int) -> Any:
 class _Where:
     """Names a pair or an entry in the user's words."""
 
-    states: Labels
-    actions: Labels
+    states: Names
+    actions: Names
     pair_start: Ints
     pair_action: Ints
     row_start: Ints
@@ -250,35 +250,35 @@ def _undefined(where: _Where, ends: Ints, frontier: Ints | None) -> _Found:
     problems = []
     for state, entry in list(zip(led_to, entries[first], strict=True))[:_COLLECTED]:
         place = where.entry(int(entry))
-        label = where.states[int(state)]
+        name = where.states[int(state)]
         defined = np.flatnonzero(~without[: min(without.size, 10_000)])
-        near = _same_text(label, [where.states[int(i)] for i in defined])
-        fix = near or f"give its rows, or declare it terminal (absorbing, reward 0): terminal=[{label!r}]"
+        near = _same_text(name, [where.states[int(i)] for i in defined])
+        fix = near or f"give its rows, or declare it terminal (absorbing, reward 0): terminal=[{name!r}]"
         problems.append(
-            Problem(f"{where.text(place)}: no row says what happens in state {label!r}; {fix}", **place, value=label)
+            Problem(f"{where.text(place)}: no row says what happens in state {name!r}; {fix}", **place, value=name)
         )
     return problems, int(led_to.size)
 
 
-def _same_text(label: Any, others: list[Any]) -> str:
+def _same_text(name: Any, others: list[Any]) -> str:
     for other in others:
-        if str(other) == str(label):
+        if str(other) == str(name):
             return (
                 f"there are rows for {other!r} of type {type(other).__name__}, "
-                f"but this is a {type(label).__name__}: use one type for both columns"
+                f"but this is a {type(name).__name__}: use one type for both columns"
             )
     return ""
 
 
-def _terminal_states(states: Labels, terminal: Iterable[Any]) -> Ints:
+def _terminal_states(states: Names, terminal: Iterable[Any]) -> Ints:
     if isinstance(terminal, str) or not isinstance(terminal, Iterable):
         fix = "" if terminal is None else f": terminal=[{terminal!r}]"
         raise ModelError(f"terminal= takes a list of states, not {terminal!r}{fix}")
     found = []
-    for label in terminal:
-        i = states.find(label)
+    for name in terminal:
+        i = states.find(name)
         if i < 0:
-            raise ModelError(Problem(f"terminal=: {states.missing(label, 'state')}", value=label))
+            raise ModelError(Problem(f"terminal=: {states.missing(name, 'state')}", value=name))
         found.append(i)
     return np.unique(np.array(found, dtype=np.int32))
 
@@ -287,11 +287,11 @@ def _terminal_with_rows(where: _Where, ends: Ints) -> _Found:
     bad = ends[where.pair_start[ends + 1] > where.pair_start[ends]]
     problems = []
     for state in bad[:_COLLECTED]:
-        label = where.states[int(state)]
+        name = where.states[int(state)]
         pairs = range(int(where.pair_start[state]), int(where.pair_start[state + 1]))
-        named = label_list(where.actions[int(where.pair_action[pair])] for pair in pairs)
-        message = f"state {label!r} is declared terminal but has rows (for {named}); drop one or the other"
-        problems.append(Problem(message, state=label))
+        named = name_list(where.actions[int(where.pair_action[pair])] for pair in pairs)
+        message = f"state {name!r} is declared terminal but has rows (for {named}); drop one or the other"
+        problems.append(Problem(message, state=name))
     return problems, int(bad.size)
 
 
@@ -342,15 +342,15 @@ def _with_terminal(
     )
 
 
-def final_rewards(states: Labels, given: Any) -> Floats:
+def final_rewards(states: Names, given: Any) -> Floats:
     """The reward of ending in each state, from a function, a mapping or an array."""
     if isinstance(given, Mapping):
-        for label in given:
-            if label not in states:
-                raise ModelError(Problem(f"final_reward: {states.missing(label, 'state')}", state=label))
-        values = [given.get(label, 0.0) for label in states]
+        for name in given:
+            if name not in states:
+                raise ModelError(Problem(f"final_reward: {states.missing(name, 'state')}", state=name))
+        values = [given.get(name, 0.0) for name in states]
     elif callable(given):
-        values = [given(label) for label in states]
+        values = [given(name) for name in states]
     else:
         values = given
     try:
@@ -363,9 +363,7 @@ def final_rewards(states: Labels, given: Any) -> Floats:
         )
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:
-        label, value = states[int(bad[0])], float(array[bad[0]])
-        raise ModelError(
-            Problem(f"state {label!r}: the final reward {value!r} is not finite", state=label, value=value)
-        )
+        name, value = states[int(bad[0])], float(array[bad[0]])
+        raise ModelError(Problem(f"state {name!r}: the final reward {value!r} is not finite", state=name, value=value))
     array.flags.writeable = False
     return array

@@ -10,7 +10,7 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether.errors import ModelError
 from tether.model.form import Form, Rewards, finish
-from tether.model.names import Labels, make_labels
+from tether.model.names import Names, make_names
 
 __all__ = ["form_from_arrays"]
 
@@ -31,12 +31,12 @@ def form_from_arrays(
     terminal: Iterable[Any],
     tolerance: float,
     reward_axes: str | None,
-) -> tuple[Labels, Labels, Form]:
+) -> tuple[Names, Names, Form]:
     """Bring P and R to the tabular form; see `tether.MDP.from_arrays` for what they may be."""
     matrices = _sparse_list(P, "P")
     rows = _dense_rows(P) if matrices is None else _sparse_rows(matrices)
-    state_labels = make_labels(states, rows.n_states, "state")
-    action_labels = make_labels(actions, rows.n_actions, "action")
+    state_names = make_names(states, rows.n_states, "state")
+    action_names = make_names(actions, rows.n_actions, "action")
     lengths = rows.lengths.reshape(-1)
     kept = np.flatnonzero(lengths)
     pair_action = (kept % rows.n_actions).astype(np.int32)
@@ -46,8 +46,8 @@ def form_from_arrays(
     pairs = _Pairs(pair_state, pair_action, row_start, rows.next_state)
     rewards = _rewards(R, pairs, rows.n_states, rows.n_actions, reward_axes)
     form = finish(
-        state_labels,
-        action_labels,
+        state_names,
+        action_names,
         pair_start=pair_start,
         pair_action=pair_action,
         row_start=row_start,
@@ -57,7 +57,7 @@ def form_from_arrays(
         terminal=terminal,
         tolerance=tolerance,
     )
-    return state_labels, action_labels, form
+    return state_names, action_names, form
 
 
 class _Rows(NamedTuple):

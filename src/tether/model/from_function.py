@@ -1,6 +1,6 @@
 """From functions to the tabular form: walk from the initial states and write down what is met.
 
-The walk spends its time in the user's functions. What is written down goes into flat arrays a row at a time; labels are
+The walk spends its time in the user's functions. What is written down goes into flat arrays a row at a time; names are
 numbered by a dictionary that calls Python only for those it has not met, and numbers are looked at one by one only
 where something is wrong with them.
 """
@@ -18,7 +18,7 @@ from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem
 from tether.model.form import Form
 from tether.model.from_table import form_from_codes
-from tether.model.names import Labels, is_missing, make_labels
+from tether.model.names import Names, is_missing, make_names
 
 __all__ = ["form_from_function"]
 
@@ -32,7 +32,7 @@ def form_from_function(
     *,
     tolerance: float,
     max_states: int | None,
-) -> tuple[Labels, Labels, Form]:
+) -> tuple[Names, Names, Form]:
     """Breadth first from ``initial``; see `tether.MDP.from_function`.
 
     States at depth ``horizon`` are known as outcomes but not expanded: no episode of that length
@@ -47,36 +47,36 @@ def form_from_function(
     walk = _Walk(actions, step, reward, max_states)
     walk.begin(_initial_states(initial))
     explored, depth = 0, 0
-    while explored < len(walk.labels) and (horizon is None or depth < horizon):
+    while explored < len(walk.names) and (horizon is None or depth < horizon):
         explored, depth = walk.expand(explored), depth + 1
-    state_labels = make_labels(walk.labels, None, "state")
-    action_labels = make_labels(list(walk.actions), None, "action")
+    state_names = make_names(walk.names, None, "state")
+    action_names = make_names(list(walk.actions), None, "action")
     columns = walk.columns()
     form = form_from_codes(
-        state_labels,
-        action_labels,
+        state_names,
+        action_names,
         *columns,
-        frontier=np.arange(explored, len(walk.labels), dtype=np.int32),
+        frontier=np.arange(explored, len(walk.names), dtype=np.int32),
         tolerance=tolerance,
     )
-    return state_labels, action_labels, form
+    return state_names, action_names, form
 
 
 class _Numbers(dict[Any, int]):
-    """Labels numbered in the order they are first asked for; ``met`` looks at each new one."""
+    """Names numbered in the order they are first asked for; ``met`` looks at each new one."""
 
     def __init__(self, met: Callable[[Any, int], None]) -> None:
         self.met = met
 
-    def __missing__(self, label: Any) -> int:
+    def __missing__(self, name: Any) -> int:
         number = len(self)
-        self.met(label, number)
-        self[label] = number
+        self.met(name, number)
+        self[name] = number
         return number
 
 
 class _Walk:
-    """The transitions met so far, and the labels in the order they were met.
+    """The transitions met so far, and the names in the order they were met.
 
     Rows are pairs in the order of the walk; each has a state, an action, and the number of entries it ends at.
     """
@@ -90,8 +90,8 @@ class _Walk:
     ) -> None:
         self.actions_of, self.step, self.max_states = actions, step, max_states
         self.reward_of, self.rewards_outcomes = reward, _takes_three(reward)
-        self.states, self.labels = _Numbers(self._met_state), list[Any]()
-        self.actions = _Numbers(lambda label, number: None)
+        self.states, self.names = _Numbers(self._met_state), list[Any]()
+        self.actions = _Numbers(lambda name, number: None)
         self.known: dict[tuple[Any, ...], tuple[int, ...]] = {}
         self.now: tuple[Any, Any] | None = None
         self.row_state, self.row_action, self.row_end = array("i"), array("i"), array("q")
@@ -99,24 +99,24 @@ class _Walk:
 
     def begin(self, initial: list[Any]) -> None:
         """Number the initial states."""
-        for label in initial:
+        for state in initial:
             try:
-                self.states[label]
+                self.states[state]
             except TypeError:
-                raise ModelError(Problem(f"the state {label!r} is not hashable; use a tuple", value=label)) from None
+                raise ModelError(Problem(f"the state {state!r} is not hashable; use a tuple", value=state)) from None
 
     def expand(self, first: int) -> int:
         """Walk one step from every state numbered ``first`` or higher; returns how many there were before it."""
         step, number = self.step, self.states.__getitem__
-        labels = self.labels[first:]
-        for s, label in enumerate(labels, start=first):
-            available = self._available(label)
+        names = self.names[first:]
+        for s, state in enumerate(names, start=first):
+            available = self._available(state)
             for action, a in zip(available, self.known[available], strict=True):
-                self.now = label, action
+                self.now = state, action
                 try:
-                    given = step(label, action)
+                    given = step(state, action)
                 except Exception as error:
-                    _note(error, step, label, action)
+                    _note(error, step, state, action)
                     raise
                 outcomes = given if type(given) is dict and _all_possible(given) else self._possible(given)
                 self.next_state.extend(map(number, outcomes))
@@ -125,11 +125,11 @@ class _Walk:
                 except (TypeError, ValueError, OverflowError):
                     self._no_number("probability", outcomes)
                 if self.reward_of is not None:
-                    self._write_rewards(label, action, outcomes)
+                    self._write_rewards(state, action, outcomes)
                 self.row_state.append(s)
                 self.row_action.append(a)
                 self.row_end.append(len(self.next_state))
-        return first + len(labels)
+        return first + len(names)
 
     def columns(self) -> tuple[Any, Any, Any, Floats, Floats | None]:
         """State, action, next state, probability and reward of every transition."""
@@ -144,18 +144,18 @@ class _Walk:
             reward if reward is None or self.rewards_outcomes else np.repeat(reward, lengths),
         )
 
-    def _write_rewards(self, label: Any, action: Any, outcomes: dict[Any, Any]) -> None:
+    def _write_rewards(self, state: Any, action: Any, outcomes: dict[Any, Any]) -> None:
         reward: Any = self.reward_of
         gains = []
         if self.rewards_outcomes:
             for after in outcomes:
                 try:
-                    gains.append(reward(label, action, after))
+                    gains.append(reward(state, action, after))
                 except Exception as error:
-                    _note(error, reward, label, action, after)
+                    _note(error, reward, state, action, after)
                     raise
         else:
-            gains.append(_call(reward, label, action))
+            gains.append(_call(reward, state, action))
         try:
             self.reward.extend(gains)
         except (TypeError, ValueError, OverflowError):
@@ -168,43 +168,43 @@ class _Walk:
             _number(value, what, *self.now, after)
         raise AssertionError("each is a number by itself")
 
-    def _met_state(self, label: Any, number: int) -> None:
-        if is_missing(label):
+    def _met_state(self, name: Any, number: int) -> None:
+        if is_missing(name):
             state, action = self.now or (None, None)
             led = f"state {state!r}, action {action!r}: step() gave the next state" if self.now else "initial is"
-            message = f"{led} {label!r}, which stands for a missing value and cannot be a state"
-            raise ModelError(Problem(message, state, action, value=label))
+            message = f"{led} {name!r}, which stands for a missing value and cannot be a state"
+            raise ModelError(Problem(message, state, action, value=name))
         if self.max_states is not None and number >= self.max_states:
             raise ModelError(
                 f"more than {self.max_states:,} states can be reached; "
                 f"raise max_states=, or give horizon= to stop after so many steps"
             )
-        self.labels.append(label)
+        self.names.append(name)
 
-    def _available(self, label: Any) -> tuple[Any, ...]:
+    def _available(self, state: Any) -> tuple[Any, ...]:
         """The actions of a state, checked and, in ``known``, numbered."""
-        given = _call(self.actions_of, label)
+        given = _call(self.actions_of, state)
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise ModelError(Problem(f"state {label!r}: actions() must give a list, not {given!r}", label))
+            raise ModelError(Problem(f"state {state!r}: actions() must give a list, not {given!r}", state))
         try:
             available = tuple(given)
         except Exception as error:  # from a generator, which runs only now
-            _note(error, self.actions_of, label)
+            _note(error, self.actions_of, state)
             raise
         try:
             if available in self.known:
                 return available
         except TypeError:
             action = next(action for action in available if not _hashable(action))
-            message = f"state {label!r}: the action {action!r} is not hashable; use a tuple"
-            raise ModelError(Problem(message, label, value=action)) from None
+            message = f"state {state!r}: the action {action!r} is not hashable; use a tuple"
+            raise ModelError(Problem(message, state, value=action)) from None
         if not available:
-            message = f"state {label!r}: actions() gave none; where episodes end, give one that leads back to the state"
-            raise ModelError(Problem(message, label))
+            message = f"state {state!r}: actions() gave none; where episodes end, give one that leads back to the state"
+            raise ModelError(Problem(message, state))
         seen = set()
         for action in available:
             if action in seen:
-                raise ModelError(Problem(f"state {label!r}: actions() gave {action!r} twice", label, action))
+                raise ModelError(Problem(f"state {state!r}: actions() gave {action!r} twice", state, action))
             seen.add(action)
         self.known[available] = tuple(self.actions[action] for action in available)
         return available
@@ -212,15 +212,15 @@ class _Walk:
     def _possible(self, given: Any) -> dict[Any, float]:
         """The outcomes of a pair that are not impossible, with their probabilities, of whatever step() gave."""
         assert self.now is not None
-        label, action = self.now
+        state, action = self.now
         if not isinstance(given, Mapping):
-            message = f"state {label!r}, action {action!r}: step() must give {{next state: probability}}"
-            raise ModelError(Problem(f"{message}, not {given!r}", label, action, value=given))
-        chances = {after: _number(value, "probability", label, action, after) for after, value in given.items()}
+            message = f"state {state!r}, action {action!r}: step() must give {{next state: probability}}"
+            raise ModelError(Problem(f"{message}, not {given!r}", state, action, value=given))
+        chances = {after: _number(value, "probability", state, action, after) for after, value in given.items()}
         possible = {after: chance for after, chance in chances.items() if chance != 0}
         if not possible:
-            message = f"state {label!r}, action {action!r}: step() gave no outcome of positive probability"
-            raise ModelError(Problem(message, label, action, value=given))
+            message = f"state {state!r}, action {action!r}: step() gave no outcome of positive probability"
+            raise ModelError(Problem(message, state, action, value=given))
         return possible
 
 
@@ -232,31 +232,31 @@ def _all_possible(given: dict[Any, Any]) -> bool:
         return False
 
 
-def _call(function: Callable[..., Any], *labels: Any) -> Any:
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return function(*labels)
+        return function(*arguments)
     except Exception as error:
-        _note(error, function, *labels)
+        _note(error, function, *arguments)
         raise
 
 
-def _note(error: Exception, function: Callable[..., Any], *labels: Any) -> None:
+def _note(error: Exception, function: Callable[..., Any], *arguments: Any) -> None:
     """Add to an error in the user's function what it was called with."""
     name = getattr(function, "__name__", repr(function))
-    error.add_note(f"while exploring the model: {name}({', '.join(map(repr, labels))})")
+    error.add_note(f"while exploring the model: {name}({', '.join(map(repr, arguments))})")
 
 
 def _initial_states(initial: Any) -> list[Any]:
-    """A list is several states: a list cannot be a label itself."""
+    """A list is several states: a list cannot be a name itself."""
     states = initial if isinstance(initial, list) else [initial]
     if not states:
         raise ModelError("initial= is an empty list; give a state, or a list of states")
     return states
 
 
-def _hashable(label: Any) -> bool:
+def _hashable(name: Any) -> bool:
     try:
-        hash(label)
+        hash(name)
     except TypeError:
         return False
     return True

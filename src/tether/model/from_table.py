@@ -1,4 +1,4 @@
-"""From columns to the tabular form: one row a transition, any labels."""
+"""From columns to the tabular form: one row a transition, any names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem
 from tether.model.form import Form, Rewards, finish
-from tether.model.names import Labels, encode, plain
+from tether.model.names import Names, encode, plain
 
 __all__ = ["form_from_codes", "form_from_table"]
 
@@ -26,7 +26,7 @@ def form_from_table(
     actions: Any,
     terminal: Iterable[Any],
     tolerance: float,
-) -> tuple[Labels, Labels, Form]:
+) -> tuple[Names, Names, Form]:
     """Bring a table of transitions to the tabular form; see `tether.MDP.from_table`."""
     columns = {"state": state, "action": action, "next_state": next_state, "probability": probability}
     if reward is not None:
@@ -40,18 +40,18 @@ def form_from_table(
         raise ModelError("the model is empty: it has no transitions")
     chance = _number_column("probability", columns["probability"])
     gain = None if reward is None else _number_column("reward", columns["reward"])
-    state_labels, (s, j) = encode([columns["state"], columns["next_state"]], "state", ["state", "next state"], states)
-    action_labels, (a,) = encode([columns["action"]], "action", ["action"], actions)
-    _no_zero_rows(state_labels, action_labels, s, a, chance)
+    state_names, (s, j) = encode([columns["state"], columns["next_state"]], "state", ["state", "next state"], states)
+    action_names, (a,) = encode([columns["action"]], "action", ["action"], actions)
+    _no_zero_rows(state_names, action_names, s, a, chance)
     form = form_from_codes(
-        state_labels, action_labels, s, a, j, chance, gain, terminal=terminal, tolerance=tolerance, rows=True
+        state_names, action_names, s, a, j, chance, gain, terminal=terminal, tolerance=tolerance, rows=True
     )
-    return state_labels, action_labels, form
+    return state_names, action_names, form
 
 
 def form_from_codes(
-    states: Labels,
-    actions: Labels,
+    states: Names,
+    actions: Names,
     s: Ints,
     a: Ints,
     j: Ints,
@@ -135,7 +135,7 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _no_zero_rows(states: Labels, actions: Labels, s: Ints, a: Ints, probability: Floats) -> None:
+def _no_zero_rows(states: Names, actions: Names, s: Ints, a: Ints, probability: Floats) -> None:
     """A pair whose every row has probability 0 is a slip, not an unavailable action."""
     key = s.astype(np.int64) * len(actions) + a
     zero = np.setdiff1d(key[probability == 0], key[probability != 0])

@@ -2,7 +2,7 @@
 
 An MDP is (S, A, P, R): in state s the action a leads to s' with probability P(s'|s,a) and earns
 R(s,a), or R(s,a,s'), which may depend on time. Not every action need be available in every state.
-States and actions are known by label; `tether.model.form` describes the arrays behind them.
+States and actions are known by name; `tether.model.form` describes the arrays behind them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tether.model.form import TOLERANCE, Form, Rewards, final_rewards
 from tether.model.from_arrays import form_from_arrays
 from tether.model.from_function import form_from_function
 from tether.model.from_table import form_from_table
-from tether.model.names import Labels, label_list, make_labels
+from tether.model.names import Names, make_names, name_list
 
 if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation
@@ -39,8 +39,8 @@ class MDP:
 
     Attributes
     ----------
-    states, actions : Labels
-        The labels, in the model's order: immutable sequences.
+    states, actions : Names
+        The names, in the model's order: immutable sequences.
     form : Form
         The arrays (read-only); see `tether.model.form`.
     horizon : int or None
@@ -71,8 +71,8 @@ class MDP:
     (('sick', 'well'), array([0.2, 0.8]))
     """
 
-    states: Labels
-    actions: Labels
+    states: Names
+    actions: Names
     form: Form
     horizon: int | None = None
     discount: float = 1.0
@@ -109,8 +109,8 @@ class MDP:
             ``(S, A)`` or ``(S, A, S)``, with an optional leading time axis ``(T, …)``; or a sequence of
             A sparse (S, S) matrices. Looked at only where P is not zero. None: no rewards (all 0).
         states, actions : iterable of hashable, optional
-            Labels; 0 … n-1 by default.
-        terminal : iterable of labels, optional
+            Names; 0 … n-1 by default.
+        terminal : iterable of names, optional
             States without rows where episodes end: absorbing under every action, reward 0.
         tolerance : float
             How far from 1 a row may sum; within it, rows are normalised and `describe` says by how much.
@@ -126,7 +126,7 @@ class MDP:
         >>> tether.MDP.from_arrays(P, [[0.0], [1.0]], states=["start", "goal"]).row("start", 0)
         (('start', 'goal'), array([0.5, 0.5]))
         """
-        labels = form_from_arrays(
+        parts = form_from_arrays(
             P,
             R,
             states=states,
@@ -135,7 +135,7 @@ class MDP:
             tolerance=tolerance,
             reward_axes=reward_axes,
         )
-        return cls._of(*labels)
+        return cls._of(*parts)
 
     @classmethod
     def from_table(
@@ -162,8 +162,8 @@ class MDP:
         reward : sequence of float, optional
             The reward of each transition.
         states, actions : iterable of hashable, optional
-            The labels in the order wanted. By default whole numbers come in ascending order, other
-            labels in the order in which they first appear, the column ``state`` before ``next_state``.
+            The names in the order wanted. By default whole numbers come in ascending order, other
+            names in the order in which they first appear, the column ``state`` before ``next_state``.
         terminal, tolerance
             As in `from_arrays`.
 
@@ -173,7 +173,7 @@ class MDP:
         >>> tether.MDP.from_table(["on"], ["press"], ["off"], [1.0], terminal=["off"])
         <MDP: 2 states, 1 action, 2 pairs, 2 transitions>
         """
-        labels = form_from_table(
+        parts = form_from_table(
             state,
             action,
             next_state,
@@ -184,7 +184,7 @@ class MDP:
             terminal=terminal,
             tolerance=tolerance,
         )
-        return cls._of(*labels)
+        return cls._of(*parts)
 
     @classmethod
     def from_function(
@@ -205,7 +205,7 @@ class MDP:
         initial : hashable, or list of hashable
             The state, or states, episodes start in.
         actions : callable
-            ``actions(s)`` gives the labels of the actions available in ``s``.
+            ``actions(s)`` gives the names of the actions available in ``s``.
         step : callable
             ``step(s, a)`` gives ``{next state: probability}``.
         reward : callable, optional
@@ -233,19 +233,19 @@ class MDP:
         explored_all = bool(np.all(np.diff(form.pair_start) > 0))
         return cls._of(states, acts, form, None if explored_all else horizon)
 
-    def with_labels(self, *, states: Iterable[Any] | None = None, actions: Iterable[Any] | None = None) -> MDP:
-        """The same model under other labels, given in the model's order.
+    def with_names(self, *, states: Iterable[Any] | None = None, actions: Iterable[Any] | None = None) -> MDP:
+        """The same model under other names, given in the model's order.
 
         Examples
         --------
         >>> import tether
-        >>> tether.cases.grid_world().mdp.with_labels(actions=["N", "E", "S", "W"]).actions_in(0)
+        >>> tether.cases.grid_world().mdp.with_names(actions=["N", "E", "S", "W"]).actions_in(0)
         ('N', 'E', 'S', 'W')
         """
         return replace(
             self,
-            states=self.states if states is None else make_labels(states, self.n_states, "state"),
-            actions=self.actions if actions is None else make_labels(actions, self.n_actions, "action"),
+            states=self.states if states is None else make_names(states, self.n_states, "state"),
+            actions=self.actions if actions is None else make_names(actions, self.n_actions, "action"),
         )
 
     def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> MDP:
@@ -258,7 +258,7 @@ class MDP:
         discount : float, optional
             Between 0 and 1.
         final_reward : callable, mapping or array, optional
-            Of each state: a function of its label, a mapping from labels (0 where one is missing), or
+            Of each state: a function of its name, a mapping from names (0 where one is missing), or
             an array in the model's order.
 
         Examples
@@ -333,7 +333,7 @@ class MDP:
         """Write the model to a directory: plain ``.npy`` files and a small JSON.
 
         The directory appears when it is complete; a saved model that was there before is replaced, other files
-        are not. Labels are saved if they are numbers, texts, truth values or (named) tuples of these.
+        are not. Names are saved if they are numbers, texts, truth values or (named) tuples of these.
 
         Examples
         --------
@@ -373,7 +373,7 @@ class MDP:
         return load(directory, check)
 
     @classmethod
-    def _of(cls, states: Labels, actions: Labels, form: Form, horizon: int | None = None) -> MDP:
+    def _of(cls, states: Names, actions: Names, form: Form, horizon: int | None = None) -> MDP:
         limits = [limit for limit in (horizon, form.rewards.horizon) if limit is not None]
         return cls(states, actions, form, min(limits) if limits else None)
 
@@ -410,7 +410,7 @@ class MDP:
         return self.form.rewards
 
     def actions_in(self, state: Any) -> tuple[Any, ...]:
-        """Labels of the actions available in ``state``, in the model's order."""
+        """Names of the actions available in ``state``, in the model's order."""
         s = self.state_index(state)
         pairs = slice(self.form.pair_start[s], self.form.pair_start[s + 1])
         return tuple(self.actions[int(a)] for a in self.form.pair_action[pairs])
@@ -419,7 +419,7 @@ class MDP:
         """P(·|state, action): next states in the model's order, and their probabilities."""
         pair = self.pair_index(state, action)
         entries = self.entries(pair)
-        return self.labels_of(self.form.next_state[entries]), self.form.probability[entries].copy()
+        return self.names_of(self.form.next_state[entries]), self.form.probability[entries].copy()
 
     def reward(self, state: Any, action: Any, next_state: Any = None, t: int = 0) -> float:
         """The reward of a pair at step ``t``, or of one of its transitions.
@@ -470,25 +470,25 @@ class MDP:
         return describe(self.form, len(self.states), len(self.actions), self.horizon, self.nbytes)
 
     def state_index(self, state: Any) -> int:
-        """Index of a state, by label."""
+        """Index of a state, by name."""
         s = self.states.find(state)
         if s < 0:
             raise QueryError(Problem(self.states.missing(state, "state"), state=state))
         return s
 
     def action_index(self, action: Any) -> int:
-        """Index of an action, by label."""
+        """Index of an action, by name."""
         a = self.actions.find(action)
         if a < 0:
             raise QueryError(Problem(self.actions.missing(action, "action"), action=action))
         return a
 
     def pair_index(self, state: Any, action: Any) -> int:
-        """Index of a state–action pair, by labels."""
+        """Index of a state–action pair, by names."""
         pair = self.find_pair(self.state_index(state), self.action_index(action))
         if pair < 0:
             there = self.actions_in(state)
-            what = f"available are {label_list(there)}" if there else "no action is"
+            what = f"available are {name_list(there)}" if there else "no action is"
             message = f"state {state!r}: action {action!r} is not available; {what}"
             raise QueryError(Problem(message, state, action))
         return pair
@@ -503,8 +503,8 @@ class MDP:
         """The entries of a pair's row."""
         return slice(int(self.form.row_start[pair]), int(self.form.row_start[pair + 1]))
 
-    def labels_of(self, indices: Ints) -> tuple[Any, ...]:
-        """Labels of states given by index."""
+    def names_of(self, indices: Ints) -> tuple[Any, ...]:
+        """Names of states given by index."""
         return tuple(self.states[int(s)] for s in indices)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""Labels: the names by which users know states and actions, and the way back to an index.
+"""Names: the names by which users know states and actions, and the way back to an index.
 
-A label is any hashable object. Inside, everything is an index; `Labels` is where the two meet.
-Labels 0 … n-1 cost no memory, whatever n is.
+A name is any hashable object. Inside, everything is an index; `Names` is where the two meet.
+Names 0 … n-1 cost no memory, whatever n is.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy.typing as npt
 from tether._words import counted
 from tether.errors import ModelError, Problem
 
-__all__ = ["Labels", "encode", "is_missing", "label_list", "make_labels", "plain"]
+__all__ = ["Names", "encode", "is_missing", "make_names", "name_list", "plain"]
 
 _LISTED = 12
-"""How many labels an error message lists before it turns to a summary."""
+"""How many names an error message lists before it turns to a summary."""
 
 
-class Labels(Sequence[Any]):
-    """Distinct labels in the model's order: an immutable sequence that also finds a label's index.
+class Names(Sequence[Any]):
+    """Distinct names in the model's order: an immutable sequence that also finds a name's index.
 
     Examples
     --------
@@ -38,20 +38,20 @@ class Labels(Sequence[Any]):
     __slots__ = ()
 
     @abstractmethod
-    def find(self, label: Any) -> int:
-        """Index of ``label``, or -1."""
+    def find(self, name: Any) -> int:
+        """Index of ``name``, or -1."""
 
-    def __contains__(self, label: object) -> bool:
-        return self.find(label) >= 0
+    def __contains__(self, name: object) -> bool:
+        return self.find(name) >= 0
 
-    def index(self, label: Any, start: int = 0, stop: int | None = None) -> int:
-        i = self.find(label)
+    def index(self, name: Any, start: int = 0, stop: int | None = None) -> int:
+        i = self.find(name)
         if i < max(start, 0) or (stop is not None and i >= stop):
-            raise ValueError(f"{label!r} is not among the labels")
+            raise ValueError(f"{name!r} is not among the names")
         return i
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Labels):
+        if not isinstance(other, Names):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
@@ -59,36 +59,35 @@ class Labels(Sequence[Any]):
         return hash((len(self), self[0] if len(self) else None))
 
     def known(self, noun: str) -> str:
-        """Say in a few words what labels there are, for an error message."""
+        """Say in a few words what names there are, for an error message."""
         n = len(self)
         if n <= _LISTED:
-            return f"it has {counted(n, noun)}: " + label_list(self)
+            return f"it has {counted(n, noun)}: " + name_list(self)
         return f"it has {n:,} {noun}s, {self[0]!r} … {self[n - 1]!r}"
 
-    def missing(self, label: Any, noun: str) -> str:
-        """Say that ``label`` is not here, and what might have been meant."""
-        return f"the model has no {noun} {label!r}; {self.known(noun)}{self.near(label)}"
+    def missing(self, name: Any, noun: str) -> str:
+        """Say that ``name`` is not here, and what might have been meant."""
+        return f"the model has no {noun} {name!r}; {self.known(noun)}{self.near(name)}"
 
-    def near(self, label: Any) -> str:
-        """A hint at what might have been meant by an unknown label, or nothing."""
-        if isinstance(label, list):
-            return f" (a list cannot be a label; did you mean the tuple {tuple(label)!r}?)"
+    def near(self, name: Any) -> str:
+        """A hint at what might have been meant by an unknown name, or nothing."""
+        if isinstance(name, list):
+            return f" (a list cannot be a name; did you mean the tuple {tuple(name)!r}?)"
         twin = {str(one): one for one in self[:10_000]}
-        if str(label) in twin:
-            found = twin[str(label)]
+        if str(name) in twin:
+            found = twin[str(name)]
             return (
-                f" (there is {found!r}, a label of type {type(found).__name__}, "
-                f"but {label!r} is a {type(label).__name__})"
+                f" (there is {found!r}, a name of type {type(found).__name__}, but {name!r} is a {type(name).__name__})"
             )
-        if isinstance(label, str) and len(self) > _LISTED:
-            close = get_close_matches(label, [one for one in twin.values() if isinstance(one, str)], n=1)
+        if isinstance(name, str) and len(self) > _LISTED:
+            close = get_close_matches(name, [one for one in twin.values() if isinstance(one, str)], n=1)
             if close:
                 return f" (did you mean {close[0]!r}?)"
         return ""
 
 
-class _Counted(Labels):
-    """The labels 0 … n-1."""
+class _Counted(Names):
+    """The names 0 … n-1."""
 
     __slots__ = ("_range",)
 
@@ -108,19 +107,19 @@ class _Counted(Labels):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._range)
 
-    def find(self, label: Any) -> int:
+    def find(self, name: Any) -> int:
         try:
-            i = hash(label)  # a small whole number is its own hash, also as a float or a NumPy scalar
+            i = hash(name)  # a small whole number is its own hash, also as a float or a NumPy scalar
         except TypeError:
             return -1
-        return i if 0 <= i < len(self._range) and i == label else -1
+        return i if 0 <= i < len(self._range) and i == name else -1
 
     def __repr__(self) -> str:
-        return f"Labels(0 … {len(self) - 1:,})" if len(self) else "Labels()"
+        return f"Names(0 … {len(self) - 1:,})" if len(self) else "Names()"
 
 
-class _Listed(Labels):
-    """Any other labels, each listed."""
+class _Listed(Names):
+    """Any other names, each listed."""
 
     __slots__ = ("_index", "_items")
 
@@ -141,16 +140,16 @@ class _Listed(Labels):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._items)
 
-    def find(self, label: Any) -> int:
-        if isinstance(label, np.generic):
-            label = label.item()  # as `plain` did: a datetime64 does not equal the date it stands for
+    def find(self, name: Any) -> int:
+        if isinstance(name, np.generic):
+            name = name.item()  # as `plain` did: a datetime64 does not equal the date it stands for
         try:
-            return self._index.get(label, -1)
+            return self._index.get(name, -1)
         except TypeError:
             return -1
 
     def find_all(self, items: list[Any]) -> Any:
-        """Codes of many labels as `plain` gives them, -1 for those not here."""
+        """Codes of many names as `plain` gives them, -1 for those not here."""
         try:
             return np.fromiter(map(self._index.get, items, repeat(-1)), dtype=np.int32, count=len(items))
         except TypeError:  # one cannot be hashed
@@ -158,23 +157,23 @@ class _Listed(Labels):
 
     def __repr__(self) -> str:
         if len(self) <= _LISTED:
-            return f"Labels({label_list(self)})"
-        return f"Labels({self[0]!r}, {self[1]!r}, … {self[len(self) - 1]!r}: {len(self):,} labels)"
+            return f"Names({name_list(self)})"
+        return f"Names({self[0]!r}, {self[1]!r}, … {self[len(self) - 1]!r}: {len(self):,} names)"
 
 
-def label_list(labels: Iterable[Any], limit: int = _LISTED) -> str:
+def name_list(names: Iterable[Any], limit: int = _LISTED) -> str:
     """``'a', 'b', 'c'``, cut after ``limit``.
 
-    >>> label_list("abcd", limit=2)
+    >>> name_list("abcd", limit=2)
     "'a', 'b', … (4 in all)"
     """
-    items = list(labels)
+    items = list(names)
     text = ", ".join(repr(item) for item in items[:limit])
     return text if len(items) <= limit else f"{text}, … ({len(items):,} in all)"
 
 
 def plain(values: Any) -> list[Any]:
-    """Labels as a list of plain Python objects, from a list, an array, a pandas or Arrow column, a range.
+    """Names as a list of plain Python objects, from a list, an array, a pandas or Arrow column, a range.
 
     >>> import numpy as np
     >>> plain(np.array([3, 1]))
@@ -187,8 +186,8 @@ def plain(values: Any) -> list[Any]:
     return [value.item() if isinstance(value, np.generic) else value for value in values]
 
 
-def make_labels(given: Any, count: int | None, noun: str) -> Labels:
-    """Build labels, checked: as many as ``count`` (if given), each hashable, none twice.
+def make_names(given: Any, count: int | None, noun: str) -> Names:
+    """Build names, checked: as many as ``count`` (if given), each hashable, none twice.
 
     Parameters
     ----------
@@ -203,41 +202,41 @@ def make_labels(given: Any, count: int | None, noun: str) -> Labels:
         assert count is not None
         return _Counted(count)
     if not isinstance(given, Iterable):
-        raise ModelError(f"{noun}s= takes a list of labels, not {given!r}")
-    items = tuple(given) if isinstance(given, Labels) else tuple(plain(given))
+        raise ModelError(f"{noun}s= takes a list of names, not {given!r}")
+    items = tuple(given) if isinstance(given, Names) else tuple(plain(given))
     if count is not None and len(items) != count:
-        given_count = counted(len(items), "label")
+        given_count = counted(len(items), "name")
         raise ModelError(f"{noun}s= gives {given_count}, but the model has {counted(count, noun)}")
     index: dict[Any, int] = {}
     for i, item in enumerate(items):
         if not isinstance(item, Hashable):
-            raise ModelError(Problem(f"{noun} {i}: the label {item!r} cannot be hashed; use a tuple", value=item))
+            raise ModelError(Problem(f"{noun} {i}: the name {item!r} cannot be hashed; use a tuple", value=item))
         if is_missing(item):
-            raise ModelError(Problem(f"{noun} {i}: the label is missing ({item!r}); give it a name", value=item))
+            raise ModelError(Problem(f"{noun} {i}: the name is missing ({item!r}); give it one", value=item))
         try:
             first = index.setdefault(item, i)
         except TypeError as error:
-            message = f"{noun} {i}: the label {item!r} cannot be hashed ({error}); use a tuple"
+            message = f"{noun} {i}: the name {item!r} cannot be hashed ({error}); use a tuple"
             raise ModelError(Problem(message, value=item)) from None
         if first != i:
             raise ModelError(
-                Problem(f"the {noun} label {item!r} is given twice, at positions {first} and {i}", value=item)
+                Problem(f"the {noun} name {item!r} is given twice, at positions {first} and {i}", value=item)
             )
     if _is_count(items):
         return _Counted(len(items))
     return _Listed(items, index)
 
 
-def encode(columns: Sequence[Any], noun: str, names: Sequence[str], given: Any = None) -> tuple[Labels, list[Any]]:
-    """Turn columns of labels into one set of labels and a column of indices each.
+def encode(columns: Sequence[Any], noun: str, headings: Sequence[str], given: Any = None) -> tuple[Names, list[Any]]:
+    """Turn columns of names into one set of names and a column of indices each.
 
-    Without ``given``, whole numbers come in ascending order and all other labels in the order in
+    Without ``given``, whole numbers come in ascending order and all other names in the order in
     which they first appear, the first column before the second. With ``given`` the order is the
-    user's, and a label that is not in it is an error.
+    user's, and a name that is not in it is an error.
 
     Returns
     -------
-    labels : Labels
+    names : Names
     codes : list of int32 array, one a column
     """
     arrays = [_array(column) for column in columns]
@@ -246,26 +245,26 @@ def encode(columns: Sequence[Any], noun: str, names: Sequence[str], given: Any =
     lists = [plain(column) for column in columns]
     if given is None:
         seen: dict[Any, int] = {}
-        for name, items in zip(names, lists, strict=True):
-            _collect(items, name, seen)
+        for heading, items in zip(headings, lists, strict=True):
+            _collect(items, heading, seen)
         found = list(seen)
         if found and all(type(item) is int for item in found):
             found.sort()
-        labels = make_labels(found, None, noun)
+        names = make_names(found, None, noun)
     else:
-        labels = make_labels(given, None, noun)
+        names = make_names(given, None, noun)
     codes = []
-    for name, items in zip(names, lists, strict=True):
-        if isinstance(labels, _Listed):
-            code = labels.find_all(items)
+    for heading, items in zip(headings, lists, strict=True):
+        if isinstance(names, _Listed):
+            code = names.find_all(items)
         else:
-            code = np.fromiter(map(labels.find, items), dtype=np.int32, count=len(items))
+            code = np.fromiter(map(names.find, items), dtype=np.int32, count=len(items))
         unknown = np.flatnonzero(code < 0)
         if unknown.size:
             problems = [
                 Problem(
-                    f"row {i}: the {name} {items[i]!r} is not among the labels given by {noun}s="
-                    + labels.near(items[i]),
+                    f"row {i}: the {heading} {items[i]!r} is not among the names given by {noun}s="
+                    + names.near(items[i]),
                     value=items[i],
                     row=int(i),
                 )
@@ -273,7 +272,7 @@ def encode(columns: Sequence[Any], noun: str, names: Sequence[str], given: Any =
             ]
             raise ModelError(problems, total=int(unknown.size))
         codes.append(code)
-    return labels, codes
+    return names, codes
 
 
 def _array(column: Any) -> npt.NDArray[Any] | None:
@@ -283,8 +282,8 @@ def _array(column: Any) -> npt.NDArray[Any] | None:
     return column if isinstance(column, np.ndarray) and column.ndim == 1 else None
 
 
-def _collect(items: list[Any], name: str, seen: dict[Any, int]) -> None:
-    """Add labels to ``seen`` in the order they come; each is looked at in Python only if it is new."""
+def _collect(items: list[Any], heading: str, seen: dict[Any, int]) -> None:
+    """Add names to ``seen`` in the order they come; each is looked at in Python only if it is new."""
     try:
         new = dict.fromkeys(items)
     except TypeError:
@@ -297,13 +296,13 @@ def _collect(items: list[Any], name: str, seen: dict[Any, int]) -> None:
         try:
             seen.setdefault(item, len(seen))
         except TypeError:
-            message = f"row {row}: the {name} {item!r} cannot be a label, it is not hashable; use a tuple"
+            message = f"row {row}: the {heading} {item!r} cannot be a name, it is not hashable; use a tuple"
             raise ModelError(Problem(message, value=item, row=row)) from None
         if is_missing(item):
-            raise ModelError(Problem(f"row {row}: the {name} is missing ({item!r})", value=item, row=row))
+            raise ModelError(Problem(f"row {row}: the {heading} is missing ({item!r})", value=item, row=row))
 
 
-def _encode_numbers(arrays: Sequence[Any]) -> tuple[Labels, list[Any]]:
+def _encode_numbers(arrays: Sequence[Any]) -> tuple[Names, list[Any]]:
     """Whole numbers, encoded in ascending order: by a table where they are dense, else by sorting."""
     filled = [array for array in arrays if array.size]
     if not filled:
@@ -331,7 +330,7 @@ def _encode_numbers(arrays: Sequence[Any]) -> tuple[Labels, list[Any]]:
 
 
 def is_missing(item: Any) -> bool:
-    """Whether a label is no label: None, or what does not equal itself, as NaN, NaT and pandas' NA."""
+    """Whether a name is no name: None, or what does not equal itself, as NaN, NaT and pandas' NA."""
     if item is None:
         return True
     try:

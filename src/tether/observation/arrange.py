@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tether._types import Floats, Ints
-from tether.model.names import Labels
+from tether.model.names import Names
 from tether.observation.cells import Cells, Findings, read_cells
 
 __all__ = ["Steps", "arrange"]
@@ -30,9 +30,9 @@ class Steps:
     ``reward`` NaN, and None where the log has no rewards.
     """
 
-    ids: Labels
-    states: Labels
-    actions: Labels
+    ids: Names
+    states: Names
+    actions: Names
     start: Ints
     state: Ints
     action: Ints

@@ -13,7 +13,7 @@ import numpy as np
 
 from tether._types import Floats, Ints
 from tether.errors import Problem
-from tether.model.names import Labels, encode, is_missing, make_labels, plain
+from tether.model.names import Names, encode, is_missing, make_names, plain
 
 __all__ = ["Cells", "Findings", "code", "read_cells"]
 
@@ -48,9 +48,9 @@ class Cells:
     ``sound`` are the rows, ascending, of the episodes in which every cell could be read.
     """
 
-    ids: Labels
-    states: Labels
-    actions: Labels
+    ids: Names
+    states: Names
+    actions: Names
     episode: Ints
     t: Ints
     state: Ints
@@ -82,8 +82,8 @@ def read_cells(columns: Mapping[str, Any], findings: Findings) -> Cells:
     return Cells(ids, states, actions, episode, t, state, action, outcome, rewards, np.flatnonzero(usable))
 
 
-def code(columns: Sequence[Any], names: Sequence[str], findings: Findings) -> tuple[Labels, list[Ints]]:
-    """Labels of some columns, in the order of `tether.model.names.encode`, and their indices: -1 for an empty cell.
+def code(columns: Sequence[Any], names: Sequence[str], findings: Findings) -> tuple[Names, list[Ints]]:
+    """Names of some columns, in the order of `tether.model.names.encode`, and their indices: -1 for an empty cell.
 
     A cell that cannot be a label is noted and gets -2.
     """
@@ -100,7 +100,7 @@ def code(columns: Sequence[Any], names: Sequence[str], findings: Findings) -> tu
     distinct = [item for item in index if not _is_empty(item)]
     if distinct and all(type(item) is int for item in distinct):
         distinct.sort()
-    labels = make_labels(distinct, None, names[0])
+    labels = make_names(distinct, None, names[0])
     final = np.array([*(labels.find(item) for item in index), -2], dtype=np.int32)  # -2 stays what it is
     for item, i in index.items():
         if _is_empty(item):
@@ -156,7 +156,7 @@ def _number_off(items: list[Any], name: str, index: dict[Any, int], findings: Fi
     rows = np.array(bad, dtype=np.int64)
     findings.add(
         rows,
-        lambda i: f"the {name} {items[bad[i]]!r} cannot be a label, it is not hashable; use a tuple",
+        lambda i: f"the {name} {items[bad[i]]!r} cannot be a name, it is not hashable; use a tuple",
         value=lambda i: items[bad[i]],
     )
     return codes

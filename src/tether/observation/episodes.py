@@ -16,7 +16,7 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether._words import counted
 from tether.errors import PathError, Problem, QueryError
-from tether.model.names import Labels
+from tether.model.names import Names
 from tether.observation.arrange import Steps, arrange
 from tether.observation.cells import Findings, code
 from tether.observation.path import Path
@@ -33,9 +33,9 @@ class Episodes(Mapping[Any, Path]):
 
     Attributes
     ----------
-    ids : Labels
+    ids : Names
         The episodes' ids, whole numbers in ascending order, others as they first appear.
-    states, actions : Labels
+    states, actions : Names
         The labels that occur, in the same kind of order.
     start : array (episodes + 1,)
         Episode i has the steps ``start[i] … start[i + 1] - 1``.
@@ -61,9 +61,9 @@ class Episodes(Mapping[Any, Path]):
     ['ann', 'bob']
     """
 
-    ids: Labels
-    states: Labels
-    actions: Labels
+    ids: Names
+    states: Names
+    actions: Names
     start: Ints
     state: Ints
     action: Ints
@@ -269,7 +269,7 @@ def _with_row(problem: Problem) -> Problem:
     return Problem(**told | {"message": f"row {problem.row}: {problem.message}"})
 
 
-def _known(ids: Labels) -> str:
+def _known(ids: Names) -> str:
     few = len(ids) <= 6
     listed = ", ".join(repr(one) for one in ids) if few else f"{ids[0]!r} … {ids[len(ids) - 1]!r}"
     return f"there {'is' if len(ids) == 1 else 'are'} {counted(len(ids), 'episode')}: {listed}"

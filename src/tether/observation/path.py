@@ -17,7 +17,7 @@ from tether._types import Ints
 from tether._words import counted
 from tether.errors import PathError, Problem, QueryError
 from tether.model.mdp import MDP
-from tether.model.names import label_list, plain
+from tether.model.names import name_list, plain
 
 __all__ = ["Observation", "Path", "observe", "time_index"]
 
@@ -49,11 +49,11 @@ class Path:
     def __init__(self, states: Any, actions: Any) -> None:
         for name, given in (("states", states), ("actions", actions)):
             if isinstance(given, str) or not hasattr(given, "__iter__"):
-                raise PathError(Problem(f"{name} must be a list of labels, not {given!r}", value=given))
+                raise PathError(Problem(f"{name} must be a list of names, not {given!r}", value=given))
             object.__setattr__(self, name, tuple(plain(given)))
             for t, label in enumerate(getattr(self, name)):
                 if not isinstance(label, Hashable):
-                    message = f"t = {t}: the {name[:-1]} {label!r} cannot be a label, it is not hashable; use a tuple"
+                    message = f"t = {t}: the {name[:-1]} {label!r} cannot be a name, it is not hashable; use a tuple"
                     raise PathError(Problem(message, time=t, value=label))
         n, T = len(self.states), len(self.actions)
         if T == 0:
@@ -163,7 +163,7 @@ def _impossible(mdp: MDP, path: Path, t: int, pair: int, outcome: int) -> list[P
     state, action = path.states[t], path.actions[t]
     if pair < 0:
         there = mdp.actions_in(state)
-        could = f"available are {label_list(there)}" if there else "the model gives no action there"
+        could = f"available are {name_list(there)}" if there else "the model gives no action there"
         message = f"t = {t}: action {action!r} is not available in state {state!r}; {could}"
         return [Problem(message, state, action, time=t, value=action)]
     if outcome < 0:

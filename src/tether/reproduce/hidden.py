@@ -48,7 +48,7 @@ def mixed_model(full: MDP) -> MDP:
     probability = collect(index.reshape(-1), form.probability * share, key.size)
     s, a, j = key // (8 * half), key // half % 8, key % half
     mdp = MDP.from_table(s, a, j, probability, most_likely_reward(s, a, j, probability))
-    return mdp.with_labels(states=[tuple(label)[1:] for label in full.states[:half]], actions=full.actions)
+    return mdp.with_names(states=[tuple(label)[1:] for label in full.states[:half]], actions=full.actions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from tether.io.drn.header import Header, read_header
 from tether.io.explicit import build
 from tether.io.plaintext import File, numbered, opened
 from tether.model.mdp import MDP
-from tether.model.names import label_list
+from tether.model.names import name_list
 
 __all__ = ["read_drn", "read_drn_labels"]
 
@@ -101,11 +101,11 @@ def _reward_index(file: str, header: Header, wanted: Wanted) -> int | None:
         return None
     if wanted is None:
         if len(header.rewards) > 1:
-            message = f"{file}: the file has the reward models {label_list(header.rewards)}; say which is meant, "
+            message = f"{file}: the file has the reward models {name_list(header.rewards)}; say which is meant, "
             message += f"reward_model={header.rewards[0]!r}, or False for none"
             raise QueryError(Problem(message, file=file))
         return 0
     if wanted not in header.rewards:
-        there = f"it has {label_list(header.rewards)}" if header.rewards else "it has none with a name"
+        there = f"it has {name_list(header.rewards)}" if header.rewards else "it has none with a name"
         raise QueryError(Problem(f"{file}: the file has no reward model {wanted!r}; {there}", file=file, value=wanted))
     return header.rewards.index(wanted)

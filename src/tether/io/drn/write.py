@@ -13,7 +13,7 @@ from tether.io.export import distinct_names, label_states, pair_rewards, spelled
 from tether.io.plaintext import File
 from tether.io.valuations import valuations, write_value
 from tether.model.mdp import MDP
-from tether.model.names import Labels
+from tether.model.names import Names
 
 __all__ = ["write_drn"]
 
@@ -27,7 +27,7 @@ def write_drn(
     """Write a model in Storm's DRN format.
 
     What the format cannot hold is left out: discount and final reward, and characters of actions' names that would
-    end them (``_`` stands for them). Labels of states go to comments, as Storm writes the values of variables.
+    end them (``_`` stands for them). Names of states go to comments, as Storm writes the values of variables.
     A state without actions absorbs under each, as it will when the file is read.
 
     Parameters
@@ -87,8 +87,8 @@ def _model(mdp: MDP, rewards: list[str], marked: Mapping[str, list[int]]) -> Ite
                 yield f"\t\t{next_state[entry]} : {probability[entry]}\n"
 
 
-def _comments(states: Labels) -> list[str] | None:
-    """Labels as Storm writes values of variables; none for 0 … n-1, nor for labels that would not come back."""
+def _comments(states: Names) -> list[str] | None:
+    """Names as Storm writes values of variables; none for 0 … n-1, nor for labels that would not come back."""
     if isinstance(states[:0], range):
         return None
     found = valuations(states, (bool, int, str))

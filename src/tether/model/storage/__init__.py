@@ -3,7 +3,7 @@
 The arrays are those of `tether.model.form`, one file each, and are mapped into memory, not read, when a model is
 opened: opening takes the same moment whatever the size,
 only what a question touches is ever read, and processes that open
-the same model share it. Labels 0 … n-1 are stored as n, a few thousand others as JSON, more as columns
+the same model share it. Names 0 … n-1 are stored as n, a few thousand others as JSON, more as columns
 (`tether.model.storage.labels`). `tether.MDP.save` and `tether.MDP.load` are the way in.
 """
 

@@ -1,4 +1,4 @@
-"""Labels from disk: listed ones at once, columns of them when they are needed."""
+"""Names from disk: listed ones at once, columns of them when they are needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from tether._types import Ints
 from tether.errors import FileError, ModelError, Problem
-from tether.model.names import Labels, label_list, make_labels
+from tether.model.names import Names, make_names, name_list
 from tether.model.storage.meta import MODEL, ColumnMeta, LabelsMeta, NamedTupleMeta
 from tether.model.storage.named import class_of
 
@@ -29,16 +29,16 @@ class LabelReader:
     arrays: dict[str, Any]
     named_tuples: tuple[NamedTupleMeta, ...]
 
-    def read(self, meta: LabelsMeta, noun: str) -> Labels:
+    def read(self, meta: LabelsMeta, noun: str) -> Names:
         """The labels described; columns are not looked at before they are needed."""
         file = f"{self.folder}/{MODEL}"
         try:
             classes = [class_of(named.module, named.name, named.fields) for named in self.named_tuples]
             if meta.listed is not None:
-                return make_labels([_restored(item, classes) for item in meta.listed], meta.n, noun)
+                return make_names([_restored(item, classes) for item in meta.listed], meta.n, noun)
             if meta.column is not None:
-                return _StoredLabels(self._column(meta.column, classes), meta.n, self.folder, noun)
-            return make_labels(None, meta.n, noun)
+                return _StoredNames(self._column(meta.column, classes), meta.n, self.folder, noun)
+            return make_names(None, meta.n, noun)
         except (ModelError, KeyError, IndexError, TypeError, ValueError) as error:
             message = f"{file}: its {noun} labels are not what MDP.save writes ({error}); save the model again"
             raise FileError(Problem(message, file=file)) from None
@@ -126,8 +126,8 @@ def _restored(item: Any, classes: list[Any]) -> Any:
     return int(item["int"]) if "int" in item else float(item["float"])
 
 
-class _StoredLabels(Labels):
-    """Labels as columns on disk: one is decoded when it is asked for, all of them when one is first searched for."""
+class _StoredNames(Names):
+    """Names as columns on disk: one is decoded when it is asked for, all of them when one is first searched for."""
 
     __slots__ = ("_column", "_folder", "_listed", "_n", "_noun")
 
@@ -135,7 +135,7 @@ class _StoredLabels(Labels):
         if len(column) != n:
             raise ValueError(f"{len(column):,} in columns for {n:,} {noun}s")
         self._column, self._n, self._folder, self._noun = column, n, folder, noun
-        self._listed: Labels | None = None
+        self._listed: Names | None = None
 
     def __len__(self) -> int:
         return self._n
@@ -161,7 +161,7 @@ class _StoredLabels(Labels):
     def find(self, label: Any) -> int:
         if self._listed is None:
             try:
-                self._listed = make_labels(list(self), self._n, self._noun)
+                self._listed = make_names(list(self), self._n, self._noun)
             except ModelError as error:
                 raise self._broken(error) from None
         return self._listed.find(label)
@@ -176,8 +176,8 @@ class _StoredLabels(Labels):
         message = f"{self._folder}: its {self._noun} labels are damaged ({error}); save the model again with MDP.save"
         return FileError(Problem(message, file=self._folder))
 
-    def __reduce__(self) -> tuple[Callable[..., Labels], tuple[Any, ...]]:
-        return make_labels, (tuple(self), None, self._noun)
+    def __reduce__(self) -> tuple[Callable[..., Names], tuple[Any, ...]]:
+        return make_names, (tuple(self), None, self._noun)
 
     def __repr__(self) -> str:
-        return f"Labels({label_list(self[:2])}, … {self[self._n - 1]!r}: {self._n:,} labels)"
+        return f"Names({name_list(self[:2])}, … {self[self._n - 1]!r}: {self._n:,} names)"

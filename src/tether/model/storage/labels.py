@@ -1,4 +1,4 @@
-"""Labels on disk.
+"""Names on disk.
 
 Up to a few thousand are listed in ``model.json``, where they can be read. More become columns, so that a model
 opens without looking at them: whole numbers, other numbers and truth values are one array; texts are one array of
@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from tether.errors import FileError, Problem
-from tether.model.names import Labels
+from tether.model.names import Names
 from tether.model.storage.meta import ColumnMeta, LabelsMeta, NamedTupleMeta
 
 __all__ = ["LISTED", "LabelWriter"]
@@ -42,7 +42,7 @@ class LabelWriter:
     arrays: dict[str, Any] = field(default_factory=dict)
     classes: dict[type, int] = field(default_factory=dict)
 
-    def write(self, labels: Labels, noun: str) -> LabelsMeta:
+    def write(self, labels: Names, noun: str) -> LabelsMeta:
         """Describe ``labels``; ``noun`` is "state" or "action"."""
         n = len(labels)
         if _is_counted(labels):
@@ -113,13 +113,13 @@ class LabelWriter:
                 message = (
                     f"the {noun} {item!r}, of type {type(item).__name__}, cannot be saved: labels are saved where they "
                     "are numbers, texts, truth values or (named) tuples of these; "
-                    f"give it another with mdp.with_labels({noun}s=…)"
+                    f"give it another with mdp.with_names({noun}s=…)"
                 )
                 return FileError(Problem(message, value=item, **{noun: item}))
         raise AssertionError("every label can be saved by itself, but not in a column")
 
 
-def _is_counted(labels: Labels) -> bool:
+def _is_counted(labels: Names) -> bool:
     return isinstance(labels[:0], range)  # the only labels of which a slice is one
 
 

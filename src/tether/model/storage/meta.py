@@ -57,7 +57,7 @@ class NamedTupleMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ColumnMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Labels as columns; see `tether.model.storage.labels`."""
+    """Names as columns; see `tether.model.storage.labels`."""
 
     kind: Literal["number", "text", "json", "tuple"]
     array: str = ""
@@ -67,7 +67,7 @@ class ColumnMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class LabelsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Labels: 0 … n-1 if nothing else is given, or a list, or columns."""
+    """Names: 0 … n-1 if nothing else is given, or a list, or columns."""
 
     n: _Positive
     listed: list[Any] | None = None

@@ -73,7 +73,7 @@ def plot_classes(
     steps = steps_of(cf, graph, min(k, cf.T + 1), rule, influence) if small else []
     if not small or max(sum(step.t == t for step in steps) for t in range(cf.T)) > _DENSE:
         return _counts(shown, rollout, ax, legend)
-    names = [[label(name) for name in cf.mdp.labels_of(layer)] for layer in states]
+    names = [[label(name) for name in cf.mdp.names_of(layer)] for layer in states]
     middle = [_position(layer, int(seen)) for layer, seen in zip(states, cf.observation.states, strict=True)]
     return draw_network(names, shown, steps, middle, ax, legend)
 

@@ -105,7 +105,7 @@ class _Reached:
 
     @cached_property
     def labels(self) -> tuple[Any, ...]:
-        return self.mdp.labels_of(self.states)
+        return self.mdp.names_of(self.states)
 
     @property
     def times(self) -> int:

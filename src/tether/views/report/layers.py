@@ -39,7 +39,7 @@ def draw_layers(
     codes = classify_reachable(cf, plan.k, plan.rule, plan.influence)
     layers = [cf.graph.states(t) for t in range(plan.T + 1)]
     if plan.T <= _LONG and max(layer.size for layer in layers) <= _LARGE:
-        names = [[state_name(label) for label in cf.mdp.labels_of(layer)] for layer in layers]
+        names = [[state_name(label) for label in cf.mdp.names_of(layer)] for layer in layers]
         steps = [
             replace(step, actions=tuple(map(action_name, step.actions)))
             for step in steps_of(cf, cf.graph, plan.k, plan.rule, plan.influence)
