@@ -10,7 +10,7 @@ import numpy as np
 from tether._types import Ints
 from tether.errors import Problem, QueryError
 
-__all__ = ["whole_number", "whole_numbers"]
+__all__ = ["random_generator", "whole_number", "whole_numbers"]
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
@@ -22,6 +22,18 @@ def whole_number(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise QueryError(Problem(f"{name} must be a whole number ≥ {least}, not {value!r}", value=value))
     return int(value)
+
+
+def random_generator(rng: Any) -> np.random.Generator:
+    """A generator of random numbers from a seed, a generator or None, or an error that says what is allowed.
+
+    >>> random_generator(1).integers(10)
+    np.int64(4)
+    """
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise QueryError(Problem(f"rng must be a seed or a numpy Generator, not {rng!r}: {error}", value=rng)) from None
 
 
 def whole_numbers(name: str, given: Iterable[int] | None, default: range, least: int, most: int) -> Ints:

@@ -1,58 +1,353 @@
-"""Files and directories appear when they are complete: written under another name first, then renamed."""
+"""Files and directories appear when they are complete, and appear together.
+
+Whatever is written is made in a private directory beside its place, ``.tether-<where>-<pid>-<random>.tmp``, and
+renamed into place at the end:
+
+- a file replaces another in one step;
+- a directory changes places with another in one step, where the system can do that (Linux, macOS);
+- a set of files (`written_into`), and directories elsewhere, take a few steps. These are taken under a lock on the
+  folder, after the private directory got the ending ``.ready``: whoever comes next finishes what was not finished.
+
+A process may be killed at any moment. The next one that writes into the folder removes what is left of it.
+`read_together` reads files that belong together, and never a mixture of two versions.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import platform
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 from tether.errors import FileError, Problem
 
-__all__ = ["written"]
+__all__ = ["read_together", "written", "written_into"]
+
+Result = TypeVar("Result")
+
+_LEFT = re.compile(r"\.tether-(?P<where>[0-9a-f]{8})-(?P<pid>[0-9]+)-[0-9a-f]{8}\.(?P<ending>tmp|ready)")
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV)
+_SWAP = 2
+"""RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS."""
+
+_TRIES = 1000
+_PATIENCE = 2.0
+"""Seconds to wait for a lock that is held for microseconds."""
 
 
 @contextmanager
 def written(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the name to write a file or a directory under; rename it to ``target`` if all went well, else remove it.
+    """Give the name to write a file or a directory under; put it in the place of ``target`` if all went well.
 
-    What was there before stays until then, and for good if anything fails.
+    What was there before stays until then, and for good if anything fails. A symbolic link stays one: what it leads
+    to is replaced. Permissions stay what they were.
     """
+    final = _final(target)
+    with _working(final.parent, final) as work:
+        partial = work / final.name
+        yield partial
+        _keep_mode(partial, final)
+        _put(work, partial, final)
+
+
+@contextmanager
+def written_into(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a directory to write files into; all of them move to ``folder`` together if all went well.
+
+    Other files of the folder stay as they are.
+    """
+    place = Path(folder)
+    _refuse_nul(place)
+    if not place.is_dir():
+        raise _error(place, "it cannot be written to: there is no such folder")
+    with _working(place, place) as work:
+        yield work
+        for partial in work.iterdir():
+            final = _final(place / partial.name)
+            if not partial.is_file() or final.is_dir():
+                raise _error(final, "it cannot be written: there is a directory of this name")
+            if final.parent.stat().st_dev != place.stat().st_dev:
+                raise _error(final, f"it cannot be written: the link {place / partial.name} leads to another disk")
+            _keep_mode(partial, final)
+        _switch(work, place)
+
+
+def read_together(files: Iterable[str | os.PathLike[str]], read: Callable[[], Result]) -> Result:
+    """What ``read`` makes of files that belong together; it is called again if one of them was replaced meanwhile."""
+    paths = [Path(file) for file in files]
+    for _ in range(_TRIES):
+        before = _settled(paths)
+        try:
+            found = read()
+        except FileError:
+            if _stamps(paths) == before:
+                raise
+            continue
+        if _stamps(paths) == before:
+            return found
+    raise _error(paths[0], "it is replaced again and again while it is read; try again when nothing writes it")
+
+
+def _settled(paths: list[Path]) -> list[Any]:
+    """The versions of files, at a moment when nobody is putting a set of files in their place."""
+    with ExitStack() as locks:
+        for folder in sorted({path.parent for path in paths}):
+            _finish_others(folder, locks.enter_context(_locked(folder)))
+        return _stamps(paths)
+
+
+def _stamps(paths: list[Path]) -> list[Any]:
+    found: list[Any] = []
+    for path in paths:
+        try:
+            one = path.stat()
+        except (OSError, ValueError):
+            found.append(None)
+        else:
+            found.append((one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns))
+    return found
+
+
+def _final(target: str | os.PathLike[str]) -> Path:
+    """Where the contents go: the target itself, or what it leads to if it is a symbolic link."""
     final = Path(target)
+    _refuse_nul(final)
     if final.name in ("", ".."):
         raise _error(final, "it cannot be written: give a name in a folder, not a folder that is there already")
-    partial = _beside(final, "tmp")
+    with _told(final):
+        if final.is_symlink():
+            final = Path(os.path.realpath(final))
+        if final.exists() and not (final.is_file() or final.is_dir()):
+            raise _error(final, "it cannot be written: this is a device or a pipe, not a file")
+    return final
+
+
+def _refuse_nul(path: Path) -> None:
+    if "\0" in str(path):
+        raise _error(path, "it cannot be written: no name of a file has the character NUL in it")
+
+
+@contextmanager
+def _working(folder: Path, final: Path) -> Iterator[Path]:
+    """A private directory in ``folder``: on the same disk, so that what is in it can be renamed into place."""
+    with _told(final):
+        _tidy(folder)
+        work = _work_name(folder)
+        work.mkdir(mode=0o700)
     try:
-        yield partial
-        if partial.is_dir() and final.is_dir():
-            _swap(partial, final)
-        else:
-            partial.replace(final)
-    except OSError as error:
-        if not final.parent.is_dir():
-            raise _error(final, f"it cannot be written: there is no folder {final.parent}") from error
-        raise _error(final, f"it cannot be written: {error.strerror or error}") from error
+        with _told(final):
+            yield work
     finally:
-        _remove(partial)
+        _remove(work)
 
 
-def _beside(final: Path, ending: str) -> Path:
-    """A hidden name in the same folder, so that renaming is one step; no other process or thread has it."""
-    return final.with_name(f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.{ending}")
+def _work_name(folder: Path) -> Path:
+    return folder / f".tether-{_where()}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
 
 
-def _swap(partial: Path, final: Path) -> None:
-    """Put a new directory in the place of an old one; a directory cannot be renamed onto a full one."""
-    old = _beside(final, "old")
-    final.replace(old)
+@lru_cache
+def _where() -> str:
+    """Which machine, or container, a process number is of."""
     try:
-        partial.replace(final)
-    except BaseException:  # also if the user stops it just here
-        old.replace(final)
-        raise
-    _remove(old)
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return f"{zlib.crc32(f'{platform.node()} {space}'.encode()):08x}"
+
+
+def _put(work: Path, partial: Path, final: Path) -> None:
+    """Rename ``partial`` to ``final``, whatever other writers do at the same time."""
+    for _ in range(_TRIES):
+        both = partial.is_dir() and final.is_dir()
+        try:
+            if not both:
+                partial.replace(final)
+            elif not _exchange(partial, final):
+                _switch(work, final.parent)
+        except FileNotFoundError:
+            if not both or not partial.exists():
+                raise
+        except OSError as error:  # a directory came to be there since we looked
+            if both or error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not final.is_dir():
+                raise
+        else:
+            return
+    raise OSError(errno.EBUSY, "other processes replace it again and again")
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two directories change places in one step; False if this system or disk cannot."""
+    call = _exchanger()
+    if call is None:
+        return False
+    if call(os.fsencode(one), os.fsencode(other)) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+@lru_cache
+def _exchanger() -> Callable[[bytes, bytes], int] | None:
+    here = -2 if sys.platform == "darwin" else -100  # AT_FDCWD
+    name = "renameatx_np" if sys.platform == "darwin" else "renameat2"
+    if os.name != "posix":
+        return None
+    call = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    if call is None:
+        return None
+    call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    return lambda one, other: int(call(here, one, here, other, _SWAP))
+
+
+def _switch(work: Path, folder: Path) -> None:
+    """Move all that is in ``work`` to ``folder``. Stopped in the middle, the next process goes on with it."""
+    ready = work.with_suffix(".ready")
+    with _locked(folder) as is_locked:
+        _finish_others(folder, is_locked)
+        work.rename(ready)
+        items = os.listdir(ready)
+        try:
+            _roll_on(ready, folder)
+        except BaseException:
+            if os.listdir(ready) == items:  # nothing was moved: leave all as it was
+                ready.rename(work)
+            raise
+
+
+def _roll_on(ready: Path, folder: Path) -> None:
+    for item in sorted(ready.iterdir()):
+        final = _final(folder / item.name)
+        if not (item.is_dir() and final.is_dir()):
+            item.replace(final)
+            continue
+        aside = _work_name(folder)
+        final.rename(aside)
+        try:
+            item.rename(final)
+        except BaseException:  # also if the user stops it just here
+            aside.rename(final)
+            raise
+        _remove(aside)
+    ready.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Let one process at a time change a set of files in a folder.
+
+    False where the system or the disk has no locks, or where somebody else keeps it: nobody holds it for long who
+    means well, and nobody else may stop us.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError, ValueError):
+        yield False
+        return
+    try:
+        if not _lock(lambda: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a child that was forked meanwhile holds the handle, too
+    finally:
+        os.close(handle)
+
+
+def _lock(attempt: Callable[[], None]) -> bool:
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            attempt()
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.001)
+        except OSError:
+            return False
+        else:
+            return True
+
+
+def _tidy(folder: Path) -> None:
+    """Finish what a process that is dead had made ready, and remove what it had not."""
+    if not _left_in(folder):
+        return
+    with _locked(folder) as is_locked:
+        _finish_others(folder, is_locked)
+    for name in _left_in(folder):
+        if name.endswith(".tmp") and _dead(name) and _ours(folder / name):
+            _remove(folder / name)
+
+
+def _finish_others(folder: Path, is_locked: bool) -> None:
+    """Under the lock, whatever is ready was left by someone: who is still at it has the lock."""
+    for name in _left_in(folder):
+        if name.endswith(".ready") and (is_locked or _dead(name)) and _ours(folder / name):
+            with suppress(OSError, FileError):  # a folder that we may only read
+                _roll_on(folder / name, folder)
+
+
+def _left_in(folder: Path) -> list[str]:
+    """Private directories in a folder, of whomever."""
+    try:
+        return [name for name in os.listdir(folder) if _LEFT.fullmatch(name)]
+    except (OSError, ValueError):
+        return []
+
+
+def _dead(name: str) -> bool:
+    """Whether the process that made a private directory has ended; False if that cannot be told."""
+    found = _LEFT.fullmatch(name)
+    if found is None or os.name != "posix" or found["where"] != _where():
+        return False
+    try:
+        os.kill(int(found["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _ours(left: Path) -> bool:
+    """Whether this user made a private directory: another one's may hold what they like."""
+    try:
+        found = left.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+def _keep_mode(partial: Path, final: Path) -> None:
+    """Give a file, or a directory and the files in it, the permissions of what it replaces."""
+    try:
+        mode = stat.S_IMODE(final.stat().st_mode)
+    except OSError:
+        return
+    if partial.is_dir() != final.is_dir():
+        return
+    if partial.is_dir():
+        for inner in partial.iterdir():
+            _keep_mode(inner, final / inner.name)
+    partial.chmod(mode)
 
 
 def _remove(path: Path) -> None:
@@ -62,5 +357,17 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+@contextmanager
+def _told(final: Path) -> Iterator[None]:
+    """Say in our own words what the system says about writing ``final``."""
+    try:
+        yield
+    except OSError as error:
+        if not final.parent.is_dir():
+            raise _error(final, f"it cannot be written: there is no folder {final.parent}") from error
+        raise _error(final, f"it cannot be written: {error.strerror or error}") from error
+
+
 def _error(file: Path, message: str) -> FileError:
-    return FileError(Problem(f"{file}: {message}", file=str(file)))
+    shown = str(file).replace("\0", "\\0")
+    return FileError(Problem(f"{shown}: {message}", file=shown))

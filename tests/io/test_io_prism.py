@@ -1,5 +1,6 @@
 """PRISM's explicit files: each style of them by hand, random models there and back, and files that are wrong."""
 
+import os
 import pickle
 from contextlib import suppress
 from pathlib import Path
@@ -284,7 +285,7 @@ def test_what_cannot_be_written_is_refused_and_nothing_appears(tmp_path):
         write_prism(mdp, 5)
     with pytest.raises(FileError, match="not the name of a file"):
         write_prism(mdp, "a\0b")
-    with pytest.raises(FileError, match="cannot be written"):
+    with pytest.raises(FileError, match="cannot be written to: there is no such folder"):
         write_prism(mdp, tmp_path / "nowhere" / "model.tra")
     (tmp_path / "model.rews").write_text("16 0\n")
     with pytest.raises(FileError, match=r"model\.rews: this file of rewards would be taken for one of the new model"):
@@ -503,3 +504,33 @@ def test_a_changed_file_is_a_model_or_an_error(tmp_path_factory, suffix, data):
     for read in (read_prism, read_prism_labels):
         with suppress(tether.TetherError):
             read(file)
+
+
+def stopped_while_files_take_their_place(folder, monkeypatch, mdp):
+    """Write a model over another, but the process stops after the first of the four files has taken its place."""
+    replace, done = Path.replace, []
+
+    def stops(self, other):
+        if done:
+            raise KeyboardInterrupt
+        done.append(self)
+        return replace(self, other)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", stops)
+        with pytest.raises(KeyboardInterrupt):
+            write_prism(mdp, folder / "m.tra")
+    assert done
+
+
+@pytest.mark.parametrize("how", ["m.tra", "m.lab"])
+def test_the_files_of_a_model_change_together(tmp_path, monkeypatch, how):
+    """Four files are renamed one after the other; whoever reads next finds all of them renamed."""
+    old, new = tether.cases.grid_world().mdp, tether.cases.epidemic().mdp
+    write_prism(old, tmp_path / "m.tra")
+    stopped_while_files_take_their_place(tmp_path, monkeypatch, new)
+    if how == "m.tra":
+        assert read_prism(tmp_path / "m.tra").states == new.states
+    else:
+        assert read_prism_labels(tmp_path / "m.lab")["init"] == (new.states[0],)
+    assert sorted(os.listdir(tmp_path)) == ["m.lab", "m.sta", "m.tra", "m.trew"]

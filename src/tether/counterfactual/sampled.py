@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from tether._checks import random_generator
 from tether._types import Floats, Ints
 from tether.counterfactual.mechanism import Posterior
 from tether.counterfactual.rows import ObservedStep, Rows
@@ -57,10 +58,7 @@ class SampledGumbelMax:
             raise QueryError(f"samples must be a whole number ≥ 1, not {self.samples!r}")
         if self.method not in get_args(Method):
             raise QueryError(f"method must be 'top-down' or 'rejection', not {self.method!r}")
-        try:
-            words = np.random.default_rng(self.rng).integers(0, 2**64, size=2, dtype=np.uint64)
-        except (TypeError, ValueError) as error:
-            raise QueryError(f"rng must be a seed or a numpy Generator, not {self.rng!r}: {error}") from None
+        words = random_generator(self.rng).integers(0, 2**64, size=2, dtype=np.uint64)
         object.__setattr__(self, "key", (int(words[0]), int(words[1])))
 
     def infer(self, step: ObservedStep) -> Posterior:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._checks import whole_number
+from tether._checks import random_generator, whole_number
 from tether._html import grid
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
@@ -388,7 +388,7 @@ def evaluate_policy(cf: CounterfactualMDP, policy: Any, influence: Any = "suppor
 def sample_plan(plan: Plan, n: int, rng: Any = None) -> Trajectories:
     """Draw trajectories from a plan's chain."""
     n = whole_number("n", n, 1)
-    return _sample(plan.cf.mdp, plan.chain, n, np.random.default_rng(rng))
+    return _sample(plan.cf.mdp, plan.chain, n, random_generator(rng))
 
 
 def evaluate_chain(mdp: MDP, chain: Chain, cf: CounterfactualMDP | None, influenced: tuple[Ints, ...]) -> Evaluation:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._checks import whole_number
+from tether._checks import random_generator, whole_number
 from tether._html import grid
 from tether._types import Floats, Ints
 from tether.errors import QueryError
@@ -104,7 +104,7 @@ def evaluate_nominal(mdp: MDP, policy: Any, horizon: int, start: Any = None) -> 
 def simulate(mdp: MDP, policy: Any, steps: int, *, start: Any = None, rng: Any = None, noise: float = 0.0) -> Path:
     """Draw one episode from the plain model; see `MDP.simulate`."""
     steps = _horizon(mdp, steps)
-    generator = np.random.default_rng(rng)
+    generator = random_generator(rng)
     decide = noisy(mdp, _named_policy(mdp, policy, steps), noise)
     states, actions = [_start(mdp, start)], []
     for t in range(steps):

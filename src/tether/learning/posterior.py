@@ -18,7 +18,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from tether._checks import whole_number
+from tether._checks import random_generator, whole_number
 from tether._types import Floats, Ints
 from tether._words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
@@ -179,10 +179,7 @@ def posterior(mdp: MDP, draws: int = 200, *, rng: Any = None) -> Posterior:
     draws = whole_number("draws", draws, 1)
     if draws > _MOST:
         raise QueryError(f"draws must be at most {_MOST:,}, not {draws:,}; a few hundred tell enough")
-    try:
-        words = np.random.default_rng(rng).integers(0, 2**64, size=2, dtype=np.uint64)
-    except (TypeError, ValueError) as error:
-        raise QueryError(f"rng must be a seed or a numpy Generator, not {rng!r}: {error}") from None
+    words = random_generator(rng).integers(0, 2**64, size=2, dtype=np.uint64)
     lengths, concentration = np.diff(mdp.form.row_start), mdp.counts.concentration
     if concentration.size != mdp.n_transitions:
         raise QueryError(f"the model has {mdp.n_transitions:,} transitions, but counts for {concentration.size:,}")

@@ -1,14 +1,13 @@
 """Writing a study out: figures as SVG and PNG, numbers as CSV and JSON, and one self-contained page.
 
-Everything is made in a temporary directory first and moved into place at the end, file by file: an interrupted
-run leaves what was there before.
+Everything is made in a temporary directory first and moved into place together at the end: an interrupted run leaves
+what was there before.
 """
 
 from __future__ import annotations
 
 import base64
 import csv
-import os
 import platform
 import tempfile
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import msgspec
 import numpy as np
 
 from tether._version import __version__
+from tether._writing import written_into
 from tether.errors import QueryError
 from tether.reproduce.compare import compact
 from tether.reproduce.published import published
@@ -41,8 +41,7 @@ def check_writable(out: Path) -> None:
 def write(study: Study, out: Path, progress: Callable[[str], None] = lambda name: None) -> list[Path]:
     """Write all of a study into a directory; returns the files, the page first."""
     check_writable(out)
-    with tempfile.TemporaryDirectory(prefix=".tether-", dir=out) as scratch:
-        made = Path(scratch)
+    with written_into(out) as made:
         for section in study.sections:
             for figure in section.figures:
                 progress(figure.name)
@@ -50,10 +49,8 @@ def write(study: Study, out: Path, progress: Callable[[str], None] = lambda name
             _write_csv(section, made / f"{section.name}.csv")
         (made / "numbers.json").write_bytes(_numbers(study))
         (made / "index.html").write_text(_page(study, made), encoding="utf-8")
-        files = sorted(made.iterdir(), key=lambda file: (file.name != "index.html", file.name))
-        for file in files:
-            os.replace(file, out / file.name)
-    return [out / file.name for file in files]
+        names = sorted((file.name for file in made.iterdir()), key=lambda name: (name != "index.html", name))
+    return [out / name for name in names]
 
 
 def _draw(figure: Figure, folder: Path) -> None:

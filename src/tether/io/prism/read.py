@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tether._problems import Complaints
+from tether._writing import read_together
 from tether.errors import FileError, Problem, QueryError
 from tether.io.explicit import build
 from tether.io.plaintext import File, opened, raise_all
@@ -78,7 +79,11 @@ def read_prism(
     (((0, 1), array([0.2, 0.8])), 8.0)
     >>> folder.cleanup()
     """
-    files = _files(file, states, labels, state_rewards, transition_rewards)
+    given = (states, labels, state_rewards, transition_rewards)
+    return read_together(_all_names(file, *given), lambda: _read(_files(file, *given)))
+
+
+def _read(files: _Files) -> MDP:
     in_tra, in_sta, in_lab, in_srew, in_trew = (Complaints(name or "") for name in files)
     header, rows, n_states = read_transitions(files.tra, in_tra)
     in_tra.raise_any()
@@ -119,6 +124,10 @@ def read_prism_labels(file: File, *, states: Companion = None, labels: Companion
     ...     prism.read_prism_labels(lab)
     {'init': (0,), 'deadlock': (), 'goal': (2, 3)}
     """
+    return read_together(_all_names(file, states, labels), lambda: _read_labels(file, states, labels))
+
+
+def _read_labels(file: File, states: Companion, labels: Companion) -> dict[str, tuple[Any, ...]]:
     given = Path(_name(file))
     if given.suffix == ".lab":
         labels, tra = file if labels is None else labels, given.with_suffix(".tra")
@@ -138,6 +147,13 @@ def read_prism_labels(file: File, *, states: Companion = None, labels: Companion
 def _n_states(tra: Path) -> int | None:
     with opened(tra) as handle:
         return read_header(handle, Complaints(tra)).n_states
+
+
+def _all_names(file: File, *companions: Companion) -> list[str]:
+    """The names of all files that may belong to a model, there or not."""
+    stem = Path(_name(file)).with_suffix("") if _name(file).endswith(".lab") else _stem(Path(_name(file)))
+    beside = [f"{stem}{suffix}" for suffixes in ((".tra",), *_SUFFIXES.values()) for suffix in suffixes]
+    return [_name(file), *(_name(given) for given in companions if given), *beside]
 
 
 class _Files(NamedTuple):

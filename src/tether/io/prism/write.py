@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
-from tether._writing import written
+from tether._writing import written_into
 from tether.errors import FileError, Problem
 from tether.io.export import distinct_names, entry_rewards, label_states, pair_states, spelled, target_of
 from tether.io.plaintext import File
@@ -68,10 +67,10 @@ def write_prism(mdp: MDP, file: File, *, labels: Mapping[str, Iterable[Any]] | N
         ".lab": _labels(marked),
         ".trew": _rewards(mdp, rewards),
     }
-    with ExitStack() as stack:
+    folder, name = os.path.split(stem)
+    with written_into(folder or ".") as made:
         for suffix, lines in texts.items():
-            partial = stack.enter_context(written(stem + suffix))
-            with partial.open("w", encoding="utf-8", newline="\n") as handle:
+            with (made / (name + suffix)).open("w", encoding="utf-8", newline="\n") as handle:
                 handle.writelines(lines)
 
 
