@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 import tether
 from tether.cli import main
-from tether.plan.sweep import sweep
 from tether.reproduce import CASES, check, page, reproduce, study
 from tether.reproduce.compare import compact, joined
 from tether.reproduce.hidden import mixed_model
@@ -116,7 +115,7 @@ def test_sampled_rows_scatter_about_the_exact_ones(shared):
 def test_the_spread_of_what_does_not_depend_on_chance_is_zero():
     cf = conditioned(tether.cases.grid_world())
     mean, std = spread_of(
-        cf, lambda sampled: sweep(sampled, "published", ms=[0]).values, repeats=3, seed=0, shared=False
+        cf, lambda sampled: sampled.sweep(rule="published", ms=[0]).values, repeats=3, seed=0, shared=False
     )
     assert np.all(mean == -897.0)
     assert np.all(std == 0.0)

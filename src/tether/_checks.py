@@ -10,7 +10,7 @@ import numpy as np
 from tether._types import Ints
 from tether.errors import Problem, QueryError
 
-__all__ = ["random_generator", "whole_number", "whole_numbers"]
+__all__ = ["finite_number", "random_generator", "whole_number", "whole_numbers"]
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
@@ -44,3 +44,15 @@ def whole_numbers(name: str, given: Iterable[int] | None, default: range, least:
     if not items:
         raise QueryError(f"{name} is empty; leave it out for all of {least} … {most}")
     return np.array([min(whole_number(name, item, least), most) for item in items], dtype=np.int64)
+
+
+def finite_number(name: str, value: Any) -> float:
+    """``value`` as a float, or an error that says what is allowed.
+
+    >>> finite_number("at_least", -30)
+    -30.0
+    """
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not np.isfinite(value):
+        raise QueryError(Problem(f"{name} must be a finite number, not {value!r}", value=value))
+    return float(value)

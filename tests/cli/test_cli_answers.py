@@ -38,7 +38,7 @@ def words(*arguments, **options):
 def test_explain_tells_what_the_library_explains(epidemic, k, m):
     answer = told("explain", "case:epidemic", "-k", k, "-m", m)
     explanation = epidemic.plan(k, m).explain()
-    plan, further = explanation.plan, explanation.further
+    plan, further = explanation.plan, explanation.beyond
     assert (answer["k"], answer["m"], answer["T"]) == (k, m, 7)
     assert (answer["value"], answer["observed_value"], answer["gain"]) == (plan.value, -38.0, plan.gain)
     assert answer["std"] == explanation.outlook.std
@@ -48,7 +48,7 @@ def test_explain_tells_what_the_library_explains(epidemic, k, m):
             assert step[name] == (label(expected) if "state" in name or "action" in name else expected), name
     for name in ("longer", "free", "more", "most"):
         limit = getattr(further, name)
-        assert answer["further"][name] == (
+        assert answer["beyond"][name] == (
             None if limit is None else {"k": limit.k, "m": limit.m, "value": limit.value, "added": limit.added}
         )
     assert answer["tailoring"]["longest_run"] == explanation.outlook.tailoring.longest_run
@@ -100,7 +100,7 @@ def test_rules_influence_and_discount_reach_the_planner(grid):
     options = ("--rule", "assured", "--influence", "effective:0.02", "--discount", "0.9")
     answer = told("explain", "case:grid-world", "-k", 4, "-m", 2, *options)
     cf = tether.counterfactual(grid.mdp.with_objective(discount=0.9), grid.path)
-    assert answer["value"] == cf.plan(4, 2, "assured", tether.effective(0.02)).value
+    assert answer["value"] == cf.plan(4, 2, rule="assured", influence=tether.effective(0.02)).value
     assert (answer["rule"], answer["influence"], answer["discount"]) == ("assured", "effective(0.02)", 0.9)
     tv = told("explain", "case:grid-world", "-k", 4, "-m", 2, "--influence", "tv:0.3")
     assert tv["value"] == grid.plan(4, 2, influence=tether.tv(0.3)).value
@@ -158,7 +158,7 @@ def test_sweep_has_the_table_of_the_library(epidemic):
     assert answer["sizes"] == table.sizes.tolist()
     assert answer["enough"] == [None, 7, 7, 7, 7, 7, 7, 7]
     some = told("sweep", "case:epidemic", "-k", "2,7-8", "-m", "1-2", "--rule", "assured")
-    assert some["values"] == epidemic.sweep("assured", ks=[2, 7, 8], ms=[1, 2]).values.tolist()
+    assert some["values"] == epidemic.sweep(rule="assured", ks=[2, 7, 8], ms=[1, 2]).values.tolist()
 
 
 def test_the_table_takes_rows_and_columns_together_that_are_the_same():
@@ -218,14 +218,14 @@ def test_why_of_one_state_and_action(epidemic):
     assert told(*call)["answers"][0]["sentence"] == epidemic.why(2, (7, 3, 20), "V_I", 1).sentence
     late = ("why", "case:epidemic", "-t", 6, "-k", 2, "--state", "(1, 8, 19)", "--action", "NIL", "--rule", "assured")
     assured = told(*late, "--uninfluenced", 1)["answers"][0]["sentence"]
-    assert assured == epidemic.why(6, (1, 8, 19), "NIL", 2, "assured", uninfluenced=1).sentence
+    assert assured == epidemic.why(6, (1, 8, 19), "NIL", 2, rule="assured", uninfluenced=1).sentence
 
 
 @pytest.mark.parametrize("policy", ["optimal", "observed", "random"])
 def test_evaluate(grid, policy):
     answer = told("evaluate", "case:grid-world", "--policy", policy, "--influence", "effective:0")
     given = {"optimal": grid.mdp.solve(11), "observed": lambda t, _: grid.path.actions[t], "random": "random"}[policy]
-    outlook = grid.evaluate(given, tether.effective(0))
+    outlook = grid.evaluate(given, influence=tether.effective(0))
     assert (answer["value"], answer["std"]) == (outlook.value, outlook.std)
     assert answer["gain"] == outlook.value + 897
     assert [step["changed"] for step in answer["steps"][:-1]] == outlook.changed.tolist()

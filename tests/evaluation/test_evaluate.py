@@ -339,7 +339,7 @@ def records(cf):
         "front": front,
         "point": front.points[0],
         "why": cf.why(0, 0, "up", 3),
-        "classes": cf.classify(3, 2),
+        "classes": cf.classify(k=3, t=2),
         "solution": cf.mdp.solve(5),
         "counterfactual": cf,
         "model": cf.mdp,

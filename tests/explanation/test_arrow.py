@@ -72,7 +72,7 @@ def test_a_plan(epidemic, plan):
 def test_any_plan(world, chosen, data):
     rule, criterion = chosen
     k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
-    plan = world.cf.plan(k, m, rule, in_package(criterion))
+    plan = world.cf.plan(k, m, rule=rule, influence=in_package(criterion))
     outlook = plan.evaluate()
     rows = plan.to_arrow().to_pylist()
     assert ("uninfluenced" in rows[0]) == (rule == "assured")

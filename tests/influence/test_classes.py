@@ -56,7 +56,7 @@ FIGURES = {
 
 @pytest.mark.parametrize(("k", "t"), FIGURES)
 def test_the_figures_of_the_paper(toy, k, t):
-    classes = toy.classify(k, t, rollout="nominal")
+    classes = toy.classify(k=k, t=t, rollout="nominal")
     for name, states in FIGURES[k, t].items():
         for state in states:
             assert classes[state] == name, state
@@ -64,14 +64,14 @@ def test_the_figures_of_the_paper(toy, k, t):
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
 def test_the_observation_rules_a_state_out(toy, k):
-    assert toy.classify(k, 1)["s3"] == UNREACHABLE  # (s0, a0) led to s2
-    assert toy.classify(k, 1)["s2"] == OBSERVED
+    assert toy.classify(k=k, t=1)["s3"] == UNREACHABLE  # (s0, a0) led to s2
+    assert toy.classify(k=k, t=1)["s2"] == OBSERVED
 
 
 def test_what_two_more_steps_of_tether_open(toy):
-    assert toy.classify(2, 1)["s1"] == UNREACHABLE  # (s0, a1) is three steps from influence
-    assert toy.classify(3, 1)["s1"] == REACHABLE
-    assert toy.classify(3, 2)["s4"] == REACHABLE
+    assert toy.classify(k=2, t=1)["s1"] == UNREACHABLE  # (s0, a1) is three steps from influence
+    assert toy.classify(k=3, t=1)["s1"] == REACHABLE
+    assert toy.classify(k=3, t=2)["s4"] == REACHABLE
 
 
 # --- From the definitions ------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_every_state_is_in_its_class(rule, rollout, data, world):
     k = data.draw(st.integers(1, world.T + 1))
     drawn = Nominal(world) if rollout == "nominal" else world
     for t in range(world.T + 1):
-        classes = world.cf.classify(k, t, rule=rule, influence=in_package(criterion), rollout=rollout)
+        classes = world.cf.classify(k=k, t=t, rule=rule, influence=in_package(criterion), rollout=rollout)
         check_classes(classes, world, drawn, rule, hits)
 
 
@@ -153,7 +153,7 @@ def test_a_longer_tether_takes_nothing_away(data, world):
     order = [NOT, UNREACHABLE, REACHABLE, OBSERVED]
     before = [0] * len(world.states)
     for k in range(1, world.T + 2):
-        classes = world.cf.classify(k, t, rule=rule)
+        classes = world.cf.classify(k=k, t=t, rule=rule)
         now = [order.index(classes[s]) for s in world.states]
         assert all(b <= n for b, n in zip(before, now, strict=True))
         before = now
@@ -166,7 +166,7 @@ def test_a_longer_tether_takes_nothing_away(data, world):
 def test_what_a_path_does_not_record_is_not_observed():
     case = tether.cases.toy()
     path = tether.Path(case.path.states[:2], case.path.actions[:2])  # s0 → s2 → ?
-    classes = tether.counterfactual(case.mdp, path).classify(1, 2)
+    classes = tether.counterfactual(case.mdp, path).classify(k=1, t=2)
     assert classes.counts()[OBSERVED] == 0
     assert classes["s5"] == REACHABLE
 
@@ -174,7 +174,7 @@ def test_what_a_path_does_not_record_is_not_observed():
 def test_a_test_of_influence_decides_also_over_the_nominal_rollout(grid):
     # What the observation moves is one thing, where one could have been without it another.
     counts = {
-        eps: grid.classify(1, 1, influence=tether.effective(eps), rollout="nominal").counts()[NOT]
+        eps: grid.classify(k=1, t=1, influence=tether.effective(eps), rollout="nominal").counts()[NOT]
         for eps in (0.0, 0.05, 0.2, 0.9)
     }
     assert list(counts.values()) == sorted(counts.values())
@@ -191,8 +191,8 @@ def test_what_the_observation_moves_is_allowed_over_the_nominal_rollout_too():
     assert cf.strength(0, 0, "mix") == pytest.approx(0.25)
     for eps, state_2 in ((0.1, REACHABLE), (0.3, UNREACHABLE)):
         test = tether.effective(eps)
-        assert list(cf.classify(1, 1, influence=test).values()) == [OBSERVED, UNREACHABLE, state_2]
-        nominal = cf.classify(1, 1, influence=test, rollout="nominal")
+        assert list(cf.classify(k=1, t=1, influence=test).values()) == [OBSERVED, UNREACHABLE, state_2]
+        nominal = cf.classify(k=1, t=1, influence=test, rollout="nominal")
         assert list(nominal.values()) == [OBSERVED, REACHABLE, state_2]
 
 
@@ -200,7 +200,7 @@ def test_what_the_observation_moves_is_allowed_over_the_nominal_rollout_too():
 
 
 def test_classes_are_a_mapping(grid):
-    classes = grid.classify(3, 2)
+    classes = grid.classify(k=3, t=2)
     assert isinstance(classes, Mapping)
     assert list(classes) == list(range(16))
     assert len(classes) == 16
@@ -216,7 +216,7 @@ def test_classes_are_a_mapping(grid):
 
 
 def test_states_and_counts_of_a_class(toy):
-    classes = toy.classify(2, 2, rollout="nominal")
+    classes = toy.classify(k=2, t=2, rollout="nominal")
     assert classes.counts() == {name: len(classes.states(name)) for name in (OBSERVED, REACHABLE, UNREACHABLE, NOT)}
     assert sum(classes.counts().values()) == 8
     assert classes.states(OBSERVED) == ("s5",)
@@ -229,13 +229,13 @@ def test_states_and_counts_of_a_class(toy):
 
 
 def test_k_beyond_the_end_is_the_end(toy):
-    assert toy.classify(99, 1).k == 5
-    assert dict(toy.classify(99, 1)) == dict(toy.classify(5, 1))
+    assert toy.classify(k=99, t=1).k == 5
+    assert dict(toy.classify(k=99, t=1)) == dict(toy.classify(k=5, t=1))
 
 
 def test_the_rollout_is_counterfactual_unless_said_otherwise(toy):
-    assert dict(toy.classify(1, 1)) == dict(toy.classify(1, 1, rollout="counterfactual"))
-    assert dict(toy.classify(1, 1)) != dict(toy.classify(1, 1, rollout="nominal"))
+    assert dict(toy.classify(k=1, t=1)) == dict(toy.classify(k=1, t=1, rollout="counterfactual"))
+    assert dict(toy.classify(k=1, t=1)) != dict(toy.classify(k=1, t=1, rollout="nominal"))
 
 
 # --- Refused ---------------------------------------------------------------------------------------------
@@ -244,13 +244,13 @@ def test_the_rollout_is_counterfactual_unless_said_otherwise(toy):
 @pytest.mark.parametrize("t", [-1, 5, 1.0, "1", None, True], ids=repr)
 def test_a_time_that_is_none(toy, t):
     with pytest.raises(tether.QueryError, match=f"t must be a whole number from 0 to 4, not {t!r}"):
-        toy.classify(1, t)
+        toy.classify(k=1, t=t)
 
 
 @pytest.mark.parametrize("k", [0, -2, 1.0, "1", None, True], ids=repr)
 def test_a_k_that_is_none(toy, k):
     with pytest.raises(tether.QueryError, match=f"k must be a whole number ≥ 1, not {k!r}"):
-        toy.classify(k, 1)
+        toy.classify(k=k, t=1)
 
 
 @pytest.mark.parametrize(
@@ -264,4 +264,4 @@ def test_a_k_that_is_none(toy, k):
 )
 def test_options_that_are_none(toy, options, told):
     with pytest.raises(tether.QueryError, match=told):
-        toy.classify(1, 1, **options)
+        toy.classify(k=1, t=1, **options)

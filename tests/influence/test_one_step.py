@@ -240,4 +240,4 @@ def test_tests_on_pairs_do_not_go_with_rules_made_of_supports(rule, influence):
 def test_support_goes_with_every_rule():
     cf = fork().cf
     for rule in ("definition", "published", "printed", "assured"):
-        assert str(cf.plan(1, 1, rule, in_package(SUPPORT)).influence) == "support"
+        assert str(cf.plan(1, 1, rule=rule, influence=in_package(SUPPORT)).influence) == "support"

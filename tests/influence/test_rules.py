@@ -79,11 +79,11 @@ def there_and_back() -> World:
 def test_influence_can_be_put_off_for_ever_unless_it_is_assured():
     cf = there_and_back().cf
     # Away, one can always go home next: k = 2 allows leaving at once and never coming back (0 + 1 + 1 + 1).
-    assert cf.sweep("definition").values[:, 4].tolist() == [0, 3, 3, 3, 3]
+    assert cf.sweep(rule="definition").values[:, 4].tolist() == [0, 3, 3, 3, 3]
     # Assured: for k = 2 every step away from home is followed by one back, twice; k = 3 gains nothing, as
     # move, stay, move is worth as much; k = 4 allows move, stay, stay, move.
-    assert cf.sweep("assured").values[:, 4].tolist() == [0, 2, 2, 3, 3]
-    assert cf.sweep("assured").sizes.tolist() == [5, 9, 9, 9, 9]
+    assert cf.sweep(rule="assured").values[:, 4].tolist() == [0, 2, 2, 3, 3]
+    assert cf.sweep(rule="assured").sizes.tolist() == [5, 9, 9, 9, 9]
 
 
 def test_thresholds_by_hand():
@@ -251,7 +251,7 @@ def grown(world, rule, criterion, k, starts):
 @given(data=st.data(), world=worlds())
 def test_sizes(rule, data, world):
     criterion = data.draw(criteria_for(rule))
-    table = world.cf.sweep(rule, in_package(criterion), ms=[0])
+    table = world.cf.sweep(rule=rule, influence=in_package(criterion), ms=[0])
     ks = range(1, world.T + 2)
     start = world.path.states[:1]
     assert table.sizes.tolist() == [len(grown(world, rule, criterion, k, start)) for k in ks]
@@ -278,7 +278,7 @@ def explored(world):
 def test_sizes_of_a_model_that_was_explored_to_a_horizon(rule, data, world):
     criterion = data.draw(criteria_for(rule))
     part = explored(world)
-    table = part.cf.sweep(rule, in_package(criterion), ms=[0])
+    table = part.cf.sweep(rule=rule, influence=in_package(criterion), ms=[0])
     ks = range(1, world.T + 2)
     assert table.sizes.tolist() == [len(grown(part, rule, criterion, k, part.path.states[:1])) for k in ks]
     assert table.layered_sizes.tolist() == [len(grown(part, rule, criterion, k, part.states)) for k in ks]
@@ -287,7 +287,7 @@ def test_sizes_of_a_model_that_was_explored_to_a_horizon(rule, data, world):
 @given(worlds(), rules_and_criteria())
 def test_sizes_grow_up_to_all_that_can_be_reached(world, asked):
     rule, criterion = asked
-    table = world.cf.sweep(rule, in_package(criterion), ms=[0])
+    table = world.cf.sweep(rule=rule, influence=in_package(criterion), ms=[0])
     for sizes in (table.sizes, table.layered_sizes):
         assert np.all(np.diff(sizes) >= 0)
     assert table.sizes[0] >= world.T + 1  # the observed path itself
@@ -298,7 +298,7 @@ def test_sizes_grow_up_to_all_that_can_be_reached(world, asked):
 @given(worlds(), rules_and_criteria())
 def test_nothing_changes_between_distinct_ks(world, asked):
     rule, criterion = asked
-    distinct = world.cf.sweep(rule, in_package(criterion), ms=[0]).distinct.tolist()
+    distinct = world.cf.sweep(rule=rule, influence=in_package(criterion), ms=[0]).distinct.tolist()
     assert distinct == sorted(set(distinct))
     assert distinct[0] == 1
     assert distinct[-1] <= world.T + 1
@@ -324,7 +324,7 @@ def test_grid_world_sizes():
     grid = tether.cases.grid_world()
     cf = tether.counterfactual(grid.mdp, grid.path)
     published = [12, 12, 15, 15, 15, 15, 147, 161, 173, 182, 188, 192]
-    assert cf.sweep("published", ms=[0]).layered_sizes.tolist() == published
+    assert cf.sweep(rule="published", ms=[0]).layered_sizes.tolist() == published
 
 
 @pytest.mark.compiled
@@ -332,7 +332,7 @@ def test_epidemic_sizes_as_the_paper_counts():
     case = tether.cases.epidemic()
     cf = tether.counterfactual(case.mdp, case.path)
     published = [8, 32, 43, 59, 91, 157, 210, 20121]
-    assert cf.sweep("published", ms=[0]).layered_sizes.tolist() == published
+    assert cf.sweep(rule="published", ms=[0]).layered_sizes.tolist() == published
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -340,7 +340,7 @@ def test_epidemic_sizes_from_the_start(rule):
     case = tether.cases.epidemic()
     cf = tether.counterfactual(case.mdp, case.path)
     # Checked by independent brute force; the four rules agree here.
-    assert cf.sweep(rule, ms=[0]).sizes.tolist() == [8, 10, 14, 26, 58, 121, 171, 215]
+    assert cf.sweep(rule=rule, ms=[0]).sizes.tolist() == [8, 10, 14, 26, 58, 121, 171, 215]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -351,7 +351,7 @@ def test_the_papers_small_models_as_the_definitions_say(case, rule):
         (s, a): dict(zip(*case.mdp.row(s, a), strict=True)) for s in case.mdp.states for a in case.mdp.actions_in(s)
     }
     world = World(list(case.mdp.states), list(case.mdp.actions), weights, case.path)
-    table = world.cf.sweep(rule, ms=[0])
+    table = world.cf.sweep(rule=rule, ms=[0])
     ks = range(1, world.T + 2)
     assert table.sizes.tolist() == [len(grown(world, rule, SUPPORT, k, world.path.states[:1])) for k in ks]
     assert table.layered_sizes.tolist() == [len(grown(world, rule, SUPPORT, k, world.states)) for k in ks]
@@ -369,7 +369,7 @@ def test_the_papers_small_models_as_the_definitions_say(case, rule):
 def test_an_unknown_rule(rule):
     cf = corridor().cf
     message = r"rule must be one of 'definition', 'published', 'printed', 'assured', not"
-    for ask in (lambda: cf.plan(1, 1, rule), lambda: cf.sweep(rule), lambda: cf.choose_k(1, 0.0, rule)):
+    for ask in (lambda: cf.plan(1, 1, rule=rule), lambda: cf.sweep(rule=rule), lambda: cf.choose_k(1, 0.0, rule=rule)):
         with pytest.raises(tether.QueryError, match=message):
             ask()
 

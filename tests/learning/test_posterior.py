@@ -178,7 +178,7 @@ def questions(draw):
     if rule in ("definition", "assured"):
         influence = draw(st.sampled_from(["support", tether.effective(0.05)]))
     k, m = draw(st.integers(1, path.T + 1)), draw(st.integers(0, path.T))
-    return tether.counterfactual(mdp, path).plan(k, m, rule, influence)
+    return tether.counterfactual(mdp, path).plan(k, m, rule=rule, influence=influence)
 
 
 def worlds(plan, draws):
@@ -196,7 +196,7 @@ def test_a_plan_followed_as_it_is(plan):
         value, off = followed(plan, cf)
         assert sure.values[i] == pytest.approx(value, rel=1e-9, abs=1e-9)
         assert sure.off_plan[i] == pytest.approx(off, rel=1e-9, abs=1e-12)
-        again = cf.plan(plan.k, plan.m, plan.rule, plan.influence)
+        again = cf.plan(plan.k, plan.m, rule=plan.rule, influence=plan.influence)
         assert sure.best[i] == again.value
         assert sure.observed[i] == again.observed_value
         if (plan.k, plan.m) == (plan.T + 1, plan.T):  # without limits no policy beats the best
@@ -208,7 +208,7 @@ def test_a_plan_followed_as_it_is(plan):
 def test_changes_that_would_be_made_again(plan):
     draws = posterior(plan.cf.mdp, 4, rng=6)
     sure, outlook = draws.of(plan), plan.evaluate()
-    again = [cf.plan(plan.k, plan.m, plan.rule, plan.influence).evaluate() for cf in worlds(plan, draws)]
+    again = [cf.plan(plan.k, plan.m, rule=plan.rule, influence=plan.influence).evaluate() for cf in worlds(plan, draws)]
     wanted = []
     for t, observed in enumerate(plan.cf.path.actions):
         state, _ = outlook.likeliest(t)
@@ -306,14 +306,14 @@ def test_the_mechanism_of_the_plan_is_the_mechanism_of_its_draws():
 @FEWER
 def test_a_sweep_is_all_its_plans(plan):
     cf, draws = plan.cf, posterior(plan.cf.mdp, 3, rng=9)
-    table = cf.sweep(plan.rule, plan.influence)
+    table = cf.sweep(rule=plan.rule, influence=plan.influence)
     sure = draws.of(table)
     assert sure.values.shape == sure.best.shape == (3, *table.values.shape)
     one = draws.of(plan)
     np.testing.assert_allclose(sure.at(plan.k, plan.m), one.values, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(sure.observed, one.observed)
     for i, world in enumerate(worlds(plan, draws)):
-        np.testing.assert_array_equal(sure.best[i], world.sweep(plan.rule, plan.influence).values)
+        np.testing.assert_array_equal(sure.best[i], world.sweep(rule=plan.rule, influence=plan.influence).values)
     low, high = sure.interval(0.8)
     np.testing.assert_allclose(low, np.quantile(sure.values, 0.1, axis=0))
     np.testing.assert_allclose(high, np.quantile(sure.values, 0.9, axis=0))

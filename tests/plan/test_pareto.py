@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import tether
 
-PENALTIES = ["strength", "distance"]
+PENALTIES = ["strength", "closeness"]
 
 
 # --- Against all policies ------------------------------------------------------------------------------
@@ -83,32 +83,32 @@ def test_the_front_is_the_hull_of_all_policies(world, asked, penalty, data):
     rule, criterion = asked
     k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
     hits = influenced(world, criterion)
-    front = world.cf.pareto(m, k=k, rule=rule, influence=in_package(criterion), penalty=penalty)
+    front = world.cf.pareto(m=m, k=k, rule=rule, influence=in_package(criterion), against=penalty)
     points = all_points(world, penalty, rule, hits, k, m)
     scale = max(1.0, *(abs(value) for value, _ in points))
     near, tie = 1e-9 * scale, 1e-12 * scale
     assert front.complete
-    assert (front.m, front.penalty) == (m, penalty)
+    assert (front.m, front.against) == (m, penalty)
 
     # From the most valuable (and of those the most influenced) to the most influenced (and of those the most valuable).
     assert front.values[0] == pytest.approx(max(value for value, _ in points), abs=near)
-    assert front.influences[-1] == pytest.approx(max(gained for _, gained in points), abs=near)
-    assert front.influences[0] == pytest.approx(
+    assert front.measures[-1] == pytest.approx(max(gained for _, gained in points), abs=near)
+    assert front.measures[0] == pytest.approx(
         max(gained for value, gained in points if value >= front.values[0] - tie), abs=near
     )
     assert front.values[-1] == pytest.approx(
-        max(value for value, gained in points if gained >= front.influences[-1] - tie), abs=near
+        max(value for value, gained in points if gained >= front.measures[-1] - tie), abs=near
     )
     assert np.all(np.diff(front.values) < 0)
-    assert np.all(np.diff(front.influences) > 0)
+    assert np.all(np.diff(front.measures) > 0)
 
     # Nothing lies above it, and every corner is found.
     for left, right in pairwise(front.points):
-        price = (left.value - right.value) / (right.influence - left.influence)
-        worth = left.value + price * left.influence
+        price = (left.value - right.value) / (right.measure - left.measure)
+        worth = left.value + price * left.measure
         assert max(value + price * gained for value, gained in points) <= worth + near * (1 + price)
     for value, gained in corners_of(points, tie):
-        off = [max(abs(point.value - value), abs(point.influence - gained)) for point in front.points]
+        off = [max(abs(point.value - value), abs(point.measure - gained)) for point in front.points]
         assert min(off) <= 1e-6 * scale
 
     # Each point is attained by its plan, which keeps to k and m, and is the best at its price.
@@ -117,14 +117,12 @@ def test_the_front_is_the_hull_of_all_policies(world, asked, penalty, data):
         law = Law(world, by_plan(world, point.plan, hit))
         total = law.mean(lambda one: math.fsum(held(world, penalty, t, (s, a)) for t, s, a, _ in one.steps()))
         assert point.value == pytest.approx(law.mean(law.total), abs=near)
-        assert point.influence == pytest.approx(total, abs=near)
+        assert point.measure == pytest.approx(total, abs=near)
         assert point.plan.value == point.value
-        assert any(
-            abs(value - point.value) <= near and abs(gained - point.influence) <= near for value, gained in points
-        )
+        assert any(abs(value - point.value) <= near and abs(gained - point.measure) <= near for value, gained in points)
         if 0 < point.price < math.inf:
             best = max(value + point.price * gained for value, gained in points)
-            assert point.value + point.price * point.influence >= best - near * (1 + point.price)
+            assert point.value + point.price * point.measure >= best - near * (1 + point.price)
     prices = [point.price for point in front.points]
     assert prices[0] == 0.0
     assert prices == sorted(prices)
@@ -148,14 +146,14 @@ def bargain():
 
 def test_a_front_by_hand():
     # Distance: of mix to stay ½, of leave 1. From leave to mix ½ is gained for 1, from mix to stay ½ for 3.
-    front = bargain().pareto(m=1, penalty="distance")
+    front = bargain().pareto(m=1, against="closeness")
     assert front.values.tolist() == [4.0, 3.0, 0.0]
-    assert front.influences == pytest.approx([0.0, 0.5, 1.0])
+    assert front.measures == pytest.approx([0.0, 0.5, 1.0])
     assert [point.price for point in front.points][::2] == [0.0, math.inf]
     assert 2.0 <= front.points[1].price <= 6.0
     assert [point.plan.action(0, "a", 1) for point in front.points] == ["leave", "mix", "stay"]
-    assert repr(front) == "<Front: 3 points, value 4 … 0, influence 0 … 1 of 1>"
-    assert repr(front.points[0]) == "<Point: value 4, influence 0 of 1, λ = 0>"
+    assert repr(front) == "<Front: 3 points, value 4 … 0, closeness 0 … 1 of 1>"
+    assert repr(front.points[0]) == "<Point: value 4, measure 0 of 1, λ = 0>"
 
 
 def test_both_sides_of_a_corner_are_searched():
@@ -163,9 +161,9 @@ def test_both_sides_of_a_corner_are_searched():
     offers = [(0, [1.0, 0.0]), (4, [0.75, 0.25]), (6.5, [0.5, 0.5]), (7.5, [0.25, 0.75]), (8, [0.0, 1.0])]
     P = np.array([[row for _, row in offers], [[0.0, 1.0]] * 5])
     mdp = tether.MDP.from_arrays(P, [[value for value, _ in offers], [0] * 5])
-    front = tether.counterfactual(mdp, tether.Path([0, 0], [0])).pareto(m=1, penalty="distance")
+    front = tether.counterfactual(mdp, tether.Path([0, 0], [0])).pareto(m=1, against="closeness")
     assert front.values.tolist() == [8.0, 7.5, 6.5, 4.0, 0.0]
-    assert front.influences == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0])
+    assert front.measures == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0])
 
 
 def test_a_front_of_one_point():
@@ -183,9 +181,9 @@ def test_a_value_that_is_higher_by_rounding_only():
     rows = {"stay": [0.5, 0.5, 0], "far": [0, 0, 1], "near": [0.5, 0.25, 0.25]}
     P = np.array([list(rows.values()), *([np.eye(3)[i]] * 3 for i in range(1, 3))])
     mdp = tether.MDP.from_arrays(P, [[0, 0.1 + 0.2, 0.3], [0] * 3, [0] * 3], actions=list(rows))
-    front = tether.counterfactual(mdp, tether.Path([0, 0], ["stay"])).pareto(m=1, penalty="distance")
+    front = tether.counterfactual(mdp, tether.Path([0, 0], ["stay"])).pareto(m=1, against="closeness")
     assert [point.plan.action(0, 0, 1) for point in front.points] == ["near", "stay"]
-    assert front.influences == pytest.approx([0.75, 1.0])
+    assert front.measures == pytest.approx([0.75, 1.0])
     assert [point.price for point in front.points] == [0.0, math.inf]
 
 
@@ -209,7 +207,7 @@ def test_rewards_are_discounted_and_influence_is_not(discount):
         corners.discard((4.0, 0.5))
     if discount == 0.0:  # leaving at t = 1 earns nothing: staying then costs nothing
         corners.discard((4.0, 0.0))
-    found = {(round(point.value, 9), round(point.influence, 9)) for point in front.points}
+    found = {(round(point.value, 9), round(point.measure, 9)) for point in front.points}
     assert corners <= found
     assert found <= {(4 + late, 0.0), (4.0, 0.5), (late, 0.5), (0.0, 1.0)}
 
@@ -219,23 +217,23 @@ def test_a_final_reward_is_discounted_too():
     cf = two_steps([4, 4], 0.5, final_reward={1: 4.0})
     front = cf.pareto(m=2)
     assert front.values.tolist() == [7.0, 4.0, 0.0]
-    assert front.influences == pytest.approx([0.0, 0.5, 1.0])
+    assert front.measures == pytest.approx([0.0, 0.5, 1.0])
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_fronts_of_the_cases(grid, epidemic, penalty):
     for cf in (grid, epidemic):
-        front = cf.pareto(m=2, penalty=penalty)
+        front = cf.pareto(m=2, against=penalty)
         assert front.complete
         assert front.values[0] == pytest.approx(cf.plan(cf.T + 1, 2).value)
-        rates = -np.diff(front.values) / np.diff(front.influences)
+        rates = -np.diff(front.values) / np.diff(front.measures)
         assert np.all(rates > 0)
         assert np.all(np.diff(rates) > -1e-6 * rates[:-1])  # concave
         for point in front.points:
             again = point.plan.evaluate()
             assert point.value == pytest.approx(again.mean)
             if penalty == "strength":
-                assert point.influence == pytest.approx(again.tailoring.strength.sum())
+                assert point.measure == pytest.approx(again.tailoring.strength.sum())
             assert np.all(point.plan.sample(20, rng=1).actions[:, 0] < cf.mdp.n_actions)
 
 
@@ -246,30 +244,30 @@ def test_the_paths_own_price(grid):
         grid.strength(t, s, a) for t, (s, a) in enumerate(zip(grid.path.states, grid.path.actions, strict=False))
     )
     assert front.values.tolist() == [-897.0]
-    assert front.influences == pytest.approx([strength])
-    assert grid.pareto(m=0, penalty="distance").influences == pytest.approx([11.0])
+    assert front.measures == pytest.approx([strength])
+    assert grid.pareto(m=0, against="closeness").measures == pytest.approx([11.0])
 
 
 def test_a_hard_limit_as_well(grid):
-    within = grid.pareto(m=2, k=6, penalty="distance")
+    within = grid.pareto(m=2, k=6, against="closeness")
     assert within.values[0] == pytest.approx(grid.plan(6, 2).value)
-    assert within.values[0] < grid.pareto(m=2, penalty="distance").values[0] + 1e-9
+    assert within.values[0] < grid.pareto(m=2, against="closeness").values[0] + 1e-9
     assert grid.pareto(m=2, k=5).values.tolist() == [-897.0]  # nothing but the observed path is allowed
     assert grid.pareto(m=2, k=99).values == pytest.approx(grid.pareto(m=2).values)
     assert grid.pareto(m=99).m == 11
 
 
 def test_the_search_may_be_stopped(grid):
-    whole = grid.pareto(m=11, penalty="distance")
+    whole = grid.pareto(m=11, against="closeness")
     assert whole.complete
     assert len(whole.points) > 3
-    part = grid.pareto(m=11, penalty="distance", limit=3)
+    part = grid.pareto(m=11, against="closeness", limit=3)
     assert not part.complete
     assert 2 <= len(part.points) <= 3
     assert part.values[0] == pytest.approx(whole.values[0])
-    assert part.influences[-1] == pytest.approx(whole.influences[-1])
+    assert part.measures[-1] == pytest.approx(whole.measures[-1])
     for point in part.points:  # what was found before stopping is as good as the rest
-        off = np.abs(whole.values - point.value) + np.abs(whole.influences - point.influence)
+        off = np.abs(whole.values - point.value) + np.abs(whole.measures - point.measure)
         assert off.min() < 1e-6
 
 
@@ -323,8 +321,8 @@ def test_a_sweep_prints_a_line_for_each_k(epidemic):
         ({"m": True}, "m must be a whole number ≥ 0, not True"),
         ({"k": 0}, "k must be a whole number ≥ 1, not 0"),
         ({"k": "2"}, "k must be a whole number ≥ 1, not '2'"),
-        ({"penalty": "price"}, "penalty must be 'strength' or 'distance', not 'price'"),
-        ({"penalty": None}, "penalty must be 'strength' or 'distance', not None"),
+        ({"against": "price"}, "against must be 'strength' or 'closeness', not 'price'"),
+        ({"against": None}, "against must be 'strength' or 'closeness', not None"),
         ({"limit": 1}, "limit must be a whole number ≥ 2, not 1"),
         ({"limit": None}, "limit must be a whole number ≥ 2, not None"),
         ({"rule": "best"}, "rule must be one of"),
@@ -338,7 +336,7 @@ def test_options_that_are_none(grid, options, told):
 
 
 def test_a_plan_that_gave_its_gain_away_says_so():
-    front = tether.counterfactual(tether.cases.epidemic().mdp, tether.cases.epidemic().path).pareto(4)
+    front = tether.counterfactual(tether.cases.epidemic().mdp, tether.cases.epidemic().path).pareto(m=4)
     still = [point.plan for point in front.points if not point.plan.explain().changes]
     assert still  # the last point keeps to what was observed
     for plan in still:

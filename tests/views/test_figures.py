@@ -329,7 +329,7 @@ def test_tailoring_over_many_steps_is_two_curves(walk):
 
 
 def test_tailoring_needs_an_observation(epidemic):
-    plain = epidemic.mdp.evaluate("random", 3, start=epidemic.path.states[0])
+    plain = epidemic.mdp.evaluate("random", influence=3, start=epidemic.path.states[0])
     with pytest.raises(tether.QueryError, match="without an observation"):
         plot.plot_tailoring({"random": plain})
     with pytest.raises(tether.QueryError, match="no evaluation"):
@@ -525,13 +525,13 @@ def test_an_unrecorded_outcome_has_no_observed_node(clinic):
 def test_every_rule_can_be_drawn(toy, rule):
     classes, _ = nodes(plot.plot_classes(toy, 2, rule=rule))
     for (name, t), told in classes.items():
-        assert toy.classify(2, t, rule=rule, rollout="nominal")[name] == told
+        assert toy.classify(k=2, t=t, rule=rule, rollout="nominal")[name] == told
 
 
 def test_other_influence_can_be_drawn(toy):
     classes, _ = nodes(plot.plot_classes(toy, 1, influence=tether.effective(0)))
     for (name, t), told in classes.items():
-        assert toy.classify(1, t, influence=tether.effective(0), rollout="nominal")[name] == told
+        assert toy.classify(k=1, t=t, influence=tether.effective(0), rollout="nominal")[name] == told
 
 
 def test_large_layers_are_counted(walk):
@@ -543,7 +543,7 @@ def test_large_layers_are_counted(walk):
     counts = np.array([[bar.get_height() for bar in bars] for bars in ax.containers])
     assert counts.any(axis=1).all()
     for t in range(21):
-        classes = walk.classify(3, t)
+        classes = walk.classify(k=3, t=t)
         assert counts[:, t].tolist() == [sum(classes[s] == name for s in walk.reachable(t)) for name in names]
     drawn(ax)
 
@@ -595,7 +595,7 @@ def test_the_front_is_its_points(grid):
     front = grid.pareto(m=6)
     ax = plot.plot_pareto(front)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("expected influence (steps of 11)", VALUE)
-    np.testing.assert_array_equal(ax.lines[0].get_xydata(), np.column_stack((front.influences, front.values)))
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), np.column_stack((front.measures, front.values)))
     assert legend(ax) == ["supported policies, and mixtures of them", "no better than these"]
     drawn(ax)
 

@@ -22,7 +22,7 @@ def records(cf):
         "tailoring": outlook.tailoring,
         "explanation": plan.explain(),
         "trajectories": plan.sample(3, rng=0),
-        "classes": cf.classify(2, 1),
+        "classes": cf.classify(k=2, t=1),
         "front": cf.pareto(m=1),
         "point": cf.pareto(m=1).points[0],
         "why": cf.why(0, state, action, 2),
@@ -76,7 +76,7 @@ def test_what_is_shown():
     assert head[-2:] == ["action changed", "influenced"]
     assert times[3][4] == f"{plan.evaluate().changed[3]:.3g}"
     assert rows(cf.mdp.evaluate("random", 2, start=(9, 1, 20)))[0][-1] == "return so far"
-    classes = cf.classify(3, 1)
+    classes = cf.classify(k=3, t=1)
     assert {row[0]: int(row[1].replace(",", "")) for row in rows(classes)[1:]} == classes.counts()
     front = cf.pareto(m=1)
     assert [row[1] for row in rows(front)[1:]] == ["-1", "-38"]

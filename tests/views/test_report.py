@@ -114,7 +114,7 @@ def test_the_summary_is_the_library_s(outbreak):
     assert "The expected return is −11.28; the return of the observed episode was −38. That is a gain of 26.72." in told
     assert "the standard deviation of the return is 3.951." in told
     assert "The longest stretch without it is 6 steps, fewer than k = 7." in told
-    for sentence in plan.explain().further.sentences():
+    for sentence in plan.explain().beyond.sentences():
         assert sentence.replace("-", "−") in told
     assert "the best that changes at most 4 actions (m = 4)" in told
 
@@ -188,7 +188,8 @@ def test_settings_in_words(tmp_path):
     assert "never goes 3 steps in a row without the observation's influence" in told
     assert "by more than 0.25" in told
     assert (
-        "of one that the observed steps could have led to at any time" in write(cf.plan(2, 2, "printed"), tmp_path).text
+        "of one that the observed steps could have led to at any time"
+        in write(cf.plan(2, 2, rule="printed"), tmp_path).text
     )
     objective = cf.mdp.with_objective(discount=0.9, final_reward=float)
     sampled = tether.counterfactual(objective, cf.path, "gumbel-max-sampled", samples=20, rng=1)
@@ -257,7 +258,7 @@ def test_odd_plans(name, tmp_path):
 def test_any_plan_has_a_page(tmp_path_factory, world, chosen, data):
     rule, criterion = chosen
     k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
-    plan = world.cf.plan(k, m, rule, in_package(criterion))
+    plan = world.cf.plan(k, m, rule=rule, influence=in_package(criterion))
     page = write(plan, tmp_path_factory.mktemp("any"))
     explanation = plan.explain()
     assert page.headings == SECTIONS
@@ -273,9 +274,9 @@ def test_classes_of_what_is_reachable(rule, data, world):
     """At once and without a look at other states: the same as state by state (test_classify has their definition)."""
     influence = in_package(data.draw(criteria_for(rule)))
     k = data.draw(st.integers(1, world.T + 1))
-    found = classify_reachable(world.cf, k, rule, influence)
+    found = classify_reachable(world.cf, world.cf.tether(rule=rule, influence=influence).thresholds(k), k)
     for t, codes in enumerate(found):
-        classes = world.cf.classify(k, t, rule, influence)
+        classes = world.cf.classify(k=k, t=t, rule=rule, influence=influence)
         assert [CLASSES[code] for code in codes] == [classes[state] for state in world.cf.reachable(t)]
 
 

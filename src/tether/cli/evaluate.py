@@ -66,7 +66,7 @@ def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], infl
     cf = episode.replay()
     with progress() as say:
         say("evaluating the policy")
-        outlook = cf.evaluate(open_policy(policy, cf, policy_columns), influence)
+        outlook = cf.evaluate(open_policy(policy, cf, policy_columns), influence=influence)
         steps = explained_steps(cf, outlook)
     seen = observed_value(cf)
     if as_json:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tether.explanation.explain import Explanation
     from tether.learning.uncertainty import PlanUncertainty
-    from tether.plan.further import Limit
+    from tether.plan.limits import Limit
     from tether.plan.plan import Plan
 
 __all__ = ["ExplainAnswer", "explain", "explanation_answer"]
@@ -62,7 +62,7 @@ def explain(
         say("putting it beside what happened")
         explanation = plan.explain(only(features) if features else None)
         say("looking at larger k and m")
-        _ = explanation.further
+        _ = explanation.beyond
         sure = None if draws is None else _draw(plan, draws, seed, say)
     if as_json:
         print_json(explanation_answer(explanation, episode.model, episode.path_source, sure))
@@ -93,7 +93,7 @@ def _beyond(explanation: Explanation) -> list[str]:
     mdp = explanation.plan.cf.mdp
     if mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None:
         return ["All rewards of the model are 0: no plan can gain anything."]
-    return explanation.further.sentences()
+    return explanation.beyond.sentences()
 
 
 def _settings(plan: Plan, episode: Episode, suggested: bool) -> list[str]:
@@ -133,7 +133,7 @@ class LimitAnswer(msgspec.Struct):
     added: float | None
 
 
-class FurtherAnswer(msgspec.Struct):
+class BeyondAnswer(msgspec.Struct):
     """What larger k and m would add."""
 
     longer: LimitAnswer | None
@@ -176,7 +176,7 @@ class ExplainAnswer(PlanAnswer, kw_only=True):
     gain: float | None
     steps: list[StepAnswer]
     tailoring: TailoringAnswer
-    further: FurtherAnswer
+    beyond: BeyondAnswer
     sentences: list[str]
     uncertainty: UncertaintyAnswer | None
 
@@ -186,7 +186,7 @@ def explanation_answer(
 ) -> ExplainAnswer:
     """An explanation as JSON."""
     plan, outlook = explanation.plan, explanation.outlook
-    further = explanation.further
+    beyond = explanation.beyond
     return ExplainAnswer(
         command="explain",
         **plan_fields(plan, model, path),
@@ -196,7 +196,7 @@ def explanation_answer(
         gain=plan.gain,
         steps=[step_answer(step) for step in explanation.steps],
         tailoring=tailoring_answer(outlook),
-        further=FurtherAnswer(*(_limit(one) for one in (further.longer, further.free, further.more, further.most))),
+        beyond=BeyondAnswer(*(_limit(one) for one in (beyond.longer, beyond.free, beyond.more, beyond.most))),
         sentences=[*explanation.sentences(str), *_beyond(explanation)],
         uncertainty=None if sure is None else _uncertainty(sure),
     )

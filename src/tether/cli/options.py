@@ -151,13 +151,7 @@ class Limits:
 
         with progress() as say:
             say("planning")
-            k = self._enough(cf) if self.k is None else self.k
-            return cf.plan(k, self.m, self.rule, self.influence)
-
-    def _enough(self, cf: CounterfactualMDP) -> int:
-        from tether.plan.enough import enough_k
-
-        return enough_k(cf.sweep(self.rule, self.influence, ms=[self.m]), self.m) or 1
+            return cf.plan(self.k, self.m, rule=self.rule, influence=self.influence)
 
 
 def _influence(_ctx: click.Context, param: click.Parameter, value: str) -> Any:

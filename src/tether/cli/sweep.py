@@ -79,12 +79,12 @@ def sweep(
     direction. k, or m, that give the same values throughout share a row, or a column.
     """
     from tether.cli.screen import progress
-    from tether.plan.enough import enough_k
+    from tether.plan.limits import enough_k
 
     cf = episode.replay()
     with progress() as say:
         say("planning for every k and m")
-        table = cf.sweep(rule, influence, ks, ms)
+        table = cf.sweep(rule=rule, influence=influence, ks=ks, ms=ms)
     if not as_json:
         _print(table, episode)
         return
@@ -119,7 +119,7 @@ def _print(table: Sweep, episode: Episode) -> None:
 
 
 def _notes(table: Sweep, T: int) -> list[str]:
-    from tether.plan.enough import SHARE, enough_k
+    from tether.plan.limits import SHARE, enough_k
 
     notes = [f"k: length of the tether; k = {T + 1}: no tether. m: how many actions may change."]
     by_k: dict[int, list[int]] = {}
@@ -169,7 +169,7 @@ def choose_k(episode: Episode, m: int, at_least: float, rule: Any, influence: An
     cf = episode.replay()
     with progress() as say:
         say("planning for every k")
-        k = cf.choose_k(m, at_least, rule, influence)
+        k = cf.choose_k(m, at_least, rule=rule, influence=influence)
     if as_json:
         print_json(
             ChooseKAnswer(

@@ -87,7 +87,7 @@ def why(
     cf.time(t)
     where = cf.path.states[t] if state is None else find_label(cf.mdp.states, state, "state")
     actions = cf.mdp.actions_in(where) if action is None else [find_label(cf.mdp.actions, action, "action")]
-    answers = [cf.why(t, where, one, k, rule, influence, uninfluenced) for one in actions]
+    answers = [cf.why(t, where, one, k, rule=rule, influence=influence, uninfluenced=uninfluenced) for one in actions]
     if as_json:
         print_json(
             WhyAnswer(

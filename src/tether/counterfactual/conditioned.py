@@ -13,7 +13,7 @@ pairs that s_0 can reach at that step are edited at all. A row outside is comput
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tether.plan.pareto import Front
     from tether.plan.plan import Plan
     from tether.plan.sweep import Sweep
+    from tether.plan.tethered import Tethered
 
 __all__ = ["CounterfactualMDP", "counterfactual"]
 
@@ -78,6 +79,11 @@ class CounterfactualMDP:
     mechanism: Mechanism
     graph: Graph
     posteriors: tuple[Posterior | None, ...]
+    _questions: dict[Any, Any] = field(default_factory=dict, init=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the questions it keeps: what they have computed can be computed again.
+        return CounterfactualMDP, (self.mdp, self.path, self.mechanism, self.graph, self.posteriors)
 
     @property
     def T(self) -> int:
@@ -147,15 +153,11 @@ class CounterfactualMDP:
             return np.zeros_like(probability)
         return self.mechanism.standard_error(probability)
 
-    def plan(self, k: int, m: int, rule: Rule = "definition", influence: str | Influence = "support") -> Plan:
-        """The best policy that stays within k steps of the observation's influence and changes at most m actions.
+    def tether(self, rule: Rule = "definition", influence: str | Influence = "support") -> Tethered:
+        """The tethered question: what "within k" means, fixed once, with κ computed once for all that is asked of it.
 
         Parameters
         ----------
-        k : int
-            The length of the tether, from 1; T + 1 and beyond: no influence constraint.
-        m : int
-            How many actions may differ from the observed ones, from 0; T and beyond: all.
         rule : {"definition", "published", "printed", "assured"}
             What k means; see `tether.influence.rules`.
         influence : "support", `tether.tv` (eps) or `tether.effective` (eps)
@@ -165,15 +167,48 @@ class CounterfactualMDP:
         --------
         >>> import tether
         >>> case = tether.cases.epidemic()
+        >>> tied = tether.counterfactual(case.mdp, case.path).tether(rule="assured")
+        >>> tied.plan(k=7, m=4).value == tied.sweep().value(7, 4)
+        True
+        """
+        from tether.plan.tethered import tether
+
+        question = tether(self, rule, influence)
+        kept: Tethered = self._questions.setdefault((question.rule, question.influence), question)
+        return kept
+
+    def plan(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+    ) -> Plan:
+        """The best policy that stays within k steps of the observation's influence and changes at most m actions.
+
+        Parameters
+        ----------
+        k : int, optional
+            The length of the tether, from 1; T + 1 and beyond: no influence constraint. Left out: the shortest tether
+            that is enough (`enough_k`), and 1 where no tether gains anything.
+        m : int
+            How many actions may differ from the observed ones, from 0; T and beyond: all.
+        rule, influence
+            What "within k" means; see `tether`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
         >>> tether.counterfactual(case.mdp, case.path).plan(k=8, m=1).value
         -1.0
         """
-        from tether.plan.plan import plan
-
-        return plan(self, k, m, rule, influence)
+        return self.tether(rule, influence).plan(k, m)
 
     def sweep(
         self,
+        *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         ks: Iterable[int] | None = None,
@@ -192,12 +227,10 @@ class CounterfactualMDP:
              7   -27.83   -19.58
              8    -1.00    -1.00
         """
-        from tether.plan.sweep import sweep
-
-        return sweep(self, rule, influence, ks, ms)
+        return self.tether(rule, influence).sweep(ks, ms)
 
     def choose_k(
-        self, m: int, at_least: float, rule: Rule = "definition", influence: str | Influence = "support"
+        self, m: int, at_least: float, *, rule: Rule = "definition", influence: str | Influence = "support"
     ) -> int | None:
         """The smallest k whose best value with m changes is at least a threshold; None if none is.
 
@@ -208,16 +241,33 @@ class CounterfactualMDP:
         >>> tether.counterfactual(case.mdp, case.path).choose_k(m=2, at_least=-30.0)
         6
         """
-        from tether.plan.sweep import choose_k
+        return self.tether(rule, influence).choose_k(m, at_least)
 
-        return choose_k(self, m, at_least, rule, influence)
+    def enough_k(
+        self,
+        m: int = 1,
+        share: float = 0.9,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+    ) -> int | None:
+        """The shortest tether that gives at least ``share`` of what the longest one gives; None if none gains anything.
 
-    def evaluate(self, policy: Any, influence: str | Influence = "support") -> Evaluation:
-        """Exactly what to expect under any policy, and how tailored to the observation it is.
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).enough_k(m=2)
+        7
+        """
+        return self.tether(rule, influence).enough_k(m, share)
+
+    def evaluate(self, policy: Any, *, influence: str | Influence = "support") -> Evaluation:
+        """Exactly what to expect under any policy, and how much of it the observation influences.
 
         Parameters
         ----------
-        policy : callable, mapping, array or "random"
+        policy : "observed", "optimal", "random", callable, mapping, array or Plan
             See `tether.evaluation.policy`.
         influence
             When a pair counts as influenced, as in `plan`.
@@ -227,6 +277,8 @@ class CounterfactualMDP:
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> cf.evaluate("observed").value
+        -38.0
         >>> cf.evaluate(lambda state: "V_I" if "V_I" in case.mdp.actions_in(state) else "NIL").tailoring
         <Tailoring: 0.00 of 7 steps influenced, longest uninfluenced run 7 (probability 1)>
         """
@@ -236,8 +288,9 @@ class CounterfactualMDP:
 
     def classify(
         self,
-        k: int,
         t: int,
+        k: int,
+        *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         rollout: str = "counterfactual",
@@ -254,12 +307,10 @@ class CounterfactualMDP:
         --------
         >>> import tether
         >>> toy = tether.cases.toy()
-        >>> tether.counterfactual(toy.mdp, toy.path).classify(k=2, t=2, rollout="nominal")["s6"]
+        >>> tether.counterfactual(toy.mdp, toy.path).classify(t=2, k=2, rollout="nominal")["s6"]
         'influenced and reachable'
         """
-        from tether.influence.classes import classify
-
-        return classify(self, k, t, rule, influence, rollout)
+        return self.tether(rule, influence).classify(t, k, rollout)
 
     def why(
         self,
@@ -267,6 +318,7 @@ class CounterfactualMDP:
         state: Any,
         action: Any,
         k: int,
+        *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         uninfluenced: int = 0,
@@ -280,32 +332,32 @@ class CounterfactualMDP:
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> answer = tether.counterfactual(case.mdp, case.path).why(0, (9, 1, 20), "V_I", k=3)
-        >>> answer.sentence.split(": ")[1]
-        'no path from here is ever influenced again. It takes k ≥ 8.'
+        >>> answer.allowed, answer.needed, answer.nearest
+        (False, 8, None)
         """
-        from tether.influence.why import why
-
-        return why(self, t, state, action, k, rule, influence, uninfluenced)
+        return self.tether(rule, influence).why(t, state, action, k, uninfluenced)
 
     def pareto(
         self,
-        m: int,
         k: int | None = None,
+        m: int = 1,
+        *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
-        penalty: str = "strength",
+        against: str = "strength",
         limit: int = 1000,
     ) -> Front:
-        """Value against expected influence: every supported point of the front, exactly.
+        """Value against expected strength: every supported point of the front, exactly.
 
         Parameters
         ----------
-        m : int
-            How many actions may change.
         k : int, optional
             A hard limit on influence as well; none by default.
-        penalty : {"strength", "distance"}
-            What is charged for: 1 - strength of the row taken, or its distance to the observed row.
+        m : int
+            How many actions may change.
+        against : {"strength", "closeness"}
+            What value is weighed against: the expected strength of the rows taken, or 1 - their distance to the
+            observed row, summed over the steps.
         limit : int
             Stop after so many points.
 
@@ -316,16 +368,15 @@ class CounterfactualMDP:
         >>> tether.counterfactual(case.mdp, case.path).pareto(m=1).values
         array([ -1., -38.])
         """
-        from tether.plan.pareto import pareto
-
-        return pareto(self, m, k, rule, influence, penalty, limit)
+        return self.tether(rule, influence).pareto(k, m, against=against, limit=limit)
 
     def plot(
         self,
         k: int,
+        *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
-        rollout: str = "nominal",
+        rollout: str = "counterfactual",
         label: Callable[[Any], str] = str,
         ax: Axes | None = None,
     ) -> Axes:

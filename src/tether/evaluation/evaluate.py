@@ -379,7 +379,7 @@ def evaluate_policy(cf: CounterfactualMDP, policy: Any, influence: Any = "suppor
         chain = policy.chain
     else:
         start = visit(int(cf.observation.states[0]))
-        decide = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy))
+        decide = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path))
         chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, start, decide, cf.T)
     flags = tuple(influenced_pairs(cf.graph, t, test) for t in range(cf.T))
     return evaluate_chain(cf.mdp, chain, cf, flags)

@@ -16,7 +16,7 @@ from tether._html import grid
 from tether._types import Floats, Ints
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
-from tether.evaluation.policy import Policy, decider, make_policy, noisy
+from tether.evaluation.policy import decider, make_policy, noisy
 from tether.influence.rules import CHUNKS, LARGE
 from tether.model.mdp import MDP
 from tether.observation.path import Path, time_index
@@ -96,7 +96,7 @@ def solve(mdp: MDP, horizon: int) -> Solution:
 def evaluate_nominal(mdp: MDP, policy: Any, horizon: int, start: Any = None) -> Evaluation:
     """Evaluate a policy on the plain model; see `MDP.evaluate`."""
     horizon = _horizon(mdp, horizon)
-    chosen = _named_policy(mdp, policy, horizon)
+    chosen = make_policy(mdp, policy, horizon)
     chain = build_chain(mdp, lambda _t: None, visit(_start(mdp, start)), decider(mdp, chosen), horizon)
     return evaluate_chain(mdp, chain, None, ())
 
@@ -105,7 +105,7 @@ def simulate(mdp: MDP, policy: Any, steps: int, *, start: Any = None, rng: Any =
     """Draw one episode from the plain model; see `MDP.simulate`."""
     steps = _horizon(mdp, steps)
     generator = random_generator(rng)
-    decide = noisy(mdp, _named_policy(mdp, policy, steps), noise)
+    decide = noisy(mdp, make_policy(mdp, policy, steps), noise)
     states, actions = [_start(mdp, start)], []
     for t in range(steps):
         answers = decide(t, states[-1])
@@ -126,8 +126,3 @@ def _horizon(mdp: MDP, steps: Any) -> int:
     if mdp.horizon is not None and mdp.horizon < T:
         raise QueryError(f"{T} steps are more than the model is good for ({mdp.horizon:,})")
     return T
-
-
-def _named_policy(mdp: MDP, policy: Any, horizon: int) -> Policy:
-    """A policy for the plain model, where 'optimal' is one too."""
-    return make_policy(mdp, solve(mdp, horizon) if isinstance(policy, str) and policy == "optimal" else policy)

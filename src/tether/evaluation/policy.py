@@ -7,7 +7,9 @@ A policy says what to do at step t in a state: an action's label, or a distribut
 - a mapping from states, or from (time, state), to such an answer; a key that is itself a state is one;
 - an array of whole numbers (states,) or (T, states): indices of actions in the model's order;
 - an array of numbers (states, actions) or (T, states, actions): probabilities;
-- ``"random"``: each available action equally likely.
+- ``"random"``: each available action equally likely;
+- ``"optimal"``: the best in the plain model over the episode's steps, for anyone;
+- ``"observed"``: what was done, whatever happens; where there is an observed episode.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
 from tether.model.names import name_list
+from tether.observation.path import Path
 from tether.plan.chain import Decisions, Visits
 
 __all__ = ["Policy", "make_policy", "noisy"]
@@ -31,19 +34,36 @@ Policy = Callable[[int, int], list[tuple[int, float]]]
 """(time, state index) to pairs and their probabilities."""
 
 
-def make_policy(mdp: MDP, policy: Any) -> Policy:
-    """Bring any of the forms above to one: a function from time and state index to pairs and probabilities."""
+def make_policy(mdp: MDP, policy: Any, horizon: int, path: Path | None = None) -> Policy:
+    """Bring any of the forms above to one: a function from time and state index to pairs and probabilities.
+
+    ``horizon`` is for how many steps it is wanted; ``path`` the observed episode, where there is one.
+    """
     if isinstance(policy, str):
-        if policy != "random":
-            raise QueryError(f"a policy by name is 'random' or, for simulate, 'optimal'; not {policy!r}")
-        return lambda _t, s: _uniform(mdp, s)
+        return _by_name(mdp, policy, horizon, path)
     if isinstance(policy, np.ndarray):
         return _from_array(mdp, policy)
     if isinstance(policy, Mapping):
         return _from_answers(mdp, _lookup(mdp, policy))
     if callable(policy):
         return _from_answers(mdp, _of_time_and_state(policy))
-    raise QueryError(f"a policy is a function, a mapping, an array or 'random', not a {type(policy).__name__}")
+    raise QueryError(
+        f"a policy is a function, a mapping, an array, 'observed', 'optimal' or 'random', not a {type(policy).__name__}"
+    )
+
+
+def _by_name(mdp: MDP, name: str, horizon: int, path: Path | None) -> Policy:
+    if name == "random":
+        return lambda _t, s: _uniform(mdp, s)
+    if name == "optimal":
+        return _from_answers(mdp, mdp.solve(horizon))
+    if name == "observed" and path is not None:
+        return _from_answers(mdp, lambda t, _state: path.actions[t])
+    if name == "observed":
+        raise QueryError(
+            "the policy 'observed' needs an observed episode: ask a counterfactual MDP, not the plain model"
+        )
+    raise QueryError(f"a policy by name is 'observed', 'optimal' or 'random', not {name!r}")
 
 
 def noisy(mdp: MDP, policy: Policy, noise: float) -> Policy:
@@ -81,7 +101,7 @@ def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Decisions] 
     """The same for arrays of whole numbers, a layer at a time; None for any other policy."""
     if not (isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.ndim in (1, 2)):
         return None
-    one_by_one = decider(mdp, make_policy(mdp, actions))
+    one_by_one = decider(mdp, _from_array(mdp, actions))
     form = mdp.form
     keys = np.repeat(np.arange(mdp.n_states), np.diff(form.pair_start)) * mdp.n_actions + form.pair_action
 

@@ -18,7 +18,7 @@ from tether._types import Floats
 from tether._words import counted, number
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, Tailoring, evaluate_plan, evaluate_policy
-from tether.plan.further import Further, look_further
+from tether.plan.limits import Beyond, beyond
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ class Explanation:
         return tuple(step for step in self.steps if step.changed > 0)
 
     @cached_property
-    def further(self) -> Further:
+    def beyond(self) -> Beyond:
         """What a longer tether, or more changes, would add; computed when asked for, by one sweep."""
-        return look_further(self.plan)
+        return beyond(self.plan)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """What to change, what it gains, and how far it is still about this episode; ``name`` prints a label."""

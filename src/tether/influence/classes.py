@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,8 @@ from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, everywhere, nominal_rollout, replay
 from tether.counterfactual.mechanism import Posterior
 from tether.errors import QueryError
-from tether.influence.one_step import Influence, influenced_pairs, make_influence
-from tether.influence.rules import Nodes, Rule, make_rule, own_thresholds, thresholds
+from tether.influence.one_step import Influence, influenced_pairs
+from tether.influence.rules import Nodes, Rule, Thresholds, own_thresholds, thresholds
 
 __all__ = ["CLASSES", "Classes", "classify", "classify_reachable", "with_strengths"]
 
@@ -32,10 +32,10 @@ class Classes(Mapping[Any, str]):
     >>> import tether
     >>> toy = tether.cases.toy()
     >>> cf = tether.counterfactual(toy.mdp, toy.path)
-    >>> classes = cf.classify(k=1, t=1, rollout="nominal")
+    >>> classes = cf.classify(t=1, k=1, rollout="nominal")
     >>> classes["s2"], classes["s3"], classes["s1"]
     ('observed', 'influenced and reachable', 'not influenced')
-    >>> cf.classify(k=1, t=1)["s3"]  # the observation rules it out: (s0, a0) led to s2
+    >>> cf.classify(t=1, k=1)["s3"]  # the observation rules it out: (s0, a0) led to s2
     'influenced but unreachable'
     """
 
@@ -79,22 +79,27 @@ class Classes(Mapping[Any, str]):
 
 
 def classify(
-    cf: CounterfactualMDP, k: int, t: int, rule: Any = "definition", influence: Any = "support", rollout: Any = None
+    cf: CounterfactualMDP,
+    reached: Callable[[int], Thresholds],
+    rule: Rule,
+    influence: Influence,
+    t: int,
+    k: int,
+    rollout: Any = "counterfactual",
 ) -> Classes:
-    """Class of each state at time t; see `CounterfactualMDP.classify`."""
-    test = make_influence(influence)
-    chosen = make_rule(rule, test)
+    """Class of each state at time t; see `CounterfactualMDP.classify`. ``reached`` gives κ, for up to some k."""
     k = min(whole_number("k", k, 1), cf.T + 1)
     t = cf.time(t, last=cf.T)
-    if rollout not in (None, "counterfactual", "nominal"):
+    if rollout not in ("counterfactual", "nominal"):
         raise QueryError(f"rollout must be 'counterfactual' or 'nominal', not {rollout!r}")
-    graph, whole = cf.graph, everywhere(cf.graph, cf.posteriors)
     if rollout == "nominal":
-        graph = with_strengths(nominal_rollout(cf.graph), cf.posteriors)
+        found = thresholds(with_strengths(nominal_rollout(cf.graph), cf.posteriors), rule, influence, up_to=k)
         whole = with_strengths(everywhere(cf.graph, (None,) * cf.T), cf.posteriors)
+    else:
+        found = reached(k)
+        whole = everywhere(cf.graph, cf.posteriors)
     codes = np.full(cf.mdp.n_states, CLASSES.index("not influenced"), dtype=np.int8)
-    codes[_influenced_states(whole, chosen, test, k, t)] = CLASSES.index("influenced but unreachable")
-    found = thresholds(graph, chosen, test, up_to=k)
+    codes[_influenced_states(whole, rule, influence, k, t)] = CLASSES.index("influenced but unreachable")
     codes[found.nodes[t].states[found.reach[t] <= k]] = CLASSES.index("influenced and reachable")
     observed = int(cf.observation.states[t])
     if observed >= 0:
@@ -103,15 +108,12 @@ def classify(
     return Classes(cf, k, t, codes)
 
 
-def classify_reachable(cf: CounterfactualMDP, k: int, rule: Any, influence: Any) -> tuple[Ints, ...]:
+def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tuple[Ints, ...]:
     """Class of each state that s_0 can reach, t = 0 … T, as an index into `CLASSES`.
 
     As `classify` says of these states, at all times at once, and without a look at any other state.
     """
-    test = make_influence(influence)
-    chosen = make_rule(rule, test)
-    graph, T = cf.graph, cf.T
-    found = thresholds(graph, chosen, test, up_to=k)
+    graph, T, chosen = cf.graph, cf.T, found.rule
     nodes = tuple(Nodes(graph.states(t)) for t in range(T + 1))
     own = own_thresholds(graph, "definition" if chosen == "assured" else chosen, nodes, found.influenced)
     codes = []

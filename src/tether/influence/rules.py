@@ -117,6 +117,8 @@ class Thresholds:
         κ_t(s,a), in the order of the layer's nodes and their pairs.
     first : array
         κ_0(s) of the nodes of the first layer.
+    up_to : int
+        The largest k these hold for: `assured` remembers runs of uninfluenced steps only as far as that.
     """
 
     graph: Graph
@@ -127,6 +129,7 @@ class Thresholds:
     offsets: tuple[Ints, ...]
     kappa: tuple[Ints, ...]
     first: Ints
+    up_to: int
 
     @property
     def reach(self) -> tuple[Ints, ...]:
@@ -232,7 +235,8 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     if T > MAX_STEPS:
         raise QueryError(f"the path has {T:,} steps; influence is computed for up to {MAX_STEPS:,}")
     influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
-    nodes = _nodes(graph, rule, influenced, T + 1 if up_to is None else min(up_to, T + 1))
+    up_to = T + 1 if up_to is None else min(up_to, T + 1)
+    nodes = _nodes(graph, rule, influenced, up_to)
     offsets = tuple(layer.pair_offsets(graph.mdp.form.pair_start) for layer in nodes[:T])
     # Where every state has an action no κ of time t + 1 exceeds T - t; a state without one has none at all.
     stuck = any(bool(np.any(np.diff(offset) == 0)) for offset in offsets)
@@ -241,7 +245,7 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     first = close(graph, rule, nodes, influenced, offsets, kappa, bounded=not stuck and rule != "assured")
     for array in kappa:
         array.flags.writeable = False
-    return Thresholds(graph, rule, influence, nodes, influenced, offsets, tuple(kappa), first)
+    return Thresholds(graph, rule, influence, nodes, influenced, offsets, tuple(kappa), first, up_to)
 
 
 def _close_definition(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,9 @@ from tether._html import facts
 from tether._types import Ints
 from tether._words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph, everywhere, expand
+from tether.counterfactual.layers import Graph, expand
 from tether.errors import Problem, QueryError
-from tether.influence.one_step import make_influence
-from tether.influence.rules import Nodes, Rule, Thresholds, make_rule, own_thresholds, thresholds
+from tether.influence.rules import Nodes, Rule, Thresholds, own_thresholds
 
 __all__ = ["Why", "why"]
 
@@ -80,32 +80,30 @@ class Why:
 
 def why(
     cf: CounterfactualMDP,
+    reached: Callable[[], Thresholds],
+    everywhere: Callable[[], Thresholds],
     t: int,
     state: Any,
     action: Any,
     k: int,
-    rule: Any = "definition",
-    influence: Any = "support",
     uninfluenced: int = 0,
 ) -> Why:
-    """Why a pair is allowed or not; see `CounterfactualMDP.why`."""
-    test = make_influence(influence)
-    chosen = make_rule(rule, test)
+    """Why a pair is allowed or not; see `CounterfactualMDP.why`.
+
+    ``reached`` gives κ of what s_0 can reach, ``everywhere`` that of the whole model, where the pair is not among it.
+    """
     k = min(whole_number("k", k, 1), cf.T + 1)
     t = cf.time(t)
     pair = cf.mdp.pair_index(state, action)
     run = whole_number("uninfluenced", uninfluenced, 0)
-    if run > t or (run and chosen != "assured"):
+    found = reached()
+    if run > t or (run and found.rule != "assured"):
         message = f"uninfluenced = {run}: before t = {t} there can be up to {t} uninfluenced steps, and only the rule "
         raise QueryError(Problem(f"{message}'assured' remembers them", time=t, value=run))
     s = cf.mdp.state_index(state)
-    graph = cf.graph
-    found = thresholds(graph, chosen, test)
     if _node(found.nodes[t], s, run) < 0:  # s_0 cannot get there: look at the whole model
-        graph = everywhere(cf.graph, cf.posteriors)
-        found = thresholds(graph, chosen, test)
-    inquiry = _Inquiry(cf, graph, found, t, s, pair, run, k)
-    return inquiry.answer(state, action)
+        found = everywhere()
+    return _Inquiry(cf, found.graph, found, t, s, pair, run, k).answer(state, action)
 
 
 def _node(nodes: Nodes, s: int, run: int) -> int:

@@ -45,12 +45,8 @@ def open_policy(source: str | os.PathLike[str], cf: CounterfactualMDP, columns: 
     """
     source = os.fspath(source)
     if not os.path.exists(source):
-        if source == "optimal":
-            return cf.mdp.solve(cf.T)
-        if source == "observed":
-            return lambda t, _state: cf.path.actions[t]
-        if source == "random":
-            return "random"
+        if source in NAMED:
+            return source
         if not os.path.splitext(source)[1]:
             raise QueryError(f"{source}: there is no such file; a policy by name is {', '.join(NAMED)}")
         must_exist(source)

@@ -28,8 +28,8 @@ from tether.learning.following import Follower
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
 from tether.model.mdp import MDP
 from tether.plan.backward import observed_value
-from tether.plan.plan import Plan, plan
-from tether.plan.sweep import Sweep, sweep
+from tether.plan.plan import Plan
+from tether.plan.sweep import Sweep
 
 __all__ = ["Posterior", "posterior"]
 
@@ -199,7 +199,7 @@ def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> Pl
     for i, cf in enumerate(worlds):
         (values[i],), (off_plan[i],) = (array[0] for array in follower.follow(cf))
         observed[i] = observed_value(cf)
-        again = plan(cf, asked.k, asked.m, asked.rule, asked.influence)
+        again = cf.plan(asked.k, asked.m, rule=asked.rule, influence=asked.influence)
         best[i] = again.value
         for n, (t, s, action) in enumerate(changes):
             done = _does(again, t, s)
@@ -220,13 +220,14 @@ def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> Pl
 def _of_sweep(asked: Sweep, worlds: Iterator[CounterfactualMDP], draws: int) -> SweepUncertainty:
     ks, ms = np.unique(asked.ks), np.unique(asked.ms)
     row, column = np.searchsorted(ks, asked.ks), np.searchsorted(ms, asked.ms)
-    follower = Follower([plan(asked.cf, int(k), int(ms[-1]), asked.rule, asked.influence) for k in ks], ms.tolist())
+    question = asked.cf.tether(rule=asked.rule, influence=asked.influence)
+    follower = Follower([question.plan(int(k), int(ms[-1])) for k in ks], ms.tolist())
     values = np.empty((draws, asked.ks.size, asked.ms.size))
     best, observed = np.empty_like(values), np.empty(draws)
     for i, cf in enumerate(worlds):
         followed, _ = follower.follow(cf)
         values[i] = followed[row][:, column]
-        best[i] = sweep(cf, asked.rule, asked.influence, asked.ks, asked.ms).values
+        best[i] = cf.sweep(rule=asked.rule, influence=asked.influence, ks=asked.ks, ms=asked.ms).values
         observed[i] = observed_value(cf)
     for array in (values, best, observed):
         array.flags.writeable = False

@@ -13,9 +13,8 @@ from tether._checks import whole_number
 from tether._html import facts
 from tether._types import Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.influence.one_step import Influence, make_influence
-from tether.influence.rules import LARGE, Nodes, Rule, make_rule, thresholds
-from tether.plan.backward import observed_value, solve_backward
+from tether.influence.one_step import Influence
+from tether.influence.rules import LARGE, Nodes, Rule
 from tether.plan.chain import Chain, Decisions, Visits, build_chain
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation, Trajectories
     from tether.explanation.explain import Explanation
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,25 +217,3 @@ class Plan:
             f"<Plan: k = {self.k}, m = {self.m}, {self.rule}, {self.influence}: "
             f"value {self.value:.4g}, observed {self.observed_value:.4g}>"
         )
-
-
-def plan(cf: CounterfactualMDP, k: int, m: int, rule: Any = "definition", influence: Any = "support") -> Plan:
-    """The best policy within k and m; see `CounterfactualMDP.plan`."""
-    test = make_influence(influence)
-    chosen = make_rule(rule, test)
-    k = min(whole_number("k", k, 1), cf.T + 1)
-    m = min(whole_number("m", m, 0), cf.T)
-    found = thresholds(cf.graph, chosen, test, up_to=k)
-    solved = solve_backward(found, np.array([k]), m, keep=True)
-    return Plan(
-        cf,
-        k,
-        m,
-        chosen,
-        test,
-        float(solved.values[0, m]),
-        observed_value(cf),
-        solved.nodes,
-        solved.choices,
-        found.influenced,
-    )

@@ -1,29 +1,26 @@
-"""The value of the best policy for every k and m at once; and the shortest tether that reaches a value."""
+"""The value of the best policy for every k and m at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._checks import whole_number, whole_numbers
+from tether._checks import whole_number
 from tether._html import heat
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import everywhere
 from tether.errors import QueryError
-from tether.influence.one_step import Influence, make_influence
-from tether.influence.rules import Rule, make_rule, thresholds
-from tether.plan.backward import observed_value, solve_backward
+from tether.influence.one_step import Influence
+from tether.influence.rules import Rule
 
 if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Sweep", "choose_k", "sweep"]
+__all__ = ["Sweep"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,14 +67,23 @@ class Sweep:
             raise QueryError(f"k = {k}, m = {m} was not asked for in this sweep")
         return float(self.values[row[0], column[0]])
 
+    def part(self, ks: Ints, ms: Ints) -> Sweep:
+        """The same for some of the k and m asked for."""
+        rows = [int(np.flatnonzero(self.ks == k)[0]) for k in ks]
+        columns = [int(np.flatnonzero(self.ms == m)[0]) for m in ms]
+        values = self.values[np.ix_(rows, columns)]
+        for array in (values, ks, ms):
+            array.flags.writeable = False
+        return replace(self, ks=ks, ms=ms, values=values, sizes=self.sizes[rows])
+
     @cached_property
     def layered_sizes(self) -> Ints:
         """The paper's count: nodes of the pruned graph grown from every state that keeps an allowed pair at t = 0.
 
         It looks at the whole model, at every time, so it is computed when asked for.
         """
-        graph = everywhere(self.cf.graph, self.cf.posteriors)
-        found = thresholds(graph, self.rule, self.influence, up_to=int(self.ks.max(initial=1)))
+        question = self.cf.tether(rule=self.rule, influence=self.influence)
+        found = question.thresholds_everywhere(int(self.ks.max(initial=1)))
         return found.sizes(self.ks)
 
     def lost(self, m: int) -> Floats:
@@ -138,39 +144,3 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         return heat(self.ks, self.ms, self.values, self.observed_value)
-
-
-def sweep(
-    cf: CounterfactualMDP,
-    rule: Any = "definition",
-    influence: Any = "support",
-    ks: Iterable[int] | None = None,
-    ms: Iterable[int] | None = None,
-) -> Sweep:
-    """The value for every k and m; see `CounterfactualMDP.sweep`."""
-    test = make_influence(influence)
-    chosen = make_rule(rule, test)
-    T = cf.T
-    rows = whole_numbers("ks", ks, range(1, T + 2), 1, T + 1)
-    columns = whole_numbers("ms", ms, range(T + 1), 0, T)
-    found = thresholds(cf.graph, chosen, test, up_to=int(rows.max()))
-    distinct = found.distinct()
-    asked = np.unique(np.searchsorted(distinct, rows, side="right") - 1)
-    solved = solve_backward(found, distinct[asked], int(columns.max()))
-    which = np.searchsorted(distinct[asked], rows, side="right") - 1
-    values = solved.values[which][:, columns]
-    for array in (values, rows, columns):
-        array.flags.writeable = False
-    return Sweep(cf, chosen, test, rows, columns, values, found.sizes(rows), distinct, observed_value(cf))
-
-
-def choose_k(
-    cf: CounterfactualMDP, m: int, at_least: float, rule: Any = "definition", influence: Any = "support"
-) -> int | None:
-    """The smallest k whose best value with m changes reaches a threshold; None if none does."""
-    number = isinstance(at_least, int | float | np.integer | np.floating) and not isinstance(at_least, bool)
-    if not number or not np.isfinite(at_least):
-        raise QueryError(f"at_least must be a finite number, not {at_least!r}")
-    table = sweep(cf, rule, influence, ms=[m])
-    reached = np.flatnonzero(table.values[:, 0] >= at_least)
-    return int(table.ks[reached[0]]) if reached.size else None

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.plan.sweep import Sweep, sweep
+from tether.influence.rules import Rule
+from tether.plan.sweep import Sweep
 from tether.reproduce.published import PublishedPath
 from tether.reproduce.records import Comparison, Table
 from tether.reproduce.sampling import spread_of
@@ -28,12 +29,12 @@ __all__ = [
     "value_table",
 ]
 
-RULES = ("definition", "published", "printed", "assured")
+RULES: tuple[Rule, ...] = ("definition", "published", "printed", "assured")
 
 
 def sweeps(cf: CounterfactualMDP) -> dict[str, Sweep]:
     """A full sweep under each rule."""
-    return {rule: sweep(cf, rule) for rule in RULES}
+    return {rule: cf.sweep(rule=rule) for rule in RULES}
 
 
 def first_improvement(table: Sweep) -> int | None:
@@ -56,7 +57,7 @@ def compare_values(
 ) -> list[Comparison]:
     """V(s0) for every published k and m, with the spread that 1,000 draws a row give it."""
     mean, std = spread_of(
-        cf, lambda sampled: sweep(sampled, "published").values, repeats=repeats, seed=seed, shared=shared
+        cf, lambda sampled: sampled.sweep(rule="published").values, repeats=repeats, seed=seed, shared=shared
     )
     found = []
     for k, row in sorted(theirs.values.items()):

@@ -22,7 +22,6 @@ from tether.model.mdp import MDP
 from tether.observation.path import Path
 from tether.plan.backward import solve_backward
 from tether.plan.chain import collect
-from tether.plan.plan import plan
 from tether.reproduce.compare import figure_of
 from tether.reproduce.published import published
 from tether.reproduce.records import Comparison, Figure, Section, Table
@@ -152,7 +151,7 @@ def _evaluate(full: MDP, mixed: MDP, path: Path) -> _Outcome:
             float(mass[~own[t, visits.states % mixed.n_states]].sum())
             for t, (mass, visits) in enumerate(zip(outlook.occupancy[:-1], outlook.chain.visits[:-1], strict=True))
         )
-    best = plan(known, _T + 1, _T)
+    best = known.plan(_T + 1, _T)
     return _Outcome(values, outside, best.value, best.observed_value)
 
 

@@ -9,7 +9,6 @@ from tether.counterfactual.conditioned import counterfactual
 from tether.influence.one_step import Influence, Support, effective, influenced_pairs, tv
 from tether.model.mdp import MDP
 from tether.observation.path import Path
-from tether.plan.sweep import sweep
 from tether.reproduce.compare import first_improvement
 from tether.reproduce.records import Section, Table
 
@@ -73,9 +72,9 @@ def _cases_table() -> Table:
     for case in (grid_world(), epidemic(), sepsis()):
         for name, path in case.paths.items():
             cf = counterfactual(case.mdp, path)
-            plain = sweep(cf).values
+            plain = cf.sweep().values
             for test in tests:
-                table = sweep(cf, influence=test)
+                table = cf.sweep(influence=test)
                 pairs = sum(influenced_pairs(cf.graph, t, test).size for t in range(cf.T))
                 changed = int(np.count_nonzero(np.abs(table.values - plain) > 1e-9))
                 first = first_improvement(table)

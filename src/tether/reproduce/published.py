@@ -7,6 +7,8 @@ from importlib.resources import files
 
 import msgspec
 
+from tether.influence.rules import Rule
+
 __all__ = ["Expected", "Published", "PublishedPath", "expected", "published"]
 
 
@@ -49,7 +51,7 @@ class ExpectedGrid(msgspec.Struct, frozen=True):
 
     observed: float
     values: list[float]
-    first_k: dict[str, int]
+    first_k: dict[Rule, int]
     assured_full_from: int
     layered_sizes: list[int]
 
@@ -68,7 +70,7 @@ class ExpectedSepsis(msgspec.Struct, frozen=True):
 
     observed: float
     values: list[float]
-    first_k: dict[str, int]
+    first_k: dict[Rule, int]
 
 
 class ExpectedTable(msgspec.Struct, frozen=True):

@@ -14,7 +14,6 @@ from tether.cases.sepsis import sepsis_from
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.layers import everywhere, expand
 from tether.errors import ModelError, Problem
-from tether.plan.plan import plan
 from tether.reproduce.compare import (
     compare_sizes,
     compare_values,
@@ -172,8 +171,8 @@ def motivation_section() -> Section:
     diabetic = _occupancy(case, start, T)[:, half:]
     healthy = _occupancy(case, start - half, T)[:, :half]
     population = 0.8 * healthy + 0.2 * diabetic
-    free, _ = plan(cf, T + 1, T).evaluate().likeliest_path()
-    tied, _ = plan(cf, 8, T).evaluate().likeliest_path()
+    free, _ = cf.plan(T + 1, T).evaluate().likeliest_path()
+    tied, _ = cf.plan(8, T).evaluate().likeliest_path()
     paths = {"observed": observed, "unconstrained": free, "within k = 8": tied}
     rows = {name: [case.mdp.states.index(s) - half for s in one.states] for name, one in paths.items()}
     on_paths = sorted({s for row in rows.values() for s in row})

@@ -8,7 +8,6 @@ from tether._types import Floats
 from tether.cases import epidemic, grid_world, toy
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.evaluation.evaluate import Course
-from tether.plan.plan import plan
 from tether.reproduce.compare import (
     compare_sizes,
     compare_values,
@@ -167,9 +166,9 @@ def _infected(cf: CounterfactualMDP) -> tuple[dict[str, Course], list[Comparison
     for k, m in _INFECTION_LIMITS:
 
         def mean(sampled: CounterfactualMDP, k: int = k, m: int = m) -> Floats:
-            return plan(sampled, k, m, "published").evaluate().feature("I").mean
+            return sampled.plan(k, m, rule="published").evaluate().feature("I").mean
 
-        course = plan(cf, k, m, "published").evaluate().feature("I")
+        course = cf.plan(k, m, rule="published").evaluate().feature("I")
         expected, error = spread_of(cf, mean, repeats=12, seed=10 * k + m)
         theirs = published().mean_infected[f"({k},{m})"]
         courses[f"({k},{m})"] = course

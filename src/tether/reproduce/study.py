@@ -12,7 +12,7 @@ import numpy as np
 from tether.cases import Case, epidemic, grid_world, sepsis
 from tether.counterfactual.conditioned import counterfactual
 from tether.errors import QueryError
-from tether.plan.sweep import Sweep, sweep
+from tether.plan.sweep import Sweep
 from tether.reproduce.compare import first_improvement, sweeps
 from tether.reproduce.hidden import hidden_section
 from tether.reproduce.notions import notions_section
@@ -144,7 +144,7 @@ def _check_sepsis() -> list[str]:
     cf = counterfactual(case.mdp, case.paths["catastrophic"])
     moved = []
     for rule, k in must.first_k.items():
-        table = sweep(cf, rule)
+        table = cf.sweep(rule=rule)
         moved += _differ("Sepsis, observed return", [table.observed_value], [must.observed])
         moved += _differ(f"Sepsis, first k of {rule}", [first_improvement(table) or 0], [k])
         moved += _differ(f"Sepsis, {rule}, V(s0) at k = {k}", table.values[k - 1, 1:8], must.values, 5e-3)
@@ -154,7 +154,7 @@ def _check_sepsis() -> list[str]:
 def _check_table(case: Case) -> list[str]:
     must = expected().sepsis_table
     cf = counterfactual(case.mdp, case.paths["catastrophic"])
-    table = sweep(cf, "published")
+    table = cf.sweep(rule="published")
     moved = _differ("Sepsis table, observed return", [table.observed_value], [must.observed])
     moved += _differ("Sepsis table, first k", [first_improvement(table) or 0], [must.first_k])
     for k in (must.first_k, must.first_k + 1):
@@ -162,7 +162,7 @@ def _check_table(case: Case) -> list[str]:
     moved += _differ("Sepsis table, V(s0) at k = 11", table.values[10, 8:], must.free_values)
     moved += _differ("Sepsis table, sizes", table.layered_sizes[:10], must.layered_sizes)
     moved += _differ("Sepsis table, component", [component(cf)], [must.component])
-    other: Sweep = sweep(counterfactual(case.mdp, case.paths["suboptimal"]), "published")
+    other: Sweep = counterfactual(case.mdp, case.paths["suboptimal"]).sweep(rule="published")
     return moved + _differ("Sepsis table, suboptimal", other.values.reshape(-1), [must.suboptimal] * other.values.size)
 
 

@@ -15,6 +15,7 @@ from tether._types import Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, nominal_rollout
 from tether.influence.classes import CLASSES, with_strengths
+from tether.influence.rules import thresholds
 from tether.views.figures.network import FILLS, OUTLINES, draw_network
 from tether.views.figures.steps import steps_of
 from tether.views.figures.style import TIME, axes, explain_with, steps_axis, styled
@@ -33,7 +34,7 @@ _HATCHES = ("", "", "", "//////")
 def plot_classes(
     cf: CounterfactualMDP,
     k: int,
-    rollout: str = "nominal",
+    rollout: str = "counterfactual",
     ax: Axes | None = None,
     label: Callable[[Any], str] = str,
     rule: Any = "definition",
@@ -65,12 +66,17 @@ def plot_classes(
     >>> [text.get_text() for text in ax.get_legend().get_texts()][:2]
     ['observed', 'influenced and reachable']
     """
-    codes = [cf.classify(k, t, rule, influence, rollout).codes for t in range(cf.T + 1)]
+    question = cf.tether(rule=rule, influence=influence)
+    codes = [question.classify(t, k, rollout).codes for t in range(cf.T + 1)]
     graph = cf.graph if rollout == "counterfactual" else _nominal(cf)
     states = [graph.states(t) for t in range(cf.T + 1)]
     shown = [code[layer] for code, layer in zip(codes, states, strict=True)]
     small = cf.T <= _LONG and max(layer.size for layer in states) <= _LARGE
-    steps = steps_of(cf, graph, min(k, cf.T + 1), rule, influence) if small else []
+    k = min(k, cf.T + 1)
+    found = (
+        question.thresholds(k) if graph is cf.graph else thresholds(graph, question.rule, question.influence, up_to=k)
+    )
+    steps = steps_of(cf, found, k) if small else []
     if not small or max(sum(step.t == t for step in steps) for t in range(cf.T)) > _DENSE:
         return _counts(shown, rollout, ax, legend)
     names = [[label(name) for name in cf.mdp.names_of(layer)] for layer in states]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
-from tether.plan.enough import enough_k
+from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views.figures.course import plot_course, plot_tailoring

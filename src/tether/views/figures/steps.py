@@ -10,8 +10,7 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph
-from tether.influence.one_step import make_influence
-from tether.influence.rules import Thresholds, make_rule, thresholds
+from tether.influence.rules import Thresholds
 
 __all__ = ["KINDS", "Step", "steps_of"]
 
@@ -31,10 +30,9 @@ class Step:
     actions: tuple[Any, ...]
 
 
-def steps_of(cf: CounterfactualMDP, graph: Graph, k: int, rule: Any, influence: Any) -> list[Step]:
+def steps_of(cf: CounterfactualMDP, found: Thresholds, k: int) -> list[Step]:
     """All steps of a rollout; nodes are numbered within their layer."""
-    test = make_influence(influence)
-    found = thresholds(graph, make_rule(rule, test), test, up_to=k)
+    graph = found.graph
     steps = []
     for t in range(cf.T):
         allowed, reached = _allowed(found, t, k)

@@ -46,7 +46,7 @@ def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
     >>> len(ax.lines[0].get_xdata()) == len(front.points)
     True
     """
-    x, y = front.influences, front.values
+    x, y = front.measures, front.values
     low, high = float(y.min()), float(y.max())
     room, right = 0.07 * (high - low) or 1.0, float(x.max()) or 1.0
     with styled():

@@ -36,14 +36,12 @@ def draw_layers(
 ) -> tuple[str, bool]:
     """States over time by class; ``visited`` are those of the plan. And whether it is the graph itself."""
     cf = plan.cf
-    codes = classify_reachable(cf, plan.k, plan.rule, plan.influence)
+    found = cf.tether(rule=plan.rule, influence=plan.influence).thresholds(plan.k)
+    codes = classify_reachable(cf, found, plan.k)
     layers = [cf.graph.states(t) for t in range(plan.T + 1)]
     if plan.T <= _LONG and max(layer.size for layer in layers) <= _LARGE:
         names = [[state_name(label) for label in cf.mdp.names_of(layer)] for layer in layers]
-        steps = [
-            replace(step, actions=tuple(map(action_name, step.actions)))
-            for step in steps_of(cf, cf.graph, plan.k, plan.rule, plan.influence)
-        ]
+        steps = [replace(step, actions=tuple(map(action_name, step.actions))) for step in steps_of(cf, found, plan.k)]
         most = max(sum(step.t == t for step in steps) for t in range(plan.T))
         longest = max(max(map(len, layer)) for layer in names)
         if most <= _DENSE and max(longest, *(len(action_text(step)) for step in steps)) <= _NAME:

@@ -7,7 +7,7 @@ import numpy as np
 from tether._html import heat, signed
 from tether._words import number
 from tether.plan.plan import Plan
-from tether.plan.sweep import Sweep, sweep
+from tether.plan.sweep import Sweep
 from tether.views.report.charts import WIDE
 from tether.views.report.svg import Canvas, Frame, time_ticks
 
@@ -25,10 +25,10 @@ def sweep_around(plan: Plan) -> tuple[Sweep, bool]:
     cf, T = plan.cf, plan.T
     states = sum(int(cf.graph.states(t).size) for t in range(T + 1))
     if states * (T + 1.0) ** 2 <= _WORK:
-        return sweep(cf, plan.rule, plan.influence), True
+        return cf.sweep(rule=plan.rule, influence=plan.influence), True
     ks = sorted({max(1, plan.k // 2), plan.k, T, T + 1})
     ms = range(min(plan.m + 1, T) + 1)
-    return sweep(cf, plan.rule, plan.influence, ks=ks, ms=ms), False
+    return cf.sweep(rule=plan.rule, influence=plan.influence, ks=ks, ms=ms), False
 
 
 def table_of(table: Sweep, plan: Plan) -> str:

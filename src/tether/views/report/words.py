@@ -13,7 +13,7 @@ from tether.evaluation.evaluate import Tailoring
 from tether.explanation.explain import Explanation
 from tether.influence.one_step import Effective, Influence, Support, TotalVariation
 from tether.influence.rules import Rule
-from tether.plan.enough import SHARE, enough_k
+from tether.plan.limits import SHARE, enough_k
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
@@ -181,8 +181,8 @@ def beyond(explanation: Explanation, table: Sweep, complete: bool) -> list[str]:
         return ["This plan was not made for the best return within its limits; the table below says what is."]
     if not complete:
         return _some_beyond(plan, table)
-    told = [] if plan.k > plan.T else explanation.further.sentences()[:1]
-    told += explanation.further.sentences()[1:] if plan.m < plan.T else []
+    told = [] if plan.k > plan.T else explanation.beyond.sentences()[:1]
+    told += explanation.beyond.sentences()[1:] if plan.m < plan.T else []
     column = table.values[:, table.ms == plan.m][:, 0]
     enough = table.ks[column >= plan.value - 1e-9 * max(1.0, abs(plan.value))]
     if explanation.changes and enough.size and enough.min() < plan.k:

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import tether
-from tether.plan.further import number
+from tether.plan.limits import number
 
 
 @pytest.mark.parametrize(("k", "m"), [(1, 0), (3, 1), (4, 1), (6, 2), (6, 7), (7, 4), (8, 1), (8, 7)])
 def test_it_agrees_with_the_sweep(epidemic, k, m):
     table, plan = epidemic.sweep().values, epidemic.plan(k, m)
-    further = plan.explain().further
+    further = plan.explain().beyond
     by_k, by_m = table[:, m], table[k - 1]
     longer = [kk for kk in range(k + 1, 9) if by_k[kk - 1] > plan.value + 1e-9]
     more = [mm for mm in range(m + 1, 8) if by_m[mm] > plan.value + 1e-9]
@@ -39,20 +39,20 @@ def test_it_agrees_with_the_sweep(epidemic, k, m):
 )  # fmt: skip
 def test_sentences(epidemic, k, m, told):
     # Differences of the values that `test_it_agrees_with_the_sweep` looks at: -35.19 less -37.11, and so on.
-    assert epidemic.plan(k, m).explain().further.sentences() == told
+    assert epidemic.plan(k, m).explain().beyond.sentences() == told
 
 
 def test_a_tether_beyond_which_nothing_is_gained():
     case = tether.cases.grid_world()
     cf = tether.counterfactual(case.mdp, case.path)
-    first = cf.plan(1, 4).explain().further.sentences()[0]
+    first = cf.plan(1, 4).explain().beyond.sentences()[0]
     assert first == "A longer tether would add 1,272 with k = 6, and no more beyond."
 
 
 def test_the_rule_and_the_influence_are_the_plans(grid):
     plan = grid.plan(3, 2, rule="assured", influence=tether.effective(0))
-    table = grid.sweep("assured", tether.effective(0))
-    assert plan.explain().further.free.value == table.value(12, 2)
+    table = grid.sweep(rule="assured", influence=tether.effective(0))
+    assert plan.explain().beyond.free.value == table.value(12, 2)
 
 
 def test_numbers_in_sentences():

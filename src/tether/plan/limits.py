@@ -1,4 +1,4 @@
-"""Beyond a plan's limits: what a longer tether, or more changes, would add."""
+"""Limits: how long a tether is needed, and what a longer one, or more changes, would add."""
 
 from __future__ import annotations
 
@@ -7,11 +7,46 @@ from typing import Any
 
 import numpy as np
 
+from tether._checks import whole_number
 from tether._words import number
+from tether.errors import QueryError
 from tether.plan.plan import Plan
-from tether.plan.sweep import sweep
+from tether.plan.sweep import Sweep
 
-__all__ = ["Further", "Limit", "look_further"]
+__all__ = ["SHARE", "Beyond", "Limit", "beyond", "enough_k"]
+
+SHARE = 0.9
+"""A tether is long enough where it gives this part of what the longest one gives."""
+
+
+def enough_k(table: Sweep, m: int, share: float = SHARE) -> int | None:
+    """The shortest tether in a sweep that gives at least ``share`` of what its longest one gives, with m changes.
+
+    The longest tether is k = T: with k = T + 1 there is none. None where no tether in the table gains anything.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.plan.limits import enough_k
+    >>> case = tether.cases.epidemic()
+    >>> table = tether.counterfactual(case.mdp, case.path).sweep()
+    >>> [enough_k(table, m) for m in range(4)]
+    [None, 7, 7, 7]
+    """
+    number = isinstance(share, int | float | np.integer | np.floating) and not isinstance(share, bool)
+    if not number or not 0 < share <= 1:
+        raise QueryError(f"share must be a number above 0 and at most 1, not {share!r}")
+    m = min(whole_number("m", m, 0), table.cf.T)
+    column = np.flatnonzero(table.ms == m)
+    if not column.size:
+        raise QueryError(f"m = {m} was not asked for in this sweep")
+    tied = table.ks <= table.cf.T
+    gained = table.values[tied, column[0]] - table.observed_value
+    most = float(gained.max(initial=0.0))
+    rounding = 1e-9 * max(1.0, abs(table.observed_value))
+    if most <= rounding:
+        return None
+    return int(table.ks[tied][gained >= share * most - rounding].min())
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +60,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Further:
+class Beyond:
     """What lies beyond a plan's limits.
 
     Attributes
@@ -43,10 +78,10 @@ class Further:
     --------
     >>> import tether
     >>> case = tether.cases.epidemic()
-    >>> further = tether.counterfactual(case.mdp, case.path).plan(k=6, m=2).explain().further
-    >>> further.longer.k, round(further.longer.added, 2), further.most.m
+    >>> beyond = tether.counterfactual(case.mdp, case.path).plan(k=6, m=2).explain().beyond
+    >>> beyond.longer.k, round(beyond.longer.added, 2), beyond.most.m
     (7, 6.49, 4)
-    >>> for sentence in further.sentences():
+    >>> for sentence in beyond.sentences():
     ...     print(sentence)
     A longer tether would add 6.495 with k = 7, and 25.08 without any (k = 8).
     More changes would add 2.21 with m = 3, and 3.177 at most (m = 4).
@@ -80,25 +115,26 @@ class Further:
         return f"{told}, and {number(self.most.added)} at most (m = {self.most.m})."
 
 
-def look_further(plan: Plan) -> Further:
-    """What lies beyond a plan's limits; see `Explanation.further`."""
+def beyond(plan: Plan) -> Beyond:
+    """What lies beyond a plan's limits; see `Explanation.beyond`."""
+    question = plan.cf.tether(rule=plan.rule, influence=plan.influence)
     # Two thin sweeps: a whole table of a long path in a large model would fill the memory.
-    tethers = sweep(plan.cf, plan.rule, plan.influence, ms=[plan.m])
-    changes = sweep(plan.cf, plan.rule, plan.influence, ks=[plan.k])
+    tethers = question.sweep(ms=[plan.m])
+    changes = question.sweep(ks=[plan.k])
     by_k, by_m = tethers.values[:, 0], changes.values[0]
     best = by_m[plan.m]  # the plan's own value, unless it gave some away for influence
     longer = np.flatnonzero(_more(by_k, best) & (tethers.ks > plan.k))
     more = np.flatnonzero(_more(by_m, best) & (changes.ms > plan.m))
-    enough = max(int(np.flatnonzero(~_more(by_m[-1], by_m))[0]), plan.m)
+    all_gained = max(int(np.flatnonzero(~_more(by_m[-1], by_m))[0]), plan.m)
 
     def limit(k: int, m: int, value: float) -> Limit:
         return Limit(k, m, float(value), float(value) - float(best))
 
-    return Further(
+    return Beyond(
         limit(int(tethers.ks[longer[0]]), plan.m, by_k[longer[0]]) if longer.size else None,
         limit(plan.T + 1, plan.m, by_k[-1]),
         limit(plan.k, int(more[0]), by_m[more[0]]) if more.size else None,
-        limit(plan.k, enough, by_m[enough]),
+        limit(plan.k, all_gained, by_m[all_gained]),
     )
 
 

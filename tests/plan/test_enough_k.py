@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tether.plan.enough import enough_k
+from tether.plan.limits import enough_k
 
 
 @FEWER
 @given(worlds(), rules_and_criteria(), st.data())
 def test_the_shortest_that_is_enough(world, chosen, data):
     rule, criterion = chosen
-    table = world.cf.sweep(rule, in_package(criterion))
+    table = world.cf.sweep(rule=rule, influence=in_package(criterion))
     m, share = data.draw(st.integers(0, world.T)), data.draw(st.sampled_from([0.25, 0.5, 0.9, 1.0]))
     k = enough_k(table, m, share)
     gains = {one: table.value(one, m) - table.observed_value for one in range(1, world.T + 1)}

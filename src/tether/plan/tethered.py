@@ -1,0 +1,222 @@
+"""The tethered question: one counterfactual MDP, one rule, one test of influence; κ is computed once and kept.
+
+Everything that depends on what "allowed" means is asked here: the best plan, the values for all k and m, how long a
+tether is needed, why a pair is allowed, the classes of states, the trade-off of value against strength. The front doors
+of `CounterfactualMDP` (``cf.plan``, ``cf.sweep``, …) ask the same object, which the counterfactual MDP keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._checks import finite_number, whole_number, whole_numbers
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import everywhere
+from tether.influence.one_step import Influence, make_influence
+from tether.influence.rules import Rule, Thresholds, make_rule, thresholds
+from tether.plan.backward import observed_value, solve_backward
+from tether.plan.limits import SHARE, enough_k
+from tether.plan.plan import Plan
+from tether.plan.sweep import Sweep
+
+if TYPE_CHECKING:
+    from tether.influence.classes import Classes
+    from tether.influence.why import Why
+    from tether.plan.pareto import Front
+
+__all__ = ["Tethered", "tether"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tethered:
+    """What can be asked under one rule and one test of influence; made by `CounterfactualMDP.tether`.
+
+    Attributes
+    ----------
+    cf : CounterfactualMDP
+    rule : {"definition", "published", "printed", "assured"}
+        What k means; see `tether.influence.rules`.
+    influence
+        When a pair counts as influenced; see `tether.influence.one_step`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> tied = tether.counterfactual(case.mdp, case.path).tether(rule="definition", influence="support")
+    >>> tied
+    <Tethered: definition, support, 7 steps>
+    >>> tied.enough_k(m=2), tied.choose_k(m=2, at_least=-30.0)
+    (7, 6)
+    >>> tied.plan(k=7, m=4)
+    <Plan: k = 7, m = 4, definition, support: value -11.28, observed -38>
+    """
+
+    cf: CounterfactualMDP
+    rule: Rule
+    influence: Influence
+    _kept: dict[str, Thresholds] = field(default_factory=dict, init=False)
+    _sweeps: list[Sweep] = field(default_factory=list, init=False)
+
+    def thresholds(self, up_to: int | None = None) -> Thresholds:
+        """κ of every pair that s_0 can reach, computed when it is first asked for.
+
+        ``up_to`` is the largest k of interest: `assured` remembers runs of uninfluenced steps only as far as that.
+        """
+        return self._thresholds("reached", up_to)
+
+    def thresholds_everywhere(self, up_to: int | None = None) -> Thresholds:
+        """The same for every state of the model at every time."""
+        return self._thresholds("everywhere", up_to)
+
+    def _thresholds(self, where: str, up_to: int | None) -> Thresholds:
+        cf = self.cf
+        longest = cf.T + 1 if up_to is None or self.rule != "assured" else min(up_to, cf.T + 1)
+        found = self._kept.get(where)
+        if found is None or found.up_to < longest:
+            graph = cf.graph if where == "reached" else everywhere(cf.graph, cf.posteriors)
+            found = self._kept[where] = thresholds(graph, self.rule, self.influence, up_to=longest)
+        return found
+
+    def plan(self, k: int | None = None, m: int = 1) -> Plan:
+        """The best policy within k that changes at most m actions; see `CounterfactualMDP.plan`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).tether().plan()
+        <Plan: k = 7, m = 1, definition, support: value -27.83, observed -38>
+        """
+        cf = self.cf
+        m = min(whole_number("m", m, 0), cf.T)
+        k = (self.enough_k(m) or 1) if k is None else min(whole_number("k", k, 1), cf.T + 1)
+        found = self.thresholds(k)
+        solved = solve_backward(found, np.array([k]), m, keep=True)
+        value, observed = float(solved.values[0, m]), observed_value(cf)
+        arrays = solved.nodes, solved.choices, found.influenced
+        return Plan(cf, k, m, self.rule, self.influence, value, observed, *arrays)
+
+    def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
+        r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for; see `CounterfactualMDP.sweep`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> print(tether.counterfactual(case.mdp, case.path).tether().sweep(ks=[3, 7], ms=[1]))
+         k \ m        1
+             3   -37.11
+             7   -27.83
+        """
+        T = self.cf.T
+        rows = whole_numbers("ks", ks, range(1, T + 2), 1, T + 1)
+        columns = whole_numbers("ms", ms, range(T + 1), 0, T)
+        for done in self._sweeps:
+            if np.isin(rows, done.ks).all() and np.isin(columns, done.ms).all():
+                return done.part(rows, columns)
+        found = self.thresholds(int(rows.max()))
+        distinct = found.distinct()
+        asked = np.unique(np.searchsorted(distinct, rows, side="right") - 1)
+        solved = solve_backward(found, distinct[asked], int(columns.max()))
+        which = np.searchsorted(distinct[asked], rows, side="right") - 1
+        values = solved.values[which][:, columns]
+        for array in (values, rows, columns):
+            array.flags.writeable = False
+        table = Sweep(
+            self.cf,
+            self.rule,
+            self.influence,
+            rows,
+            columns,
+            values,
+            found.sizes(rows),
+            distinct,
+            observed_value(self.cf),
+        )
+        self._sweeps.append(table)
+        return table
+
+    def choose_k(self, m: int, at_least: float) -> int | None:
+        """The smallest k whose best value with m changes is at least a threshold; None if none is.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).tether().choose_k(2, -30.0)
+        6
+        """
+        at_least = finite_number("at_least", at_least)
+        table = self.sweep(ms=[m])
+        reached = np.flatnonzero(table.values[:, 0] >= at_least)
+        return int(table.ks[reached[0]]) if reached.size else None
+
+    def enough_k(self, m: int = 1, share: float = SHARE) -> int | None:
+        """The shortest tether that gives at least ``share`` of what the longest one, k = T, gives with m changes.
+
+        None where no tether gains anything.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).tether().enough_k(1, share=0.5)
+        6
+        """
+        return enough_k(self.sweep(ms=[m]), m, share)
+
+    def why(self, t: int, state: Any, action: Any, k: int, uninfluenced: int = 0) -> Why:
+        """Why a pair is allowed for k, or is not; see `CounterfactualMDP.why`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> tether.counterfactual(toy.mdp, toy.path).tether().why(0, "s0", "a1", k=2)
+        <Why: t = 0, 's0', 'a1', k = 2: not allowed (not influenced)>
+        """
+        from tether.influence.why import why
+
+        return why(self.cf, self.thresholds, self.thresholds_everywhere, t, state, action, k, uninfluenced)
+
+    def classify(self, t: int, k: int, rollout: str = "counterfactual") -> Classes:
+        """Class of each state at time t = 0 … T; see `CounterfactualMDP.classify`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> tether.counterfactual(toy.mdp, toy.path).tether().classify(t=1, k=1)["s2"]
+        'observed'
+        """
+        from tether.influence.classes import classify
+
+        return classify(self.cf, self.thresholds, self.rule, self.influence, t, k, rollout)
+
+    def pareto(self, k: int | None = None, m: int = 1, *, against: str = "strength", limit: int = 1000) -> Front:
+        """Value against expected strength: every supported point of the front; see `CounterfactualMDP.pareto`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).tether().pareto(m=1).values
+        array([ -1., -38.])
+        """
+        from tether.plan.pareto import pareto
+
+        return pareto(self, k, m, against, limit)
+
+    def __repr__(self) -> str:
+        return f"<Tethered: {self.rule}, {self.influence}, {self.cf.T} steps>"
+
+
+def tether(cf: CounterfactualMDP, rule: Any, influence: Any) -> Tethered:
+    """The question under a rule and a test of influence, checked; see `CounterfactualMDP.tether`."""
+    test = make_influence(influence)
+    return Tethered(cf, make_rule(rule, test), test)
