@@ -241,7 +241,7 @@ def test_no_observation_no_plan(grid):
     plan = tether.counterfactual(case.mdp, case.path).plan(7, 4)
     with pytest.raises(
         tether.QueryError,
-        match="a policy is a function, .* or 'random', not a Plan",
+        match=r"a policy is a function, .* or 'random', not a Plan",
     ):
         grid.evaluate(plan, 11)
 
