@@ -6,7 +6,6 @@ import sys
 from fractions import Fraction
 from itertools import pairwise
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import assume, example, given
@@ -33,7 +32,6 @@ from twins import (
     whole_weights,
 )
 
-from tether._kernels.jit import set_cache_fallback
 from tether._kernels.sorting import sort_by_key
 
 EXACT = 1e-12
@@ -438,44 +436,6 @@ def test_sorting_a_stretch(n, levels, seed):
     assert sorted(item[:n].tolist()) == list(range(n))
     assert key.tolist() == before[item].tolist()
     assert item[n:].tolist() == [n, n + 1, n + 2]
-
-
-# --- How kernels are compiled ------------------------------------------------------------------
-
-
-@pytest.fixture
-def numba_cache(monkeypatch):
-    """Numba's cache directory, put back afterwards."""
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "untouched")
-
-
-@pytest.fixture
-def unwritable(tmp_path):
-    """A place nobody can write to, root included: below a regular file."""
-    (tmp_path / "file").write_text("not a directory")
-    return tmp_path / "file" / "cache"
-
-
-@pytest.mark.usefixtures("numba_cache")
-def test_where_nothing_can_be_written_the_cache_moves(unwritable, tmp_path):
-    fallback = tmp_path / "elsewhere"
-    assert set_cache_fallback([unwritable, unwritable / "deeper"], fallback) == fallback
-    assert str(fallback) == numba.config.CACHE_DIR
-
-
-@pytest.mark.usefixtures("numba_cache")
-def test_one_writable_place_is_enough(unwritable, tmp_path):
-    assert set_cache_fallback([unwritable, tmp_path / "new"], tmp_path / "elsewhere") is None
-    assert numba.config.CACHE_DIR == "untouched"
-    assert list((tmp_path / "new").iterdir()) == []  # the trial file is gone
-
-
-@pytest.mark.usefixtures("numba_cache")
-def test_the_users_own_cache_directory_comes_first(unwritable, tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert set_cache_fallback([unwritable], tmp_path / "elsewhere") is None
-    assert numba.config.CACHE_DIR == "untouched"
 
 
 def test_importing_the_package_stays_light():

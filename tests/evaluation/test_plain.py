@@ -59,7 +59,7 @@ def induction(world, T):
 def test_however_the_states_are_cut_into_pieces_the_bits_are_the_same(world, pieces):
     whole = world.cf.mdp.solve(world.T)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tether.evaluation.plain.LARGE", 1)
+        patch.setattr("tether._kernels.parallel.LARGE", 1)
         patch.setattr("tether.evaluation.plain.CHUNKS", pieces)
         cut = world.cf.mdp.solve(world.T)
     assert whole.values.tobytes() == cut.values.tobytes()

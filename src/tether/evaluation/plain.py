@@ -13,11 +13,11 @@ import numpy as np
 
 from tether._checks import random_generator, whole_number
 from tether._html import grid
+from tether._kernels.parallel import CHUNKS, use_cores
 from tether._types import Floats, Ints
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
 from tether.evaluation.policy import decider, make_policy, noisy
-from tether.influence.rules import CHUNKS, LARGE
 from tether.model.mdp import MDP
 from tether.observation.path import Path, time_index
 from tether.plan.backward import choice_type
@@ -85,7 +85,7 @@ def solve(mdp: MDP, horizon: int) -> Solution:
     values[T] = 0.0 if mdp.final_reward is None else mdp.final_reward
     for t in range(T - 1, -1, -1):
         goal = Objective(mdp.rewards.at(t), mdp.rewards.by_entry, np.empty(0), mdp.discount, -1)
-        if mdp.n_states < LARGE:
+        if not use_cores(mdp.n_states):
             solve_layer(rows, goal, values[t + 1], values[t], choices[t])
         else:
             solve_layer_parallel(rows, goal, values[t + 1], values[t], choices[t], CHUNKS)

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from tether._kernels.parallel import CHUNKS, LARGE, use_cores
 from tether._kernels.scratch import room
 from tether._types import Ints
 from tether.counterfactual.layers import Graph, Walk
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
 
 __all__ = [
-    "CHUNKS",
-    "LARGE",
     "MAX_STEPS",
     "Nodes",
     "Rule",
@@ -64,12 +63,6 @@ Rule = Literal["definition", "published", "printed", "assured"]
 
 MAX_STEPS = 16_000
 """Longest path thresholds are stored for (they are 16-bit integers)."""
-
-LARGE = 32_768
-"""A layer of at least so many nodes is worth starting threads for."""
-
-CHUNKS = 64
-"""Pieces a large layer is cut into: more than cores, so that uneven pieces even out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,7 +262,7 @@ def _close_definition(
         states, rows = nodes[t].states, layer_rows(graph, t, influenced[t])
         limits = T - t + 1, T - t if bounded else FAR
         arrays = both[(t + 1) % 2].reshape(-1), both[t % 2].reshape(-1), kappa[t]
-        if states.size < LARGE:
+        if not use_cores(states.size):
             close_definition(states, rows, offsets[t], *limits, *arrays)
         else:
             close_definition_parallel(states, rows, offsets[t], *limits, *arrays, CHUNKS)

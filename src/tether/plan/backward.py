@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import room
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.influence.rules import CHUNKS, LARGE, Nodes, Thresholds, layer_rows, run_count
+from tether.influence.rules import Nodes, Thresholds, layer_rows, run_count
 
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
@@ -150,7 +151,7 @@ def _backward_step(
     """One layer of backward induction, on all cores where the layer is large; see `tether._kernels.plan`."""
     from tether._kernels.plan import plan_layer, plan_layer_parallel
 
-    if nodes.states.size < LARGE:
+    if not use_cores(nodes.states.size):
         plan_layer(nodes, rows, limits, goal, values, scratch)
     else:
         plan_layer_parallel(nodes, rows, limits, goal, values, scratch, stride, CHUNKS)

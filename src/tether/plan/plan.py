@@ -11,10 +11,11 @@ import numpy as np
 
 from tether._checks import whole_number
 from tether._html import facts
+from tether._kernels.parallel import LARGE
 from tether._types import Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.influence.one_step import Influence
-from tether.influence.rules import LARGE, Nodes, Rule
+from tether.influence.rules import Nodes, Rule
 from tether.plan.chain import Chain, Decisions, Visits, build_chain
 
 if TYPE_CHECKING:

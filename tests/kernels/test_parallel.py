@@ -1,0 +1,109 @@
+"""All cores, where they are safe: real processes and real threads, because what went wrong went wrong there."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tether._kernels import parallel
+from tether._kernels.parallel import LARGE, use_cores
+
+pytestmark = pytest.mark.compiled
+
+MODEL = """
+import sys, threading, multiprocessing
+import numpy as np
+import tether
+from tether._kernels import parallel
+
+parallel.LARGE = 1  # every layer on all cores
+
+def model():
+    rng = np.random.default_rng(3)
+    P = rng.random((60, 3, 60))
+    return tether.MDP.from_arrays(P / P.sum(axis=2, keepdims=True), rng.random((60, 3)))
+
+def ask(_=None):
+    mdp = model()
+    path = tether.Path([0, 1, 2, 3], [0, 1, 2])
+    return tether.counterfactual(mdp, path).plan(k=4, m=2).value, mdp.solve(3).value(0)
+"""
+
+FORK = (
+    MODEL
+    + """
+if __name__ == "__main__":
+    first = ask()
+    assert parallel._layer() == sys.argv[1], parallel._layer()
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(ask, range(4)) == [first] * 4
+    assert ask() == first
+    print("same")
+"""
+)
+
+THREADS = (
+    MODEL
+    + """
+answers = []
+threads = [threading.Thread(target=lambda: answers.append([ask() for _ in range(20)])) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert parallel._layer() == sys.argv[1], parallel._layer()
+assert answers == [[ask()] * 20] * 8
+print("same")
+"""
+)
+
+
+def layers():
+    """Threading layers that this installation of numba can load."""
+    probe = (
+        "import numba, sys\n"
+        "numba.config.THREADING_LAYER = sys.argv[1]\n"
+        "@numba.njit(parallel=True)\n"
+        "def f():\n"
+        "    total = 0\n"
+        "    for i in numba.prange(2):\n"
+        "        total += i\n"
+        "    return total\n"
+        "f()\n"
+    )
+    names = ("omp", "workqueue")
+    commands = {name: [sys.executable, "-c", probe, name] for name in names}
+    return [
+        name for name, one in commands.items() if subprocess.run(one, check=False, capture_output=True).returncode == 0
+    ]
+
+
+@pytest.fixture(scope="module")
+def available():
+    return layers()
+
+
+@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+@pytest.mark.parametrize("script", [FORK, THREADS], ids=["fork", "threads"])
+def test_the_same_answers_in_children_and_threads(tmp_path, available, layer, script):
+    if layer not in available:
+        pytest.skip(f"numba cannot load {layer} here")
+    file = tmp_path / "ask.py"
+    file.write_text(script)
+    done = subprocess.run(
+        [sys.executable, str(file), layer],
+        env={**os.environ, "NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "2"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=400,  # with time to compile
+    )
+    assert (done.returncode, done.stdout) == (0, "same\n"), done.stderr
+
+
+def test_small_tasks_and_forked_children_run_on_one_core(monkeypatch):
+    assert use_cores(LARGE)
+    assert not use_cores(LARGE - 1)
+    monkeypatch.setattr(parallel, "_PROCESS", os.getpid() + 1)
+    assert not use_cores(LARGE)
