@@ -1,42 +1,55 @@
 # Two commands for users: `make demo` and `make test`. Each sets up all it needs, in .venv.
-# Also: `make bench` (measurements), `make format`, `make clean`.
+# Also: `make docs` (the site), `make bench` (measurements), `make test-random` (fresh random examples), `make format`, `make clean`.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info)' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
+CORES ?= $(shell $(RUN) -c 'import os; print(max(1, min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)))' 2>/dev/null || echo 2)
 
-.PHONY: demo test checks lint types imports unit coverage bench format clean
+# The tests that exercise the kernels: run once more with the JIT off, so that coverage sees inside them.
+KERNELS := tests/kernels tests/counterfactual/test_gumbel.py tests/influence/test_rules.py tests/plan/test_planning.py
+
+.PHONY: demo test lint types imports unit kernels test-random docs bench format clean
 
 demo: $(VENV)/installed
 	@$(RUN) -m tether.cli.demo
 
-# Two at a time, so that the tests and their run for coverage share two cores.
-test: $(VENV)/installed-dev
-	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) checks
+# One after the other, each saying what it does; the tests themselves use all cores.
+test: lint types imports unit kernels
+	@$(RUN) -m coverage report
 	@echo "make test: lint, types, import direction, tests and coverage all passed"
 
-checks: lint types imports unit coverage
-
 lint: $(VENV)/installed-dev
+	@echo "lint …"
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 
 types: $(VENV)/installed-dev
+	@echo "types …"
 	@$(RUN) -m mypy
 
 imports: $(VENV)/installed-dev
+	@echo "import direction …"
 	@$(VENV)/bin/lint-imports --no-cache
 
-# Unit and property tests, the examples in docstrings, and every code block of README and docs.
+# Unit and property tests, the examples in docstrings, and every code block of README and docs; each once.
 unit: $(VENV)/installed-dev
-	@$(RUN) -m pytest tests src/tether --doctest-modules -rs
+	@echo "tests, on $(CORES) cores …"
+	@$(RUN) -m pytest tests src/tether --doctest-modules -rs -n $(CORES) --dist worksteal --cov --cov-report=
 
-# The same code with the JIT off, so that coverage sees inside the kernels.
-coverage: $(VENV)/installed-dev
-	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted $(RUN) -m coverage run -m pytest tests -m "not compiled"
-	@$(RUN) -m coverage report
+kernels: $(VENV)/installed-dev unit
+	@echo "the kernels' own tests once more, interpreted …"
+	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted $(RUN) -m pytest $(KERNELS) -m "not compiled" -n $(CORES) --dist worksteal --cov --cov-append --cov-report=
+
+# Not part of `make test`: other random models each time. A failure prints how to have it again.
+test-random: $(VENV)/installed-dev
+	@HYPOTHESIS_PROFILE=random $(RUN) -m pytest tests -m "not browser" -n $(CORES) --dist worksteal
+
+docs: $(VENV)/installed-docs
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@echo "the documentation is in site/: open site/index.html"
 
 bench: $(VENV)/installed-bench
 	@$(RUN) benchmarks/run.py $(if $(QUICK),--quick)
@@ -46,24 +59,20 @@ format: $(VENV)/installed-dev
 	@$(RUN) -m ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist tether-demo tether-reproduction
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist site tether-demo tether-reproduction
 
 $(RUN):
 	@test -n "$(PYTHON)" || { echo "Tether needs Python 3.11 or newer with venv and pip; none was found. Name one with: make PYTHON=/path/to/python"; exit 1; }
 	@echo "setting up $(VENV) with $(PYTHON) (once) …"
 	@$(PYTHON) -m venv $(VENV)
 
+# What is installed, by the extra that names it: `installed` is the package alone.
 $(VENV)/installed: pyproject.toml | $(RUN)
 	@echo "installing tether …"
 	@$(PIP) --editable .
 	@touch $@
 
-$(VENV)/installed-dev: pyproject.toml | $(RUN)
-	@echo "installing tether and what its tests need …"
-	@$(PIP) --editable ".[dev]"
-	@touch $@ $(VENV)/installed
-
-$(VENV)/installed-bench: pyproject.toml | $(RUN)
-	@echo "installing tether and what its benchmarks need …"
-	@$(PIP) --editable ".[bench]"
+$(VENV)/installed-%: pyproject.toml | $(RUN)
+	@echo "installing tether and what [$*] names …"
+	@$(PIP) --editable ".[$*]"
 	@touch $@ $(VENV)/installed

@@ -1,4 +1,8 @@
-"""Hypothesis profiles (every run draws the same examples; fewer with the JIT off, where a kernel is slow) and cases."""
+"""Hypothesis profiles, and the cases that many tests ask for.
+
+``default`` draws the same examples in every run; ``interpreted`` fewer of them, for kernels with the JIT off; ``random``
+many, and others each time (``make test-random``).
+"""
 
 import os
 
@@ -14,6 +18,13 @@ settings.register_profile(
     database=None,
     max_examples=150,
     suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "random",
+    settings.get_profile("default"),
+    derandomize=False,
+    max_examples=500,
+    print_blob=True,
 )
 settings.register_profile("interpreted", settings.get_profile("default"), max_examples=15)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

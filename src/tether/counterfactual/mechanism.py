@@ -35,7 +35,7 @@ class Mechanism(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which `tether.counterfactual.conditioned` knows it."""
+        """The name by which `tether.counterfactual` knows it."""
         ...
 
     def infer(self, step: ObservedStep) -> Posterior:
