@@ -239,7 +239,7 @@ def test_it_cannot_be_changed(cf):
         cf.graph.layers = ()
     layer = cf.graph.layers[0]
     kept = layer.edits
-    arrays = [layer.states, cf.graph.last_states, kept.pairs, kept.start, kept.probability, kept.strength]
+    arrays = [layer.states, cf.graph.last_states, *kept.arrays]
     arrays += [cf.observation.states, cf.observation.actions, cf.observation.pairs]
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
@@ -274,3 +274,33 @@ def test_it_remembers_what_it_was_made_of(cf, grid):
     assert cf.mechanism == tether.GumbelMax()
     assert cf.observation.states.tolist() == list(grid.path.states)  # the grid's labels are its indices
     assert cf.T == 11
+
+
+@given(episodes())
+def test_edited_rows_hold_only_what_can_happen(episode):
+    mdp = episode.mdp()
+    cf, form = tether.counterfactual(mdp, episode.path), mdp.form
+    for layer in cf.graph.layers:
+        rows = layer.edits
+        assert np.all(rows.probability > 0)
+        for i, pair in enumerate(rows.pairs):
+            next_state, probability = rows.row(i)
+            assert np.all(np.diff(next_state) > 0)
+            assert np.isin(next_state, form.next_state[mdp.entries(int(pair))]).all()
+            assert probability.sum() == pytest.approx(1.0)
+
+
+@given(episodes())
+def test_items_of_edited_rows_are_found_among_the_entries_of_the_model(episode):
+    mdp = episode.mdp()
+    cf, form = tether.counterfactual(mdp, episode.path), mdp.form
+    for layer in cf.graph.layers:
+        rows = layer.edits
+        at = np.arange(rows.pairs.size)[::-1]  # in any order
+        owner, entry, probability = rows.expand(form, at)
+        for n, i in enumerate(at):
+            here = owner == n
+            assert form.next_state[entry[here]].tolist() == rows.row(i)[0].tolist()
+            assert probability[here].tolist() == rows.row(i)[1].tolist()
+            of_model = mdp.entries(int(rows.pairs[i]))
+            assert np.isin(entry[here], np.arange(of_model.start, of_model.stop)).all()

@@ -240,7 +240,7 @@ def test_mechanisms_are_frozen_and_print_in_a_line():
 @pytest.mark.parametrize("mechanism", [tether.GumbelMax(), tether.SampledGumbelMax(10, rng=1)])
 def test_rows_are_read_only(mechanism):
     edits = condition(two_rows(P, Q), 0, mechanism=mechanism).graph.layers[0].edits
-    for array in (edits.pairs, edits.start, edits.probability, edits.strength):
+    for array in edits.arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
@@ -266,13 +266,13 @@ class StubbornPosterior:
     step: ObservedStep
 
     def replay(self, form, pairs):
-        rows = Rows.empty(form, pairs)
-        for i, pair in enumerate(pairs):
+        rows, strength = [], []
+        for pair in pairs:
             entries = slice(form.row_start[pair], form.row_start[pair + 1])
             nominal, hit = form.probability[entries], form.next_state[entries] == self.step.outcome
-            rows.probability[rows.start[i] : rows.start[i + 1]] = hit if hit.any() else nominal
-            rows.strength[i] = 1 - nominal[hit].sum() if hit.any() else 0.0
-        return rows.freeze()
+            rows.append(hit.astype(float) if hit.any() else nominal)
+            strength.append(1 - nominal[hit].sum() if hit.any() else 0.0)
+        return Rows.from_entries(form, pairs, np.concatenate(rows), np.array(strength))
 
 
 def test_a_mechanism_of_ones_own_is_as_good_as_a_built_in_one():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tether._kernels.jit import kernel
-from tether._types import Floats, Ints
+from tether._types import Ints
 
 
 @kernel
@@ -27,29 +27,22 @@ def successors(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints
 
 @kernel
 def still_reached(
-    states: Ints,
-    pair_start: Ints,
-    row_start: Ints,
-    next_state: Ints,
-    edited: Ints,
-    edit_start: Ints,
-    edit_probability: Floats,
-    wanted: Ints,
-    n_wanted: int,
+    states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, edited: Ints, wanted: Ints, n_wanted: int
 ) -> None:
-    """Clear in ``wanted``, a byte a state, the states that some entry of ``states`` still leads to; stop at the last.
+    """Clear in ``wanted``, one byte per state, what the nominal rows of ``states`` lead to; stop at the last.
 
-    Rows are nominal but for ``edited`` pairs (ascending), where an entry may have lost all its probability.
+    Rows of ``edited`` pairs (ascending) are not looked at.
     """
     e = 0
     for s in states:
         for x in range(pair_start[s], pair_start[s + 1]):
             while e < edited.size and edited[e] < x:
                 e += 1
-            is_edited = e < edited.size and edited[e] == x
+            if e < edited.size and edited[e] == x:
+                continue
             for i in range(row_start[x], row_start[x + 1]):
                 j = next_state[i]
-                if wanted[j] and not (is_edited and edit_probability[edit_start[e] + i - row_start[x]] == 0.0):
+                if wanted[j]:
                     wanted[j] = 0
                     n_wanted -= 1
                     if n_wanted == 0:

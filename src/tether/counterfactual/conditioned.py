@@ -105,8 +105,7 @@ class CounterfactualMDP:
         """Memory of what is stored beyond the model's own arrays."""
         arrays = [self.graph.last_states]
         for layer in self.graph.layers:
-            edits = layer.edits
-            arrays += [layer.states, edits.pairs, edits.start, edits.probability, edits.strength]
+            arrays += [layer.states, *layer.edits.arrays]
         return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
 
     def reachable(self, t: int) -> tuple[Any, ...]:
@@ -124,10 +123,11 @@ class CounterfactualMDP:
     def row(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
         """P_{t,τ}(·|state, action): next states in the model's order, zeros left out, and probabilities."""
         t, pair = self.time(t), self.mdp.pair_index(state, action)
-        probability = self._probability(t, pair)
-        possible = np.flatnonzero(probability)
-        next_state = self.mdp.form.next_state[self.mdp.entries(pair)][possible]
-        return self.mdp.names_of(next_state), probability[possible]
+        rows, i = self._edited(t, pair)
+        if rows is None:
+            return self.mdp.row(state, action)
+        next_state, probability = rows.row(i)
+        return self.mdp.names_of(next_state), probability.copy()
 
     def nominal_row(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats]:
         """P(·|state, action), what the model says without the observation."""
@@ -393,13 +393,6 @@ class CounterfactualMDP:
         from tether.views.figures import plot_classes
 
         return plot_classes(self, k, rollout, ax, label, rule, influence)
-
-    def _probability(self, t: int, pair: int) -> Floats:
-        """The counterfactual row of a pair, entry for entry of the nominal row."""
-        rows, i = self._edited(t, pair)
-        if rows is None:
-            return self.mdp.form.probability[self.mdp.entries(pair)]
-        return rows.probability[rows.start[i] : rows.start[i + 1]]
 
     def _edited(self, t: int, pair: int) -> tuple[Rows | None, int]:
         """The row of a pair as it was stored, or as it is now computed; None where it is nominal."""

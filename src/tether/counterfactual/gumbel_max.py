@@ -9,7 +9,7 @@ import numpy as np
 
 from tether._types import Floats, Ints
 from tether.counterfactual.mechanism import Posterior
-from tether.counterfactual.rows import ObservedStep, Rows
+from tether.counterfactual.rows import ObservedStep, Rows, nominal_start
 from tether.model.form import Form
 
 __all__ = ["GumbelMax"]
@@ -48,8 +48,9 @@ class _ExactPosterior:
     def replay(self, form: Form, pairs: Ints) -> Rows:
         from tether._kernels.gumbel import gumbel_rows
 
-        rows = Rows.empty(form, pairs)
-        longest = int(np.diff(rows.start).max(initial=0))
+        start = nominal_start(form, pairs)
+        probability, strength = np.empty(int(start[-1])), np.empty(pairs.size)
+        longest = int(np.diff(start).max(initial=0))
         gumbel_rows(
             pairs,
             form.row_start,
@@ -58,11 +59,11 @@ class _ExactPosterior:
             self.step.next_state,
             self.step.probability,
             self.step.outcome,
-            rows.start,
-            rows.probability,
-            rows.strength,
+            start,
+            probability,
+            strength,
             np.empty(longest),
             np.empty(longest, dtype=np.int64),
             np.empty(longest),
         )
-        return rows.freeze()
+        return Rows.from_entries(form, pairs, probability, strength)

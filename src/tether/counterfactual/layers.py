@@ -18,7 +18,7 @@ import numpy as np
 from tether._kernels.scratch import room
 from tether._types import Floats, Ints
 from tether.counterfactual.mechanism import Posterior
-from tether.counterfactual.rows import ObservedStep, Rows
+from tether.counterfactual.rows import ObservedStep, Rows, spans
 from tether.model.form import pair_states
 from tether.model.mdp import MDP
 from tether.observation.path import Observation
@@ -127,28 +127,23 @@ class Walk:
         return after
 
     def _lost(self, states: Ints, edits: Rows) -> Ints:
-        """Nominal successors that no row leads to any more: only entries the edits left without probability matter."""
+        """Nominal successors that no row leads to any more: only entries that the edits dropped matter."""
         from tether._kernels.reach import still_reached
 
         form = self.mdp.form
-        gone = np.flatnonzero(edits.probability == 0.0)
-        if gone.size == 0:
-            return gone
-        row = np.searchsorted(edits.start, gone, side="right") - 1
-        targets = np.unique(form.next_state[form.row_start[edits.pairs[row]] + gone - edits.start[row]])
+        shorter: Ints = edits.pairs[
+            np.diff(edits.start) < form.row_start[edits.pairs + 1] - form.row_start[edits.pairs]
+        ]
+        if shorter.size == 0:
+            return shorter
+        _, entry = spans(form.row_start[shorter], form.row_start[shorter + 1])
         wanted = self._seen
-        wanted[targets] = 1
-        still_reached(
-            states,
-            form.pair_start,
-            form.row_start,
-            form.next_state,
-            edits.pairs,
-            edits.start,
-            edits.probability,
-            wanted,
-            targets.size,
-        )
+        wanted[form.next_state[entry]] = 1
+        wanted[edits.next_state] = 0
+        targets = np.unique(form.next_state[entry])
+        targets = targets[wanted[targets] == 1]
+        if targets.size:
+            still_reached(states, form.pair_start, form.row_start, form.next_state, edits.pairs, wanted, targets.size)
         lost: Ints = targets[wanted[targets] == 1]
         wanted[targets] = 0
         return lost
@@ -180,16 +175,20 @@ def nominal_rollout(graph: Graph) -> Graph:
 
 
 def expand(mdp: MDP, edits: Rows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:
-    """Entries of the rows of ``pairs``: (position in ``pairs``, entry of the model, probability), zeros left out."""
+    """Entries of the rows of ``pairs``: (position in ``pairs``, entry of the model, probability)."""
     form = mdp.form
-    lengths = form.row_start[pairs + 1] - form.row_start[pairs]
-    owner = np.repeat(np.arange(pairs.size), lengths)
-    offset = np.arange(owner.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    entry = form.row_start[pairs][owner] + offset
-    probability = form.probability[entry]
-    if edits is not None:
-        at = edits.locate(pairs)[owner]
-        edited = at >= 0
-        probability[edited] = edits.probability[edits.start[at[edited]] + offset[edited]]
-    possible = np.flatnonzero(probability)
-    return owner[possible], entry[possible], probability[possible]
+    owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+    if edits is None:
+        return owner, entry, form.probability[entry]
+    at = edits.locate(pairs)
+    edited = np.flatnonzero(at >= 0)
+    if edited.size == 0:
+        return owner, entry, form.probability[entry]
+    nominal = at[owner] < 0
+    owner, entry = owner[nominal], entry[nominal]
+    of_edited, edited_entry, probability = edits.expand(form, at[edited])
+    owner = np.concatenate((owner, edited[of_edited]))
+    order = np.argsort(owner, kind="stable")
+    entry = np.concatenate((entry, edited_entry))
+    probability = np.concatenate((form.probability[entry[: nominal.sum()]], probability))
+    return owner[order], entry[order], probability[order]

@@ -9,7 +9,7 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether.model.form import Form
 
-__all__ = ["ObservedStep", "Rows"]
+__all__ = ["ObservedStep", "Rows", "nominal_start", "spans"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,16 +32,26 @@ class ObservedStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Counterfactual rows of some pairs (ascending), each entry for entry of the nominal row.
+    """Counterfactual rows of some pairs (ascending): only outcomes that can happen, in ascending order.
 
-    Row i is ``probability[start[i]:start[i + 1]]``, zeros included; ``strength[i]`` is its total
-    variation to the nominal row.
+    Row i leads to ``next_state[start[i]:start[i + 1]]`` with ``probability`` of the same items, all positive;
+    ``strength[i]`` is its total variation to the nominal row.
     """
 
     pairs: Ints
     start: Ints
+    next_state: Ints
     probability: Floats
     strength: Floats
+
+    def __post_init__(self) -> None:
+        for array in self.arrays:
+            array.flags.writeable = False
+
+    @property
+    def arrays(self) -> tuple[Ints | Floats, ...]:
+        """What is stored."""
+        return self.pairs, self.start, self.next_state, self.probability, self.strength
 
     def find(self, pair: int) -> int:
         """Position of a pair, or -1."""
@@ -55,32 +65,53 @@ class Rows:
         at = np.minimum(np.searchsorted(self.pairs, pairs), self.pairs.size - 1)
         return np.where(self.pairs[at] == pairs, at, -1)
 
-    def entries(self, form: Form) -> Ints:
-        """The model's entry behind each probability."""
-        shift = np.repeat(form.row_start[self.pairs] - self.start[:-1], np.diff(self.start))
-        entries: Ints = np.arange(shift.size) + shift
-        return entries
+    def row(self, i: int) -> tuple[Ints, Floats]:
+        """Next states and probabilities of the row at position ``i``."""
+        items = slice(self.start[i], self.start[i + 1])
+        return self.next_state[items], self.probability[items]
+
+    def expand(self, form: Form, at: Ints) -> tuple[Ints, Ints, Floats]:
+        """Items of the rows at some positions: (position in ``at``, entry of the model, probability)."""
+        owner, item = spans(self.start[at], self.start[at + 1])
+        pairs = self.pairs[at]
+        nominal_owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+        # Both run through the same rows in the same order, next states ascending.
+        n_states = form.pair_start.size - 1
+        of_entries = nominal_owner * n_states + form.next_state[entry]
+        place = np.searchsorted(of_entries, owner * n_states + self.next_state[item])
+        return owner, entry[place], self.probability[item]
 
     @classmethod
-    def empty(cls, form: Form, pairs: Ints) -> Rows:
-        """Rows for ``pairs``, not yet filled."""
-        lengths = form.row_start[pairs + 1] - form.row_start[pairs]
-        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
-        return cls(pairs, start, np.empty(int(start[-1])), np.empty(pairs.size))
+    def none(cls) -> Rows:
+        """No rows at all."""
+        nothing = np.empty(0, np.int64)
+        return cls(nothing, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0))
 
     @classmethod
     def nominal(cls, form: Form, pairs: Ints) -> Rows:
         """The nominal rows of ``pairs``: what a step says whose outcome was not recorded."""
-        rows = cls.empty(form, pairs)
-        entries = np.arange(rows.probability.size) + np.repeat(
-            form.row_start[pairs] - rows.start[:-1], np.diff(rows.start)
-        )
-        rows.probability[:] = form.probability[entries]
-        rows.strength[:] = 0.0
-        return rows.freeze()
+        _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+        rows = pairs, nominal_start(form, pairs), form.next_state[entry], form.probability[entry]
+        return cls(*rows, np.zeros(pairs.size))
 
-    def freeze(self) -> Rows:
-        """The same rows, read-only."""
-        for array in (self.pairs, self.start, self.probability, self.strength):
-            array.flags.writeable = False
-        return self
+    @classmethod
+    def from_entries(cls, form: Form, pairs: Ints, probability: Floats, strength: Floats) -> Rows:
+        """Rows given with a probability for each entry of the nominal rows, in their order; zeros are left out."""
+        possible = np.flatnonzero(probability)
+        start = np.searchsorted(possible, nominal_start(form, pairs))
+        _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+        return cls(pairs, start, form.next_state[entry[possible]], probability[possible], strength)
+
+
+def spans(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The items begin[i], …, end[i] - 1 of each span i, one span after the other, each with its i."""
+    lengths = end - begin
+    owner = np.repeat(np.arange(begin.size), lengths)
+    item: Ints = np.arange(owner.size) + np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
+    return owner, item
+
+
+def nominal_start(form: Form, pairs: Ints) -> Ints:
+    """Where the row of each of ``pairs`` begins in an array with one item for each entry of their nominal rows."""
+    lengths = form.row_start[pairs + 1] - form.row_start[pairs]
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))

@@ -10,7 +10,7 @@ import numpy as np
 from tether._checks import random_generator
 from tether._types import Floats, Ints
 from tether.counterfactual.mechanism import Posterior
-from tether.counterfactual.rows import ObservedStep, Rows
+from tether.counterfactual.rows import ObservedStep, Rows, nominal_start
 from tether.errors import Problem, QueryError
 from tether.model.form import Form
 
@@ -111,25 +111,29 @@ class _SampledPosterior:
     accepted: Floats | None
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
-        rows = Rows.empty(form, pairs)
+        start = nominal_start(form, pairs)
+        shares, strengths = [np.empty(0)], np.empty(pairs.size)
         low = 0
         while low < pairs.size:
-            high = max(low + 1, int(np.searchsorted(rows.start, rows.start[low] + _CHUNK, side="right")) - 1)
-            self._replay_chunk(form, rows, low, high)
+            high = max(low + 1, int(np.searchsorted(start, start[low] + _CHUNK, side="right")) - 1)
+            shares += self._replay_chunk(form, pairs[low:high], strengths[low:high])
             low = high
-        return rows.freeze()
+        return Rows.from_entries(form, pairs, np.concatenate(shares), strengths)
 
-    def _replay_chunk(self, form: Form, rows: Rows, low: int, high: int) -> None:
-        entries = [slice(form.row_start[x], form.row_start[x + 1]) for x in rows.pairs[low:high]]
+    def _replay_chunk(self, form: Form, pairs: Ints, strengths: Floats) -> list[Floats]:
+        """The share of the draws that each entry of some rows wins, row by row; writes their strengths."""
+        entries = [slice(form.row_start[x], form.row_start[x + 1]) for x in pairs]
         states = np.unique(np.concatenate([form.next_state[one] for one in entries]))
         noise = np.stack([self._noise(int(state)) for state in states])
-        for i, one in enumerate(entries, start=low):
+        shares = []
+        for i, one in enumerate(entries):
             nominal = form.probability[one]
             score = noise[np.searchsorted(states, form.next_state[one])] + np.log(nominal)[:, None]
             wins = np.bincount(np.argmax(score, axis=0), minlength=nominal.size)
             share = wins / self.mechanism.samples
-            rows.probability[rows.start[i] : rows.start[i + 1]] = share
-            rows.strength[i] = 0.5 * np.abs(share - nominal).sum()
+            shares.append(share)
+            strengths[i] = 0.5 * np.abs(share - nominal).sum()
+        return shares
 
     def _noise(self, state: int) -> Floats:
         """Posterior noise of one state: (samples,)."""

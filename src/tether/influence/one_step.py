@@ -20,6 +20,7 @@ import numpy as np
 
 from tether._types import Floats, Ints
 from tether.counterfactual.layers import Graph
+from tether.counterfactual.rows import nominal_start, spans
 from tether.errors import QueryError
 
 __all__ = ["Effective", "Influence", "Support", "TotalVariation", "distances", "effective", "make_influence", "tv"]
@@ -129,11 +130,11 @@ def distances(graph: Graph, t: int) -> Floats:
     edits, observed = layer.edits, layer.observed
     if edits.pairs.size == 0:
         return np.empty(0)
-    entries = edits.entries(form)
+    _, entries = spans(form.row_start[edits.pairs], form.row_start[edits.pairs + 1])
     at = np.searchsorted(observed.next_state, form.next_state[entries])
     at = np.minimum(at, observed.next_state.size - 1)
     p = np.where(observed.next_state[at] == form.next_state[entries], observed.probability[at], 0.0)
     # What q has more of than p: the same as ½ Σ |p - q|, and exactly 0 for the observed row itself.
     excess = np.maximum(form.probability[entries] - p, 0.0)
-    distance: Floats = np.minimum(np.add.reduceat(excess, edits.start[:-1]), 1.0)
+    distance: Floats = np.minimum(np.add.reduceat(excess, nominal_start(form, edits.pairs)[:-1]), 1.0)
     return distance

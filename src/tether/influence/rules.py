@@ -38,11 +38,12 @@ import numpy as np
 
 from tether._kernels.parallel import CHUNKS, LARGE, use_cores
 from tether._kernels.scratch import room
-from tether._types import Ints
+from tether._types import Floats, Ints
 from tether.counterfactual.layers import Graph, Walk
-from tether.counterfactual.rows import Rows
+from tether.counterfactual.rows import Rows, nominal_start
 from tether.errors import QueryError
 from tether.influence.one_step import Influence, Support, influenced_pairs
+from tether.model.form import Form
 
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
@@ -422,7 +423,7 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
 def _nominal_layers(graph: Graph, extra: int = 0) -> list[Ints]:
     """For each time, states of the graph and all that its states lead to without the observation."""
     mdp = graph.mdp
-    none = Rows.empty(mdp.form, np.empty(0, np.int64))
+    none = Rows.none()
     walk = Walk(mdp, ())
     layers = [graph.layers[0].states]
     for t in range(1, graph.T + 1 + extra):
@@ -445,10 +446,19 @@ def layer_rows(graph: Graph, t: int, influenced: Ints) -> LayerRows:
         form.next_state,
         form.probability,
         edits.pairs,
-        edits.start,
-        edits.probability,
+        nominal_start(form, edits.pairs),
+        _with_zeros(form, edits),
         influenced,
     )
+
+
+def _with_zeros(form: Form, edits: Rows) -> Floats:
+    owner, entry, chance = edits.expand(form, np.arange(edits.pairs.size))
+    start = nominal_start(form, edits.pairs)
+    probability = np.zeros(int(start[-1]))
+    probability[start[owner] + entry - form.row_start[edits.pairs][owner]] = chance
+    probability.flags.writeable = False
+    return probability
 
 
 def _pair_array(graph: Graph, nodes: Nodes) -> Ints:

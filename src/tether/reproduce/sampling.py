@@ -18,7 +18,7 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, Layer, Walk, expand
-from tether.counterfactual.rows import Rows
+from tether.counterfactual.rows import Rows, nominal_start
 from tether.counterfactual.sampled import SampledGumbelMax
 
 __all__ = ["DRAWS", "resample", "spread_of"]
@@ -69,14 +69,12 @@ def _resampled(graph: Graph, rng: np.random.Generator, shared: bool) -> Graph:
 
 
 def _multinomial_rows(graph: Graph, layer: Layer, pairs: Ints, rng: np.random.Generator) -> Rows:
-    mdp = graph.mdp
-    owner, entry, probability = expand(mdp, layer.edits, pairs)
-    rows = Rows.empty(mdp.form, pairs)
-    rows.probability[:] = 0.0
-    rows.strength[:] = 0.0
-    place = rows.start[owner] + entry - mdp.form.row_start[pairs][owner]
-    rows.probability[place] = _shares(owner, probability, pairs.size, rng)
-    return rows.freeze()
+    form = graph.mdp.form
+    owner, entry, probability = expand(graph.mdp, layer.edits, pairs)
+    start = nominal_start(form, pairs)
+    share = np.zeros(int(start[-1]))
+    share[start[owner] + entry - form.row_start[pairs][owner]] = _shares(owner, probability, pairs.size, rng)
+    return Rows.from_entries(form, pairs, share, np.zeros(pairs.size))
 
 
 def _pairs_of(pair_start: Ints, states: Ints) -> Ints:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._types import Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph
+from tether.counterfactual.layers import Graph, expand
 from tether.influence.rules import Thresholds
 
 __all__ = ["KINDS", "Step", "steps_of"]
@@ -60,11 +60,8 @@ def _allowed(found: Thresholds, t: int, k: int) -> tuple[set[int], set[int]]:
 
 def _successors(graph: Graph, t: int, pair: int) -> list[tuple[int, int]]:
     """(node, state) that can follow a pair in the rollout."""
-    mdp, edits = graph.mdp, graph.layers[t].edits
-    i = edits.find(pair)
-    entries = mdp.entries(pair)
-    chance: Floats = mdp.form.probability[entries] if i < 0 else edits.probability[edits.start[i] : edits.start[i + 1]]
-    after: Ints = mdp.form.next_state[entries][chance > 0]
+    _, entry, _ = expand(graph.mdp, graph.layers[t].edits, np.array([pair]))
+    after: Ints = graph.mdp.form.next_state[entry]
     return list(zip(np.searchsorted(graph.states(t + 1), after).tolist(), after.tolist(), strict=True))
 
 
