@@ -1,5 +1,6 @@
 """The paper's models against slow twins that apply its rules word for word, and its numbers."""
 
+import pickle
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -33,6 +34,28 @@ def test_a_case_prints_in_one_line_and_cannot_be_changed():
     assert repr(case) == "<Case grid world: 16 states, 4 actions; paths observed>"
     with pytest.raises(TypeError):
         case.paths["another"] = case.path
+
+
+def test_a_case_pickles():
+    case = pickle.loads(pickle.dumps(tether.cases.grid_world()))
+    assert repr(case) == "<Case grid world: 16 states, 4 actions; paths observed>"
+    assert case.path == tether.cases.grid_world().path
+    assert case.mdp.labels["goal"] == {15}
+    with pytest.raises(TypeError):
+        case.paths["another"] = case.path
+
+
+def test_outcomes_have_labels():
+    """By the words of each case: where the pit is, when nobody is infected, how many signs are death."""
+    assert dict(tether.cases.grid_world().mdp.labels) == {"goal": {15}, "danger": {6}}
+    for epidemic in (tether.cases.epidemic(), tether.cases.epidemic(population=20, steps=3)):
+        mdp = epidemic.mdp
+        assert dict(mdp.labels) == {"over": {state for state in mdp.states if state.I == 0}}
+    mdp = tether.cases.sepsis().mdp
+    assert list(mdp.labels) == ["died", "discharged"]
+    assert mdp.labels["died"] == {state for state in mdp.states if state.abnormal >= 3}
+    treated = {state for state in mdp.states if any((state.antibiotics, state.vasopressors, state.ventilation))}
+    assert mdp.labels["discharged"] == {state for state in mdp.states if state.abnormal == 0} - treated
 
 
 # --- Toy -----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """ICU-Sepsis against its own arrays and its published baselines, and what is said when the data are not there."""
 
 import importlib.util
+import pickle
 import sys
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def test_an_episode_is_over_once(case):
             assert case.mdp.row(state, action)[0] == (state,)
             assert case.mdp.reward(state, action) == 0
     assert case.mdp.reward(534, "fluids 0, vasopressors 0", "death") == 0
+    assert list(case.mdp.labels) == ["death", "survival", "after the end"]
+    assert case.mdp.labels["death"] == {"death"}
+    assert pickle.loads(pickle.dumps(case)).sofa.tolist() == case.sofa.tolist()
 
 
 @needs_data
@@ -118,6 +122,8 @@ def test_the_packages_numbers():
     assert case.path.states[-1] == 713
     assert case.path.actions[0] == 15
     assert case.admissible[0] == (5, 10, 15, 20)
+    assert case.mdp.labels["death"] == {713}
+    assert case.mdp.labels["survival"] == {714}
 
 
 @needs_data

@@ -66,6 +66,8 @@ def test_frozen_lake():
     for end in (5, 7, 11, 12, 15):  # the holes of the 4×4 map, and the goal
         assert [mdp.row(end, a)[0] for a in range(4)] == [(end,)] * 4
         assert mdp.reward(end, 0) == 0
+    assert mdp.labels["goal"] == {15}
+    assert mdp.labels["hole"] == {5, 7, 11, 12}
     assert mdp.row(0, 0)[1].tolist() == pytest.approx([2 / 3, 1 / 3])  # two slips against the wall are one entry
 
 

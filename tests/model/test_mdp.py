@@ -226,6 +226,7 @@ def test_a_description_counts_right():
         "largest_deviation": pytest.approx(4e-7, rel=1e-6),
         "tolerance": 1e-6,
         "horizon": None,
+        "labels": {},
         "nbytes": MIXED.nbytes,
     }
 

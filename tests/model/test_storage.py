@@ -271,7 +271,7 @@ def test_numpy_numbers_within_tuples_come_back_plain(tmp_path, monkeypatch, list
     mdp = labelled([(np.int64(1), np.float32(0.5), np.str_("a")), (np.int64(2), np.float32(0.25), np.str_("b"))])
     twin = twin_of(mdp, tmp_path / "m")
     assert twin.states == mdp.states
-    assert repr(twin.states).endswith("Names((1, 0.5, 'a'), (2, 0.25, 'b'))" if listed else "2 labels)")
+    assert repr(twin.states).endswith("Names((1, 0.5, 'a'), (2, 0.25, 'b'))" if listed else "2 names)")
     assert list(map(type, twin.states[0])) == [int, float, str]
 
 

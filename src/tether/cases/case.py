@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import Any
 
 from tether._html import facts
 from tether.model.mdp import MDP
@@ -37,6 +38,11 @@ class Case:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "paths", MappingProxyType(dict(self.paths)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor: a view of a dictionary does not pickle, the dictionary does.
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return type(self), tuple((values | {"paths": dict(self.paths)}).values())
 
     @property
     def path(self) -> Path:

@@ -43,7 +43,7 @@ def epidemic(population: int = _POPULATION, steps: int = _STEPS) -> Case:
     cut off at I ≤ 10 and normalised. And an empty population has no rows, nor has the step that would
     empty it: the hypergeometric law of nobody is undefined.
 
-    The observed outbreak was left alone for seven steps.
+    The observed outbreak was left alone for seven steps. The label ``over`` holds the states without infected.
 
     Parameters
     ----------
@@ -71,10 +71,14 @@ def epidemic(population: int = _POPULATION, steps: int = _STEPS) -> Case:
     if (population, steps) == (_POPULATION, _STEPS):
         observed = [(9, 1), (8, 2), (7, 3), (4, 6), (2, 8), (1, 9), (1, 9), (1, 9)]
         states = [EpidemicState(S, I, 2 * _POPULATION) for S, I in observed]
-        return Case("epidemic", _listed(), {"observed": Path(states, ["NIL"] * _STEPS)})
+        return Case("epidemic", _labelled(_listed()), {"observed": Path(states, ["NIL"] * _STEPS)})
     states = _likeliest_course(population, steps)
-    mdp = _explored(states[0], steps)
+    mdp = _labelled(_explored(states[0], steps))
     return Case("epidemic", mdp, {"observed": Path(states, ["NIL"] * steps)})
+
+
+def _labelled(mdp: MDP) -> MDP:
+    return mdp.with_labels({"over": lambda state: state.I == 0})
 
 
 def _listed() -> MDP:

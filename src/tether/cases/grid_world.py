@@ -28,6 +28,7 @@ def grid_world() -> Case:
     """Sixteen cells 0 … 15, row by row; the chosen move succeeds with 0.9, walls keep you in place.
 
     The observed robot falls into the pit (6) at the third step; 6 and 15 absorb.
+    Labels: ``goal`` (15) and ``danger`` (6).
 
     Examples
     --------
@@ -44,6 +45,7 @@ def grid_world() -> Case:
             for b, move in enumerate(_MOVES.values()):
                 P[s, a, _moved(s, move)] += _CHOSEN if a == b else _OTHER
     mdp = MDP.from_arrays(P, np.array(_REWARD, dtype=float), actions=_MOVES)
+    mdp = mdp.with_labels({"goal": [_GOAL], "danger": [_PIT]})
     path = Path([0, 1, 2, *[_PIT] * 9], ["right", "right", "down", *["up"] * 8])
     return Case("grid world", mdp, {"observed": path})
 

@@ -71,7 +71,7 @@ def icu_sepsis(
 
     Treatments are five levels of fluids by five of vasopressors. Death, survival and the state after both absorb,
     with no further reward: an episode is over there, and the rows the data have for them are dropped. The observed
-    patient dies at the eleventh step.
+    patient dies at the eleventh step. Labels: ``death`` and ``survival``.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def icu_sepsis(
         Otherwise they are not available, and the expert policy is normalised over those that are; a plan then
         often has to change an action because the observed one cannot be taken in another state.
     numbers : bool
-        Label states and actions by the package's numbers, as logs of its environment do, instead of by words.
+        Name states and actions by the package's numbers, as logs of its environment do, instead of by words.
 
     Examples
     --------
@@ -106,6 +106,7 @@ def icu_sepsis(
     P[_OVER] = 0.0
     expert[_OVER] = np.eye(len(actions))[0]  # something must be done where nothing matters
     mdp = MDP.from_arrays(P, read.R, states=states, actions=actions, terminal=[states[s] for s in _OVER])
+    mdp = mdp.with_labels({"death": [states[_DEATH]], "survival": [states[_SURVIVAL]]})
     paths = {
         name: Path([states[s] for s in visited], [actions[a] for a in taken])
         for name, (visited, taken) in _PATHS.items()

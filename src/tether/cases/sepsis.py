@@ -64,7 +64,7 @@ def sepsis() -> Case:
     """1,440 states, 8 treatments (4·antibiotics + 2·ventilation + vasopressors), ten-step paths.
 
     R(s, a) is the reward of the most likely next state (the paper's choice): -1000 death, -50 two abnormal
-    signs, 50 one, 70 none but treated, 1000 discharge.
+    signs, 50 one, 70 none but treated, 1000 discharge. Labels: ``died`` and ``discharged``.
 
     Examples
     --------
@@ -92,6 +92,7 @@ def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Ca
     s, a, j, probability = s[order], a[order], j[order], probability[order]
     mdp = MDP.from_table(s, a, j, probability, most_likely_reward(s, a, j, probability))
     mdp = mdp.with_names(states=_states(), actions=ACTIONS)
+    mdp = mdp.with_labels({"died": _is_death(), "discharged": _is_discharge()})
     return Case(
         name,
         mdp,

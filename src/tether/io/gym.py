@@ -44,7 +44,8 @@ def from_gymnasium(env: Any) -> MDP:
     MDP
         States and actions are those of the environment, by number. Ends of episodes absorb with a reward of 0;
         rewards depend on the next state. Entries of the same state, action and next state are added up, and their
-        reward is the mean. A time limit is not part of the table, nor of the model.
+        reward is the mean. A time limit is not part of the table, nor of the model. FrozenLake's map gives the labels
+        ``goal`` and ``hole``.
 
     Notes
     -----
@@ -84,11 +85,27 @@ def from_gymnasium(env: Any) -> MDP:
     rows = _merged(moves, ends, twins)
     extra = [(state, "end") for state in states if state in twins]
     left = {row[0] for row in rows}
-    return MDP.from_table(
+    mdp = MDP.from_table(
         *(zip(*rows, strict=True) if rows else [[]] * 5),
         states=[*states, *extra],
         terminal=[*(state for state in states if state not in left), *extra],
     )
+    return mdp.with_labels(_marked(env, states, set(extra)))
+
+
+def _marked(env: Any, states: list[Any], twins: set[Any]) -> dict[str, list[Any]]:
+    """Labels ``goal`` and ``hole`` of a map with a letter per state, as FrozenLake's: ``SFFH…G``."""
+    letters = np.asarray(getattr(getattr(env, "unwrapped", env), "desc", b"")).reshape(-1)
+    if letters.dtype.kind != "S" or letters.size != len(states) or states != list(range(letters.size)):
+        return {}
+    if not set(letters.tolist()) <= {b"S", b"F", b"H", b"G"}:
+        return {}
+    found: dict[str, list[Any]] = {}
+    for name, letter in (("goal", b"G"), ("hole", b"H")):
+        cells = np.flatnonzero(letters == letter).tolist()
+        if cells:
+            found[name] = [*cells, *((s, "end") for s in cells if (s, "end") in twins)]
+    return found
 
 
 def _table(env: Any) -> tuple[Any, str]:

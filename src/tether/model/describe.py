@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
@@ -43,6 +44,8 @@ class Description:
         The most it was allowed to.
     horizon : int or None
         Longest episode the model is good for; None for any.
+    labels : mapping of str to int
+        How many states each label has; terminal states, which are labels by themselves, are not among them.
     nbytes : int
         Memory of the arrays.
 
@@ -68,6 +71,7 @@ class Description:
     largest_deviation: float
     tolerance: float
     horizon: int | None
+    labels: Mapping[str, int]
     nbytes: int
 
     def _lines(self) -> list[tuple[str, str]]:
@@ -91,6 +95,9 @@ class Description:
         ]  # fmt: skip
         if self.horizon is not None:
             lines.append(("horizon", f"good for episodes of up to {counted(self.horizon, 'step')}"))
+        if self.labels:
+            told = ", ".join(f"{name} ({counted(n, 'state')})" for name, n in self.labels.items())
+            lines.append(("labels", told))
         lines.append(("memory", _size(self.nbytes)))
         return lines
 
@@ -104,7 +111,9 @@ class Description:
         return f"<table>{rows}</table>"
 
 
-def describe(form: Form, n_states: int, n_actions: int, horizon: int | None, nbytes: int) -> Description:
+def describe(
+    form: Form, n_states: int, n_actions: int, horizon: int | None, labels: Mapping[str, int], nbytes: int
+) -> Description:
     """Count what there is in a model; see `MDP.describe`."""
     lengths = np.diff(form.row_start)
     rewards = form.rewards
@@ -125,6 +134,7 @@ def describe(form: Form, n_states: int, n_actions: int, horizon: int | None, nby
         largest_deviation=form.rounding.largest,
         tolerance=form.rounding.tolerance,
         horizon=horizon,
+        labels=labels,
         nbytes=nbytes,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from tether.model.form import TOLERANCE, Form, Rewards, final_rewards
 from tether.model.from_arrays import form_from_arrays
 from tether.model.from_function import form_from_function
 from tether.model.from_table import form_from_table
+from tether.model.labels import Labels, LabelSets, check_names, with_label_sets
 from tether.model.names import Names, make_names, name_list
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class MDP:
         Reward of the state in which an episode ends. Set by `with_objective`.
     counts : Counts or None
         How often each transition was seen, for a model learned from episodes.
+    label_sets : LabelSets
+        The labels that were given, as indices. Set by `with_labels`; `labels` shows them by name.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class MDP:
     discount: float = 1.0
     final_reward: Floats | None = None
     counts: Counts | None = None
+    label_sets: LabelSets = field(default_factory=LabelSets)
 
     def __post_init__(self) -> None:
         if self.final_reward is not None:
@@ -85,7 +89,7 @@ class MDP:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor, as `Form`: a pickle forgets that an array is read-only.
-        return MDP, tuple(getattr(self, field.name) for field in fields(self))
+        return MDP, tuple(getattr(self, one.name) for one in fields(self))
 
     @classmethod
     def from_arrays(
@@ -242,11 +246,45 @@ class MDP:
         >>> tether.cases.grid_world().mdp.with_names(actions=["N", "E", "S", "W"]).actions_in(0)
         ('N', 'E', 'S', 'W')
         """
+        named = self.states if states is None else make_names(states, self.n_states, "state")
+        check_names(named, self.label_sets, self.form.terminal)
         return replace(
             self,
-            states=self.states if states is None else make_names(states, self.n_states, "state"),
+            states=named,
             actions=self.actions if actions is None else make_names(actions, self.n_actions, "action"),
         )
+
+    def with_labels(self, labels: Mapping[str, Any]) -> MDP:
+        """The same model with labels: named sets of states, beside those it has.
+
+        Parameters
+        ----------
+        labels : mapping from str
+            Of each label its states: a list of them, a function of a state's name that gives True or False, or a
+            column of truth values in the model's order. None takes a label away.
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.cases.epidemic().mdp.with_labels({"many ill": lambda s: s.I >= 5, "start": [(9, 1, 20)]})
+        >>> len(mdp.labels["many ill"]), (9, 1, 20) in mdp.labels["start"]
+        (441, True)
+        """
+        return replace(self, label_sets=with_label_sets(self.states, self.label_sets, self.form.terminal, labels))
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the model: named sets of states.
+
+        Terminal states are labels by themselves, called as the state is: see `tether.model.labels`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.labels
+        Labels(goal: 1 state, danger: 1 state)
+        """
+        return Labels(self.states, self.label_sets, self.form.terminal)
 
     def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> MDP:
         """The same model with another objective: a discount, a reward for the state an episode ends in.
@@ -465,9 +503,11 @@ class MDP:
         transitions   220 (3.44 a pair, at most 4; 8 pairs deterministic)
         rewards       R(s, a), from -100 to 100
         probabilities every row sums to 1 (within 0)
+        labels        goal (1 state), danger (1 state)
         memory        4.06 kB
         """
-        return describe(self.form, len(self.states), len(self.actions), self.horizon, self.nbytes)
+        labels = {name: int(indices.size) for name, indices in self.label_sets.items()}
+        return describe(self.form, len(self.states), len(self.actions), self.horizon, labels, self.nbytes)
 
     def state_index(self, state: Any) -> int:
         """Index of a state, by name."""

@@ -53,6 +53,8 @@ def expected_shapes(meta: Meta) -> dict[str, tuple[int, ...]]:
     if meta.counts is not None:
         shapes["counts"] = (entries,)
         shapes["dropped"] = (sizes.get("dropped", 0) // 3 * 3,)  # flat: state, action, count; state, …
+    for i in range(len(meta.labels)):
+        shapes[f"label_{i}"] = (sizes.get(f"label_{i}", -1),)
     return shapes
 
 
@@ -125,6 +127,9 @@ def _structure(meta: Meta, arrays: Arrays, places: Callable[[int], Iterator[slic
     look("pair_action", lambda part: (part >= 0) & (part < n_actions), f"not all are actions, 0 … {n_actions - 1:,}")
     look("next_state", lambda part: (part >= 0) & (part < n_states), f"not all are states, 0 … {n_states - 1:,}")
     look("terminal", lambda part: (part >= 0) & (part < n_states), f"not all are states, 0 … {n_states - 1:,}")
+    for name in (f"label_{i}" for i in range(len(meta.labels))):
+        look(name, lambda part: (part >= 0) & (part < n_states), f"not all are states, 0 … {n_states - 1:,}")
+        look(name, lambda part: np.diff(part) > 0, "it is not ascending")
     look("probability", lambda part: (part > 0) & (part <= 1 + TOLERANCE), "not all are probabilities above 0")
     for name in ("rewards", "final_reward"):
         if name in arrays:

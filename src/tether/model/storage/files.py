@@ -15,6 +15,7 @@ from tether._writing import written
 from tether.errors import FileError, Problem
 from tether.model.counts import Counts
 from tether.model.form import Form, Rewards, Rounding
+from tether.model.labels import LabelSets
 from tether.model.mdp import MDP
 from tether.model.storage.checks import DTYPES, check_everything, check_places, checksum, expected_shapes
 from tether.model.storage.columns import LabelReader
@@ -61,6 +62,7 @@ def save(mdp: MDP, directory: str | os.PathLike[str]) -> None:
             discount=mdp.discount,
             rounding=RoundingMeta(rounding.rows, rounding.largest, rounding.tolerance),
             counts=None if mdp.counts is None else _counts_meta(mdp.counts),
+            labels=tuple(mdp.label_sets),
             arrays=described,
         )
         write_meta(partial, meta)
@@ -92,7 +94,8 @@ def load(directory: str | os.PathLike[str], check: bool = False) -> MDP:
     if meta.counts is not None:
         told = msgspec.structs.asdict(meta.counts)
         counts = Counts(arrays["counts"], dropped=arrays["dropped"].reshape(-1, 3), **told)
-    return MDP(states, actions, form, meta.horizon, meta.discount, arrays.get("final_reward"), counts)
+    label_sets = LabelSets({name: arrays[f"label_{i}"] for i, name in enumerate(meta.labels)})
+    return MDP(states, actions, form, meta.horizon, meta.discount, arrays.get("final_reward"), counts, label_sets)
 
 
 def _arrays_of(mdp: MDP) -> dict[str, Any]:
@@ -112,6 +115,7 @@ def _arrays_of(mdp: MDP) -> dict[str, Any]:
         whole = mdp.counts.transitions.dtype.kind in "iu"
         arrays["counts"] = mdp.counts.transitions.astype("<i8" if whole else "<f8", copy=False)
         arrays["dropped"] = mdp.counts.dropped.astype("<i8", copy=False).reshape(-1)
+    arrays |= {f"label_{i}": indices for i, indices in enumerate(mdp.label_sets.values())}
     return arrays
 
 
@@ -173,6 +177,8 @@ def _open(file: Path, name: str, meta: Meta, shape: tuple[int, ...] | None) -> A
         order = " by columns" if mapped.flags.fnc else ""
         raise ValueError(f"it holds {_told(*found)}{order}, where {_told(*saved)} was written")
     dtypes = (DTYPES[name],) if name in DTYPES else _OTHER
+    if name.startswith("label_"):
+        dtypes = ("<i4",)
     shape = shape or (mapped.size,)
     if mapped.dtype.str not in dtypes or mapped.shape != shape:
         raise ValueError(f"it holds {_told(*found)}, where this model needs {_told(' or '.join(dtypes), shape)}")

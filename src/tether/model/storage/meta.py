@@ -101,7 +101,7 @@ class CountsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All of ``model.json``. ``checksum`` is that of all the rest."""
+    """All of ``model.json``; ``checksum`` is that of all the rest, the array ``label_i`` is of ``labels[i]``."""
 
     format: str
     version: int
@@ -114,6 +114,7 @@ class Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     discount: _Share
     rounding: RoundingMeta
     counts: CountsMeta | None
+    labels: tuple[str, ...]
     arrays: dict[str, ArrayMeta]
     checksum: int = 0
 

@@ -1,0 +1,258 @@
+"""Labels: named sets of states, such as "died" or "goal".
+
+A state has a name of its own; a label is a word for several states. Labels are given by `tether.MDP.with_labels`,
+come with files of PRISM and Storm, and with the cases. A state that was declared terminal when the model was built is
+a label by itself, which holds that one state: its name is the state's name as text, ``"dead"``, ``"15"``,
+``"(0, 3, 20)"``.
+
+Inside, a label is an ascending array of state indices, so that one of millions of states costs four bytes per state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import Any
+
+import numpy as np
+
+from tether._types import Ints
+from tether._words import counted
+from tether.errors import ModelError, Problem, QueryError
+from tether.model.names import Names, name_list, plain
+
+__all__ = ["LabelSets", "Labels", "StateSet", "check_names", "name_text", "with_label_sets"]
+
+
+class StateSet(Set[Any]):
+    """The states of a label: an immutable set of state names, in the model's order.
+
+    Attributes
+    ----------
+    indices : array of int32
+        The states by index, ascending (read-only).
+
+    Examples
+    --------
+    >>> import tether
+    >>> goal = tether.cases.grid_world().mdp.labels["goal"]
+    >>> goal, 15 in goal, len(goal), goal == {15}
+    (StateSet(15), True, 1, True)
+    """
+
+    __slots__ = ("_states", "indices")
+
+    def __init__(self, states: Names, indices: Ints) -> None:
+        self._states = states
+        self.indices = indices
+
+    def __contains__(self, state: object) -> bool:
+        s = self._states.find(state)
+        at = int(np.searchsorted(self.indices, s))
+        return s >= 0 and at < self.indices.size and int(self.indices[at]) == s
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._states[s] for s in self.indices.tolist())
+
+    def __len__(self) -> int:
+        return int(self.indices.size)
+
+    def __hash__(self) -> int:
+        return self._hash()
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
+        return frozenset(it)  # of `&`, `|` and `-`
+
+    def __repr__(self) -> str:
+        first = [self._states[s] for s in self.indices[:12].tolist()]
+        rest = f", … ({len(self):,} in all)" if len(self) > len(first) else ""
+        return f"StateSet({name_list(first)}{rest})"
+
+
+class LabelSets(Mapping[str, Ints]):
+    """What a model keeps of its labels: for each the indices of its states, ascending, read-only."""
+
+    __slots__ = ("_sets",)
+
+    def __init__(self, sets: Mapping[str, Any] | None = None) -> None:
+        self._sets: dict[str, Ints] = {}
+        for name, given in (sets or {}).items():
+            indices = np.ascontiguousarray(given, dtype=np.int32)
+            indices.flags.writeable = False
+            self._sets[name] = indices
+
+    def __getitem__(self, name: str) -> Ints:
+        return self._sets[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sets)
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor: a pickle forgets that an array is read-only.
+        return LabelSets, (self._sets,)
+
+
+class Labels(Mapping[str, StateSet]):
+    """The labels of a model: an immutable mapping from the name of a label to its states.
+
+    First those that were given, in the order in which they were; then the terminal states, each a label by itself.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.MDP.from_table(["on"], ["press"], ["off"], [1.0], terminal=["off"])
+    >>> mdp.labels
+    Labels(off: 1 state)
+    >>> mdp.with_labels({"lit": ["on"]}).labels["lit"]
+    StateSet('on')
+    """
+
+    __slots__ = ("_sets", "_states", "_terminal")
+
+    def __init__(self, states: Names, sets: LabelSets, terminal: Ints) -> None:
+        self._states, self._sets, self._terminal = states, sets, terminal
+
+    def __getitem__(self, name: str) -> StateSet:
+        given = self._sets.get(name)
+        if given is None:
+            given = terminal_set(self._states, self._terminal, name)
+        if given.size == 0 and name not in self._sets:
+            raise KeyError(name)
+        return StateSet(self._states, given)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._sets
+        # Two terminal states may be written alike, 1 and "1", or as a label that was given: that is one label.
+        texts = dict.fromkeys(name_text(self._states[s]) for s in self._terminal.tolist())
+        yield from (text for text in texts if text not in self._sets)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def find(self, name: Any) -> StateSet:
+        """The states of a label, or an error that says what labels there are.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.labels.find("danger")
+        StateSet(6)
+        """
+        if isinstance(name, str) and name in self:
+            return self[name]
+        raise QueryError(Problem(f"the model has no label {name!r}; {self.known()}", value=name))
+
+    def known(self) -> str:
+        """Say in a few words what labels there are, for an error message."""
+        names = list(self)
+        return f"its labels are {name_list(names)}" if names else "it has none: give some with mdp.with_labels({…})"
+
+    def __repr__(self) -> str:
+        parts = [f"{name}: {counted(len(self[name]), 'state')}" for _, name in zip(range(12), self, strict=False)]
+        rest = f", … ({len(self):,} in all)" if len(self) > len(parts) else ""
+        return f"Labels({', '.join(parts)}{rest})"
+
+
+def name_text(name: Any) -> str:
+    """The name of a state as text: text as it is, a tuple, named or not, as a plain tuple.
+
+    >>> name_text("dead"), name_text((0, 3))
+    ('dead', '(0, 3)')
+    """
+    return repr(tuple(name)) if isinstance(name, tuple) else str(name)
+
+
+def terminal_set(states: Names, terminal: Ints, text: Any) -> Ints:
+    """The terminal states whose names are written as ``text``; none, mostly."""
+    found = [s for s in terminal.tolist() if name_text(states[s]) == text]
+    return np.array(found, dtype=np.int32)
+
+
+def with_label_sets(states: Names, sets: LabelSets, terminal: Ints, given: Any) -> LabelSets:
+    """Labels with some added; see `tether.MDP.with_labels`."""
+    if not isinstance(given, Mapping):
+        raise ModelError(f'labels are given as a mapping, {{"died": [state, …]}}, not {given!r}')
+    merged: dict[str, Ints] = dict(sets)
+    for name, value in given.items():
+        if not isinstance(name, str) or not name or name != name.strip() or not name.isprintable():
+            message = f"the label {name!r} cannot be: a label is a text, without spaces around it"
+            raise ModelError(Problem(message, value=name))
+        if value is None:
+            if merged.pop(name, None) is None:
+                there = Labels(states, sets, terminal)
+                why = "it is a terminal state" if name in there else f"there is none; {there.known()}"
+                raise ModelError(Problem(f"the label {name!r} cannot be removed: {why}", value=name))
+            continue
+        indices = _indices(states, name, value)
+        if indices.size == 0:
+            raise ModelError(Problem(f"the label {name!r}: no state has it", value=name))
+        if name in merged and not np.array_equal(merged[name], indices):
+            message = f"the label {name!r} is there already, of other states: {StateSet(states, merged[name])!r}"
+            raise ModelError(Problem(f"{message}; choose another name, or take it away with None first", value=name))
+        merged[name] = indices
+    check_names(states, merged, terminal)
+    return LabelSets(merged)
+
+
+def check_names(states: Names, sets: Mapping[str, Ints], terminal: Ints) -> None:
+    """Refuse a label that is called like a terminal state, which is a label by itself, but holds other states."""
+    for name, indices in sets.items():
+        own = terminal_set(states, terminal, name)
+        if own.size and not np.array_equal(own, indices):
+            message = f"the label {name!r} is called like a terminal state, which is a label by itself; rename one"
+            raise ModelError(Problem(message, value=name))
+
+
+def _indices(states: Names, label: str, value: Any) -> Ints:
+    """The states of a label, ascending, from a predicate, a column of truth values, or a list of states."""
+    if isinstance(value, StateSet):
+        value = list(value)
+    if callable(value):
+        return _where(states, label, value)
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        message = f"the label {label!r} takes a list of states, a function of a name, or a column of truth values"
+        raise ModelError(Problem(f"{message}, not {value!r}: [{value!r}]", value=value))
+    items = plain(value)
+    if items and all(isinstance(item, bool) for item in items) and not _has_truth_values(states):
+        return _of_column(states, label, items)
+    found = []
+    problems = []
+    for item in items:
+        s = states.find(item)
+        if s < 0:
+            problems.append(Problem(f"the label {label!r}: {states.missing(item, 'state')}", value=item))
+        found.append(s)
+    if problems:
+        raise ModelError(problems[:100], total=len(problems))
+    return np.unique(np.array(found, dtype=np.int32))
+
+
+def _where(states: Names, label: str, predicate: Callable[[Any], Any]) -> Ints:
+    found = []
+    for s, name in enumerate(states):
+        try:
+            has = predicate(name)
+        except Exception as error:
+            error.add_note(f"while looking for the states of the label {label!r}: state {name!r}")
+            raise
+        if not isinstance(has, bool | np.bool_):
+            message = f"the label {label!r}: the function gave {has!r} for state {name!r}, not True or False"
+            raise ModelError(Problem(message, state=name, value=has))
+        if has:
+            found.append(s)
+    return np.array(found, dtype=np.int32)
+
+
+def _of_column(states: Names, label: str, items: list[bool]) -> Ints:
+    if len(items) != len(states):
+        message = f"the label {label!r}: the column has {counted(len(items), 'truth value')}"
+        raise ModelError(f"{message}, but the model has {counted(len(states), 'state')}")
+    return np.flatnonzero(np.array(items)).astype(np.int32)
+
+
+def _has_truth_values(states: Names) -> bool:
+    """Whether states are called True and False; a number that equals one is none."""
+    return any(s >= 0 and isinstance(states[s], bool) for s in (states.find(True), states.find(False)))
