@@ -322,7 +322,7 @@ def test_actions_must_be_a_list():
 
 def test_actions_must_not_be_none():
     error = refuse("s", lambda s: [])
-    assert str(error) == "state 's': actions() gave none; where episodes end, give one that leads back to the state"
+    assert str(error) == "state 's': actions() gave none; if episodes end there, say so: terminal=['s']"
     assert error.problems[0].state == "s"
 
 
@@ -411,3 +411,78 @@ def test_functions_are_functions():
     assert message(reward=lambda s: s) == (
         "reward must take (state, action) or (state, action, next_state), but it takes 1"
     )
+
+
+# --- Where episodes end ------------------------------------------------------------------------------------
+
+
+def ruin(terminal, **options):
+    """A gambler who bets one coin at a time; nothing is asked about 0 and 4."""
+
+    def actions(state):
+        assert state not in (0, 4)
+        return ["bet", "bold"] if state == 2 else ["bet"]
+
+    def step(state, action):
+        stake = 2 if action == "bold" else 1
+        return {state - stake: 0.5, state + stake: 0.5}
+
+    return MDP.from_function(2, actions, step, lambda s, a, j: float(j == 4), terminal=terminal, **options)
+
+
+@pytest.mark.parametrize("terminal", [[0, 4], (4, 0), {0, 4}, iter([0, 4]), lambda s: s in (0, 4), np.array([0, 4])])
+def test_terminal_states_are_the_same_for_every_way_of_building_a_model(terminal):
+    mdp = ruin(terminal)
+    assert mdp.horizon is None
+    for end in (0, 4):
+        assert mdp.actions_in(end) == ("bet", "bold")
+        assert mdp.row(end, "bold")[0] == (end,)
+        assert mdp.reward(end, "bet") == 0
+    assert set(mdp.labels) == {"0", "4"}
+    pairs = [(s, a) for s in (1, 2, 3) for a in mdp.actions_in(s)]
+    rows = [(s, a, j, 0.5, mdp.reward(s, a, j)) for s, a in pairs for j in mdp.row(s, a)[0]]
+    named = {"states": mdp.states, "actions": mdp.actions}
+    table = MDP.from_table(*zip(*rows, strict=True), **named, terminal=lambda s: s in (0, 4))
+    P, R = np.zeros((5, 2, 5)), np.zeros((5, 2, 5))
+    for s, a, j, p, r in rows:
+        at = mdp.states.index(s), mdp.actions.index(a), mdp.states.index(j)
+        P[at], R[at] = p, r
+    arrays = MDP.from_arrays(P, R, **named, terminal=[0, 4])
+    for twin in (table, arrays):
+        assert twin.form.terminal.tolist() == mdp.form.terminal.tolist()
+        for name in ("pair_start", "pair_action", "row_start", "next_state", "probability"):
+            np.testing.assert_array_equal(getattr(twin.form, name), getattr(mdp.form, name))
+        np.testing.assert_array_equal(twin.rewards.values, mdp.rewards.values)
+
+
+def test_terminal_states_at_the_horizon_and_beyond_it():
+    mdp = ruin(lambda s: s in (0, 4), horizon=1)  # 0 and 4 are met at once, 1 and 3 are not explored
+    assert mdp.horizon == 1
+    assert set(mdp.labels) == {"0", "4"}
+    assert mdp.actions_in(1) == ()
+    far = MDP.from_function(0, lambda s: ["on"], lambda s, a: {s + 1: 1.0}, horizon=2, terminal=[99])
+    assert list(far.states) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "expected"),
+    [
+        ([0, 4, 9], "terminal=: the model has no state 9; it has 5 states: 2, 1, 3, 0, 4"),
+        ("04", "terminal= takes a list of states, not '04'"),
+        (4, "terminal= takes a list of states, not 4: terminal=[4]"),
+        (None, "terminal= takes a list of states, not None"),
+        ([[0], [4]], "terminal=: the state [0] is not hashable; use a tuple"),
+        (lambda s: None, "terminal=: the function gave None for state 2, not True or False"),
+        (lambda s: True, "the model is empty: it has no transitions"),
+    ],
+)
+def test_terminal_states_that_cannot_be(terminal, expected):
+    with pytest.raises(tether.ModelError) as caught:
+        ruin(terminal)
+    assert expected in str(caught.value)
+
+
+def test_an_error_in_terminal_says_where():
+    with pytest.raises(AttributeError) as caught:
+        ruin(lambda s: s.over)
+    assert caught.value.__notes__ == ["while looking for terminal states: state 2"]

@@ -11,6 +11,12 @@ possible next states, ascending, with their probabilities, all positive::
 A pair that is absent is an action that is not available. Rewards belong to pairs, R(s,a), or to
 entries, R(s,a,s'), and may carry a leading time axis; a reward that is the same for every entry
 of each row is kept by pair.
+
+Where episodes end there is no special kind of state, there are absorbing ones: a state is *absorbing* if every action
+that is available in it leads back to it for certain. A state declared terminal (``terminal=``, the same for every way
+of building a model) has no rows of its own: it is given every action, each leading back to it for a reward of 0. A
+state may also absorb by its own rows, with fewer actions and with rewards; where the observed action is then not
+available, nobody can be said to have chosen otherwise, and taking another one is not counted as a change.
 """
 
 from __future__ import annotations
@@ -25,7 +31,17 @@ from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem
 from tether.model.names import Names, name_list
 
-__all__ = ["TOLERANCE", "Form", "Rewards", "Rounding", "final_rewards", "finish", "pair_states"]
+__all__ = [
+    "TOLERANCE",
+    "Form",
+    "Rewards",
+    "Rounding",
+    "ends_in",
+    "final_rewards",
+    "finish",
+    "pair_states",
+    "terminal_states",
+]
 
 
 TOLERANCE = 1e-6
@@ -106,7 +122,7 @@ def finish(
     next_state: Ints,
     probability: Floats,
     rewards: Rewards,
-    terminal: Iterable[Any] = (),
+    terminal: Iterable[Any] | Callable[[Any], bool] = (),
     frontier: Ints | None = None,
     tolerance: float = TOLERANCE,
     input_row: Callable[[int], int] | None = None,
@@ -122,7 +138,7 @@ def finish(
     if len(states) == 0 or pair_action.size == 0:
         raise ModelError("the model is empty: it has no transitions")
     where = _Where(states, actions, pair_start, pair_action, row_start, next_state, input_row)
-    ends = _terminal_states(states, terminal)
+    ends = terminal_states(states, terminal)
     _raise_first(
         _bad_probabilities(where, probability),
         _repeated(where),
@@ -270,7 +286,10 @@ def _same_text(name: Any, others: list[Any]) -> str:
     return ""
 
 
-def _terminal_states(states: Names, terminal: Iterable[Any]) -> Ints:
+def terminal_states(states: Names, terminal: Any) -> Ints:
+    """The states where episodes end, by index, from a list of them or a function of a state's name."""
+    if callable(terminal):
+        return np.array([s for s, name in enumerate(states) if ends_in(terminal, name)], dtype=np.int32)
     if isinstance(terminal, str) or not isinstance(terminal, Iterable):
         fix = "" if terminal is None else f": terminal=[{terminal!r}]"
         raise ModelError(f"terminal= takes a list of states, not {terminal!r}{fix}")
@@ -281,6 +300,19 @@ def _terminal_states(states: Names, terminal: Iterable[Any]) -> Ints:
             raise ModelError(Problem(f"terminal=: {states.missing(name, 'state')}", value=name))
         found.append(i)
     return np.unique(np.array(found, dtype=np.int32))
+
+
+def ends_in(terminal: Callable[[Any], Any], state: Any) -> bool:
+    """Whether a function says that episodes end in a state."""
+    try:
+        ends = terminal(state)
+    except Exception as error:
+        error.add_note(f"while looking for terminal states: state {state!r}")
+        raise
+    if not isinstance(ends, bool | np.bool_):
+        message = f"terminal=: the function gave {ends!r} for state {state!r}, not True or False"
+        raise ModelError(Problem(message, state=state, value=ends))
+    return bool(ends)
 
 
 def _terminal_with_rows(where: _Where, ends: Ints) -> _Found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ def form_from_arrays(
     *,
     states: Any,
     actions: Any,
-    terminal: Iterable[Any],
+    terminal: Iterable[Any] | Callable[[Any], bool],
     tolerance: float,
     reward_axes: str | None,
 ) -> tuple[Names, Names, Form]:

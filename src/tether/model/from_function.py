@@ -16,9 +16,9 @@ import numpy as np
 
 from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem
-from tether.model.form import Form
+from tether.model.form import Form, ends_in, terminal_states
 from tether.model.from_table import form_from_codes
-from tether.model.names import Names, is_missing, make_names
+from tether.model.names import Names, is_missing, make_names, plain
 
 __all__ = ["form_from_function"]
 
@@ -30,13 +30,14 @@ def form_from_function(
     reward: Callable[..., float] | None,
     horizon: int | None,
     *,
+    terminal: Iterable[Any] | Callable[[Any], bool],
     tolerance: float,
     max_states: int | None,
 ) -> tuple[Names, Names, Form]:
     """Breadth first from ``initial``; see `tether.MDP.from_function`.
 
     States at depth ``horizon`` are known as outcomes but not expanded: no episode of that length
-    acts in them.
+    acts in them. Nor are states where episodes end, of which ``actions`` and ``step`` are not asked.
     """
     for name, limit in (("horizon", horizon), ("max_states", max_states)):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1):
@@ -44,18 +45,25 @@ def form_from_function(
     for name, function in (("actions", actions), ("step", step), ("reward", reward)):
         if not callable(function) and not (name == "reward" and function is None):
             raise ModelError(f"{name} must be a function, not {function!r}")
-    walk = _Walk(actions, step, reward, max_states)
+    if not callable(terminal):
+        if isinstance(terminal, str) or not isinstance(terminal, Iterable):
+            terminal_states(make_names([], None, "state"), terminal)  # which refuses it in words
+        terminal = plain(terminal)
+    walk = _Walk(actions, step, reward, max_states, _end_test(terminal))
     walk.begin(_initial_states(initial))
     explored, depth = 0, 0
     while explored < len(walk.names) and (horizon is None or depth < horizon):
         explored, depth = walk.expand(explored), depth + 1
     state_names = make_names(walk.names, None, "state")
+    if horizon is None and not callable(terminal):
+        terminal_states(state_names, terminal)  # refuses one that the walk never came to
     action_names = make_names(list(walk.actions), None, "action")
     columns = walk.columns()
     form = form_from_codes(
         state_names,
         action_names,
         *columns,
+        terminal=[walk.names[s] for s in sorted(walk.ends)],
         frontier=np.arange(explored, len(walk.names), dtype=np.int32),
         tolerance=tolerance,
     )
@@ -87,7 +95,9 @@ class _Walk:
         step: Callable[[Any, Any], Mapping[Any, float]],
         reward: Callable[..., float] | None,
         max_states: int | None,
+        is_end: Callable[[Any], bool],
     ) -> None:
+        self.is_end, self.ends = is_end, set[int]()
         self.actions_of, self.step, self.max_states = actions, step, max_states
         self.reward_of, self.rewards_outcomes = reward, _takes_three(reward)
         self.states, self.names = _Numbers(self._met_state), list[Any]()
@@ -110,6 +120,8 @@ class _Walk:
         step, number = self.step, self.states.__getitem__
         names = self.names[first:]
         for s, state in enumerate(names, start=first):
+            if s in self.ends:
+                continue
             available = self._available(state)
             for action, a in zip(available, self.known[available], strict=True):
                 self.now = state, action
@@ -180,6 +192,8 @@ class _Walk:
                 f"raise max_states=, or give horizon= to stop after so many steps"
             )
         self.names.append(name)
+        if self.is_end(name):
+            self.ends.add(number)
 
     def _available(self, state: Any) -> tuple[Any, ...]:
         """The actions of a state, checked and, in ``known``, numbered."""
@@ -199,7 +213,7 @@ class _Walk:
             message = f"state {state!r}: the action {action!r} is not hashable; use a tuple"
             raise ModelError(Problem(message, state, value=action)) from None
         if not available:
-            message = f"state {state!r}: actions() gave none; where episodes end, give one that leads back to the state"
+            message = f"state {state!r}: actions() gave none; if episodes end there, say so: terminal=[{state!r}]"
             raise ModelError(Problem(message, state))
         seen = set()
         for action in available:
@@ -244,6 +258,16 @@ def _note(error: Exception, function: Callable[..., Any], *arguments: Any) -> No
     """Add to an error in the user's function what it was called with."""
     name = getattr(function, "__name__", repr(function))
     error.add_note(f"while exploring the model: {name}({', '.join(map(repr, arguments))})")
+
+
+def _end_test(terminal: Any) -> Callable[[Any], bool]:
+    """Whether episodes end in a state, from a function or a list of states."""
+    if callable(terminal):
+        return lambda state: ends_in(terminal, state)
+    for state in terminal:
+        if not _hashable(state):
+            raise ModelError(Problem(f"terminal=: the state {state!r} is not hashable; use a tuple", value=state))
+    return frozenset(terminal).__contains__
 
 
 def _initial_states(initial: Any) -> list[Any]:

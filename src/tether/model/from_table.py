@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ def form_from_table(
     *,
     states: Any,
     actions: Any,
-    terminal: Iterable[Any],
+    terminal: Iterable[Any] | Callable[[Any], bool],
     tolerance: float,
 ) -> tuple[Names, Names, Form]:
     """Bring a table of transitions to the tabular form; see `tether.MDP.from_table`."""
@@ -58,7 +58,7 @@ def form_from_codes(
     probability: Floats,
     reward: Floats | None,
     *,
-    terminal: Iterable[Any] = (),
+    terminal: Iterable[Any] | Callable[[Any], bool] = (),
     frontier: Ints | None = None,
     tolerance: float,
     rows: bool = False,

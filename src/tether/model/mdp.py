@@ -99,7 +99,7 @@ class MDP:
         *,
         states: Iterable[Any] | None = None,
         actions: Iterable[Any] | None = None,
-        terminal: Iterable[Any] = (),
+        terminal: Iterable[Any] | Callable[[Any], bool] = (),
         tolerance: float = TOLERANCE,
         reward_axes: str | None = None,
     ) -> MDP:
@@ -114,8 +114,9 @@ class MDP:
             A sparse (S, S) matrices. Looked at only where P is not zero. None: no rewards (all 0).
         states, actions : iterable of hashable, optional
             Names; 0 … n-1 by default.
-        terminal : iterable of names, optional
-            States without rows where episodes end: absorbing under every action, reward 0.
+        terminal : iterable of names, or callable, optional
+            States without rows where episodes end: absorbing under every action, reward 0. A list, or a function
+            of a state's name that gives True or False.
         tolerance : float
             How far from 1 a row may sum; within it, rows are normalised and `describe` says by how much.
         reward_axes : {"sa", "sas", "tsa", "tsas"}, optional
@@ -152,7 +153,7 @@ class MDP:
         *,
         states: Iterable[Any] | None = None,
         actions: Iterable[Any] | None = None,
-        terminal: Iterable[Any] = (),
+        terminal: Iterable[Any] | Callable[[Any], bool] = (),
         tolerance: float = TOLERANCE,
     ) -> MDP:
         """Build a model from columns of equal length, one row a transition.
@@ -199,6 +200,7 @@ class MDP:
         reward: Callable[..., float] | None = None,
         horizon: int | None = None,
         *,
+        terminal: Iterable[Any] | Callable[[Any], bool] = (),
         tolerance: float = TOLERANCE,
         max_states: int | None = None,
     ) -> MDP:
@@ -217,6 +219,9 @@ class MDP:
         horizon : int, optional
             Explore so many steps and no further: the model then serves episodes of up to that
             length that begin in ``initial``.
+        terminal : iterable of names, or callable, optional
+            States where episodes end: ``actions`` and ``step`` are not asked about them, they absorb under every
+            action, reward 0. A list, or a function of a state's name that gives True or False.
         tolerance : float
             As in `from_arrays`.
         max_states : int, optional
@@ -230,9 +235,14 @@ class MDP:
         ... )
         >>> mdp.n_states, mdp.horizon
         (4, 3)
+        >>> mdp = tether.MDP.from_function(
+        ...     1, lambda s: ["bet"], lambda s, a: {s - 1: 0.5, s + 1: 0.5}, terminal=lambda s: s in (0, 3)
+        ... )
+        >>> mdp.states, mdp.labels
+        (Names(1, 0, 2, 3), Labels(0: 1 state, 3: 1 state))
         """
         states, acts, form = form_from_function(
-            initial, actions, step, reward, horizon, tolerance=tolerance, max_states=max_states
+            initial, actions, step, reward, horizon, terminal=terminal, tolerance=tolerance, max_states=max_states
         )
         explored_all = bool(np.all(np.diff(form.pair_start) > 0))
         return cls._of(states, acts, form, None if explored_all else horizon)
