@@ -1,10 +1,11 @@
 """A model on disk: a directory of plain ``.npy`` files and ``model.json``, which says what they are.
 
-The arrays are those of `tether.model.form`, one file each, and are mapped into memory, not read, when a model is
-opened: opening takes the same moment whatever the size,
-only what a question touches is ever read, and processes that open
-the same model share it. Names 0 … n-1 are stored as n, a few thousand others as JSON, more as columns
-(`tether.model.storage.labels`). `tether.MDP.save` and `tether.MDP.load` are the way in.
+The arrays are those of `tether.model.form`, one file each, and are mapped into memory, not copied, when a model is
+opened: processes that open the same model share it. Every number is checked when a version of the files is first
+opened (`tether.model.storage.checked`); after that, only what a question touches is ever read.
+
+Names 0 … n-1 are stored as n, a few thousand others as JSON, more as columns (`tether.model.storage.labels`).
+`tether.MDP.save` and `tether.MDP.load` are the way in.
 """
 
 from tether.model.storage.files import load, save

@@ -1,4 +1,8 @@
-"""Whether the arrays of a saved model are those of a model: at a few places, quickly, or everywhere."""
+"""Whether the arrays of a saved model are those of a model.
+
+Kernels trust indices: one that is out of bounds would make them read, or write, elsewhere. So every number is looked
+at before a model is used; `tether.model.storage.checked` remembers that it was.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,9 @@ from tether.errors import FileError, Problem
 from tether.model.form import TOLERANCE, Form
 from tether.model.storage.meta import Meta
 
-__all__ = ["DTYPES", "check_everything", "check_places", "checksum", "expected_shapes"]
+__all__ = ["DTYPES", "check", "checksum", "expected_shapes"]
 
-_PLACES = 64
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 Arrays = dict[str, Any]
 
@@ -58,19 +61,14 @@ def expected_shapes(meta: Meta) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def check_places(folder: Path, meta: Meta, arrays: Arrays) -> None:
-    """Look at both ends of every array and at a few places between."""
-    _raise_any(folder, _structure(meta, arrays, _some))
-
-
-def check_everything(folder: Path, meta: Meta, arrays: Arrays, form: Form) -> None:
+def check(folder: Path, meta: Meta, arrays: Arrays, form: Form) -> None:
     """Read every array: its checksum, and whether it can be part of a model."""
     problems = [
         (name, "its contents are not what was saved: the checksum does not fit")
         for name, array in arrays.items()
         if checksum(array) != meta.arrays[name].crc32
     ]
-    problems += _structure(meta, arrays, _all)
+    problems += _structure(meta, arrays)
     if not problems:
         problems = [*_rows(form)]
     _raise_any(folder, problems)
@@ -95,26 +93,20 @@ def _raise_any(folder: Path, problems: list[tuple[str, str]]) -> None:
         )
 
 
-def _some(size: int) -> Iterator[slice]:
-    """Two neighbours at a time, at a few places from end to end."""
-    for low in np.unique(np.linspace(0, max(size - 2, 0), _PLACES).astype(np.int64)):
-        yield slice(int(low), int(low) + 2)
-
-
 def _all(size: int) -> Iterator[slice]:
     """Everything, a chunk at a time; each holds the first of the next, so that neighbours meet."""
     for low in range(0, size, _CHUNK):
         yield slice(low, low + _CHUNK + 1)
 
 
-def _structure(meta: Meta, arrays: Arrays, places: Callable[[int], Iterator[slice]]) -> list[tuple[str, str]]:
-    """What contradicts the form of a model, wherever ``places`` looks."""
+def _structure(meta: Meta, arrays: Arrays) -> list[tuple[str, str]]:
+    """What contradicts the form of a model."""
     n_states, n_actions = meta.states.n, meta.actions.n
     problems: list[tuple[str, str]] = []
 
     def look(name: str, fine: Callable[[Any], Any], message: str) -> None:
         flat = arrays[name].reshape(-1)
-        if not all(np.all(fine(flat[place])) for place in places(flat.size)):
+        if not all(np.all(fine(flat[place])) for place in _all(flat.size)):
             problems.append((name, message))
 
     for name, of in (("pair_start", "pair_action"), ("row_start", "next_state")):
@@ -127,6 +119,7 @@ def _structure(meta: Meta, arrays: Arrays, places: Callable[[int], Iterator[slic
     look("pair_action", lambda part: (part >= 0) & (part < n_actions), f"not all are actions, 0 … {n_actions - 1:,}")
     look("next_state", lambda part: (part >= 0) & (part < n_states), f"not all are states, 0 … {n_states - 1:,}")
     look("terminal", lambda part: (part >= 0) & (part < n_states), f"not all are states, 0 … {n_states - 1:,}")
+    look("terminal", lambda part: np.diff(part) > 0, "it is not ascending")
     for name in (f"label_{i}" for i in range(len(meta.labels))):
         look(name, lambda part: (part >= 0) & (part < n_states), f"not all are states, 0 … {n_states - 1:,}")
         look(name, lambda part: np.diff(part) > 0, "it is not ascending")
@@ -136,8 +129,15 @@ def _structure(meta: Meta, arrays: Arrays, places: Callable[[int], Iterator[slic
             look(name, np.isfinite, "not all are finite numbers")
     if "counts" in arrays:
         look("counts", lambda part: part >= 0, "not all are counts, 0 or more")
-        look("dropped", lambda part: part >= 0, "not all are states, actions and counts, 0 or more")
+        problems += _dropped(arrays["dropped"].reshape(-1, 3), n_states, n_actions)
+    if meta.counts is not None and not -1 <= meta.counts.end < n_states:
+        problems.append(("counts", f"the state of ends, {meta.counts.end:,}, is none of 0 … {n_states - 1:,}"))
     return problems
+
+
+def _dropped(dropped: Ints, n_states: int, n_actions: int) -> list[tuple[str, str]]:
+    fine = (dropped >= 0) & (dropped < np.array([n_states, n_actions, np.iinfo(np.int64).max]))
+    return [] if fine.all() else [("dropped", "not all are states, actions and counts")]
 
 
 def _rows(form: Form) -> Iterator[tuple[str, str]]:
@@ -146,8 +146,8 @@ def _rows(form: Form) -> Iterator[tuple[str, str]]:
         yield "pair_action", "the actions of a state are not ascending"
     if not _ascending(form.next_state, form.row_start):
         yield "next_state", "the next states of a row are not ascending"
-    for low in range(0, form.pair_action.size, _CHUNK):
-        starts = form.row_start[low : low + _CHUNK + 1]
+    for place in _all(form.pair_action.size):
+        starts = form.row_start[place]
         sums = np.add.reduceat(form.probability[starts[0] : starts[-1]], starts[:-1] - starts[0])
         if np.any(np.abs(sums - 1.0) > TOLERANCE):
             yield "probability", "a row does not sum to 1"
@@ -157,9 +157,9 @@ def _rows(form: Form) -> Iterator[tuple[str, str]]:
 def _ascending(items: Ints, starts: Ints) -> bool:
     """Whether items ascend strictly from each start to the next."""
     for place in _all(items.size):
-        part = items[place]
-        descends = np.flatnonzero(np.diff(part) <= 0) + place.start + 1
-        at = np.searchsorted(starts, descends)
-        if np.any(starts[np.minimum(at, starts.size - 1)] != descends):
+        fine = np.diff(items[place]) > 0
+        low, high = np.searchsorted(starts, (place.start + 1, place.start + 1 + fine.size))
+        fine[starts[low:high] - place.start - 1] = True  # from one row to the next all is allowed
+        if not fine.all():
             return False
     return True

@@ -19,6 +19,7 @@ from tether.model.storage.named import class_of
 __all__ = ["LabelReader"]
 
 _CHUNK = 1 << 16
+_DAMAGE = (KeyError, IndexError, TypeError, ValueError, RecursionError, msgspec.DecodeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class LabelReader:
             if meta.column is not None:
                 return _StoredNames(self._column(meta.column, classes), meta.n, self.folder, noun)
             return make_names(None, meta.n, noun)
-        except (ModelError, KeyError, IndexError, TypeError, ValueError) as error:
+        except (ModelError, KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
             message = f"{file}: its {noun} labels are not what MDP.save writes ({error}); save the model again"
             raise FileError(Problem(message, file=file)) from None
 
@@ -169,7 +170,7 @@ class _StoredNames(Names):
     def _part(self, low: int, high: int) -> list[Any]:
         try:
             return self._column.part(low, high)
-        except (KeyError, IndexError, TypeError, ValueError) as error:  # of which UnicodeDecodeError is one
+        except _DAMAGE as error:
             raise self._broken(error) from None
 
     def _broken(self, error: Exception) -> FileError:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 
 from tether._version import __version__
-from tether._writing import written
-from tether.errors import FileError, Problem
+from tether._writing import read_together, written
+from tether.errors import FileError, Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form, Rewards, Rounding
 from tether.model.labels import LabelSets
 from tether.model.mdp import MDP
-from tether.model.storage.checks import DTYPES, check_everything, check_places, checksum, expected_shapes
+from tether.model.storage.checked import Version
+from tether.model.storage.checks import DTYPES, check, checksum, expected_shapes
 from tether.model.storage.columns import LabelReader
 from tether.model.storage.labels import LabelWriter
 from tether.model.storage.meta import (
@@ -41,7 +43,7 @@ _AGAIN = "save the model again with MDP.save, or copy its directory again as a w
 
 def save(mdp: MDP, directory: str | os.PathLike[str]) -> None:
     """Write a model to a directory; see `tether.MDP.save`."""
-    folder = Path(directory)
+    folder = _folder(directory)
     _check_replaceable(folder)
     labels = LabelWriter()
     states, actions = labels.write(mdp.states, "state"), labels.write(mdp.actions, "action")
@@ -70,10 +72,14 @@ def save(mdp: MDP, directory: str | os.PathLike[str]) -> None:
 
 def load(directory: str | os.PathLike[str], check: bool = False) -> MDP:
     """Open a saved model; see `tether.MDP.load`."""
-    folder = Path(directory)
-    meta = read_meta(folder)
-    arrays = _open_all(folder, meta)
-    check_places(folder, meta, arrays)
+    folder = _folder(directory)
+    return read_together([os.path.realpath(folder)], lambda: _load(folder, check_again=check))
+
+
+def _load(folder: Path, check_again: bool) -> MDP:
+    described, meta = read_meta(folder)
+    opened = _open_all(folder, meta)
+    arrays = {name: array for name, (array, _) in opened.items()}
     reader = LabelReader(str(folder), arrays, meta.named_tuples)
     states, actions = reader.read(meta.states, "state"), reader.read(meta.actions, "action")
     form = Form(
@@ -86,8 +92,13 @@ def load(directory: str | os.PathLike[str], check: bool = False) -> MDP:
         Rounding(meta.rounding.rows, meta.rounding.largest, meta.rounding.tolerance),
         arrays["terminal"],
     )
-    if check:
-        check_everything(folder, meta, arrays, form)
+    version = Version(described, tuple(status for _, status in opened.values()))
+    if check_again or not version.was_checked():
+        is_settled = version.is_settled()
+        check(folder, meta, arrays, form)
+        if is_settled:
+            version.remember()
+    if check_again:
         for labels in (states, actions):
             labels.find(labels[0])  # which looks at all of them
     counts = None
@@ -96,6 +107,15 @@ def load(directory: str | os.PathLike[str], check: bool = False) -> MDP:
         counts = Counts(arrays["counts"], dropped=arrays["dropped"].reshape(-1, 3), **told)
     label_sets = LabelSets({name: arrays[f"label_{i}"] for i, name in enumerate(meta.labels)})
     return MDP(states, actions, form, meta.horizon, meta.discount, arrays.get("final_reward"), counts, label_sets)
+
+
+def _folder(directory: Any) -> Path:
+    if not isinstance(directory, str | os.PathLike):
+        raise QueryError(f"expected the name of a directory, not {directory!r}")
+    if "\0" in os.fspath(directory):
+        name = repr(os.fspath(directory))
+        raise FileError(Problem(f"{name}: no name of a directory has the character NUL in it", file=name))
+    return Path(directory)
 
 
 def _arrays_of(mdp: MDP) -> dict[str, Any]:
@@ -142,24 +162,24 @@ def _write(folder: Path, name: str, array: Any) -> ArrayMeta:
     return ArrayMeta(array.dtype.str, array.shape, file.stat().st_size, checksum(array))
 
 
-def _open_all(folder: Path, meta: Meta) -> dict[str, Any]:
+def _open_all(folder: Path, meta: Meta) -> dict[str, tuple[Any, os.stat_result]]:
     """Every array, mapped, read-only, of the expected type and shape; all that is wrong with them at once."""
     expected = expected_shapes(meta)
-    arrays: dict[str, Any] = {}
+    opened: dict[str, tuple[Any, os.stat_result]] = {}
     problems: list[Problem] = []
     for name in dict.fromkeys((*expected, *meta.arrays)):
         file = folder / f"{name}.npy"
         try:
-            arrays[name] = _open(file, name, meta, expected.get(name))
+            opened[name] = _open(file, name, meta, expected.get(name))
         except (ValueError, OSError, EOFError) as error:
             told = (error.strerror or error) if isinstance(error, OSError) else error
             problems.append(Problem(f"{file}: {told}; {_AGAIN}", file=str(file)))
     if problems:
         raise FileError(problems)
-    return arrays
+    return opened
 
 
-def _open(file: Path, name: str, meta: Meta, shape: tuple[int, ...] | None) -> Any:
+def _open(file: Path, name: str, meta: Meta, shape: tuple[int, ...] | None) -> tuple[Any, os.stat_result]:
     described = meta.arrays.get(name)
     if not name.isidentifier():
         raise ValueError("no array of a model has such a name")
@@ -167,34 +187,39 @@ def _open(file: Path, name: str, meta: Meta, shape: tuple[int, ...] | None) -> A
         raise ValueError("model.json does not speak of it, but a model needs it")
     if not file.is_file():
         raise ValueError("the file is missing")
-    size = file.stat().st_size
-    if size != described.bytes:
-        what = "cut off" if size < described.bytes else "too long"
-        raise ValueError(f"it is {what}: {size:,} bytes, where {described.bytes:,} were written")
-    mapped = _map(file)
-    found, saved = (mapped.dtype.str, mapped.shape), (described.dtype, described.shape)
-    if found != saved or mapped.flags.fnc:
-        order = " by columns" if mapped.flags.fnc else ""
-        raise ValueError(f"it holds {_told(*found)}{order}, where {_told(*saved)} was written")
-    dtypes = (DTYPES[name],) if name in DTYPES else _OTHER
-    if name.startswith("label_"):
-        dtypes = ("<i4",)
-    shape = shape or (mapped.size,)
-    if mapped.dtype.str not in dtypes or mapped.shape != shape:
-        raise ValueError(f"it holds {_told(*found)}, where this model needs {_told(' or '.join(dtypes), shape)}")
-    return np.asarray(mapped)  # a plain array: kernels are compiled for those
+    with file.open("rb") as handle:
+        status = os.fstat(handle.fileno())
+        if status.st_size != described.bytes:
+            what = "cut off" if status.st_size < described.bytes else "too long"
+            raise ValueError(f"it is {what}: {status.st_size:,} bytes, where {described.bytes:,} were written")
+        dtype, found, by_columns = _head(handle)
+        if (dtype.str, found) != (described.dtype, described.shape) or by_columns:
+            order = " by columns" if by_columns else ""
+            saved = _told(described.dtype, described.shape)
+            raise ValueError(f"it holds {_told(dtype.str, found)}{order}, where {saved} was written")
+        dtypes = ("<i4",) if name.startswith("label_") else (DTYPES[name],) if name in DTYPES else _OTHER
+        needed = shape or (math.prod(found),)
+        if dtype.str not in dtypes or found != needed:
+            told = f"it holds {_told(dtype.str, found)}, where this model needs {_told(' or '.join(dtypes), needed)}"
+            raise ValueError(told)
+        mapped = np.memmap(handle, dtype, "r", handle.tell(), found)
+    return np.asarray(mapped), status  # a plain array: kernels are compiled for those
 
 
 def _told(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{dtype} of shape {shape}"
 
 
-def _map(file: Path) -> Any:
+def _head(handle: BinaryIO) -> tuple[Any, tuple[int, ...], bool]:
+    """Element type, shape and order of an array, from the head of its file; the handle then stands at its elements."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # of a head that NumPy has to guess at
-            return np.lib.format.open_memmap(file, mode="r")
+            if np.lib.format.read_magic(handle) != (1, 0):
+                raise ValueError("another version of it")
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(handle)
     except OSError:
         raise
     except Exception as error:  # a damaged head can make NumPy's parser fail in many ways
         raise ValueError(f"its head is not that of a .npy file ({error})") from None
+    return dtype, shape, by_columns and len(shape) > 1

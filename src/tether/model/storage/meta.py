@@ -33,7 +33,10 @@ VERSION = 1
 MODEL = "model.json"
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Count = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 _WHAT = "a saved model is one that MDP.save wrote"
 _AGAIN = "save the model again with MDP.save, or copy its directory again as a whole"
@@ -69,7 +72,7 @@ class ColumnMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 class LabelsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Names: 0 … n-1 if nothing else is given, or a list, or columns."""
 
-    n: _Positive
+    n: _Count
     listed: list[Any] | None = None
     column: ColumnMeta | None = None
 
@@ -134,8 +137,8 @@ def write_meta(folder: Path, meta: Meta) -> None:
     (folder / MODEL).write_bytes(msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
 
 
-def read_meta(folder: Path) -> Meta:
-    """Read ``model.json`` and check that it is one, of a version we know, as it was written."""
+def read_meta(folder: Path) -> tuple[bytes, Meta]:
+    """Read ``model.json`` and check that it is one, of a version we know: its bytes, and what they say."""
     if not folder.exists():
         raise _error(folder, f"there is no such directory; {_WHAT}")
     if not folder.is_dir():
@@ -149,7 +152,7 @@ def read_meta(folder: Path) -> Meta:
         raise _error(file, f"it cannot be read: {error.strerror or error}") from error
     try:
         head = msgspec.json.decode(text, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise _error(file, f"this does not describe a saved model ({error}); {_AGAIN}") from None
     if head.format != FORMAT:
         raise _error(file, f"its format is {head.format!r}, not {FORMAT!r}; {_WHAT}")
@@ -161,18 +164,19 @@ def read_meta(folder: Path) -> Meta:
         )
     try:
         meta = msgspec.json.decode(text, type=Meta)
-    except msgspec.DecodeError as error:
+        unchanged = meta.checksum == _checksum(meta)
+    except _UNREADABLE as error:
         raise _error(file, f"this does not describe a saved model ({error}); {_AGAIN}") from None
-    if meta.checksum != _checksum(meta):
+    if not unchanged:
         raise _error(file, f"it was changed after it was written: its checksum does not fit; {_AGAIN}")
-    return meta
+    return text, meta
 
 
 def is_ours(folder: Path) -> bool:
     """Whether all that is in a directory is a saved model, of whatever version."""
     try:
         head = msgspec.json.decode((folder / MODEL).read_bytes(), type=_Head)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, *_UNREADABLE):
         return False
     known = {MODEL, *(f"{name}.npy" for name in head.arrays)}
     return head.format == FORMAT and all(found.name in known for found in folder.iterdir())
