@@ -1,7 +1,7 @@
 """Hypothesis profiles, and the cases that many tests ask for.
 
-``default`` draws the same examples in every run; ``interpreted`` fewer of them, for kernels with the JIT off; ``random``
-many, and others each time (``make test-random``).
+``default`` draws the same examples in every run; ``interpreted`` fewer of them, for kernels with the JIT off;
+``random`` many, and others each time (``make test-random``).
 """
 
 import os

@@ -20,6 +20,7 @@ from tether.reproduce.published import expected, published
 from tether.reproduce.records import Comparison, Figure, Section
 from tether.reproduce.sampling import DRAWS, resample, spread_of
 from tether.reproduce.sepsis import component, load_table
+from tether.reproduce.verdicts import figure_verdicts, footnotes, summary
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_a_moved_number_is_named(monkeypatch):
 def test_grid_world_is_explained_by_sampling(grid):
     values = [one for one in grid.comparisons if one.quantity == "V(s0)"]
     assert len(values) == 12 * 12  # every k and m of the paper's figure
-    assert all(one.verdict.startswith(("equal", "sampling error")) for one in values)
+    assert all(one.verdict.startswith(("equal", "within the error")) for one in values)
     sizes = [one for one in grid.comparisons if one.quantity == "size"]
     assert [one.verdict for one in sizes] == ["equal"] * 12
 
@@ -81,11 +82,41 @@ def test_the_published_numbers_are_whole():
 
 def test_verdicts():
     assert Comparison("V", 1.0, 1.0004).verdict == "equal"
-    assert Comparison("V", 1.0, 1.2, 1.1, 0.1).verdict == "sampling error explains it (z = 1.0)"
-    assert Comparison("V", 1.0, 2.0, 1.1, 0.1, "because").verdict == "beyond sampling error (z = 9.0): because"
+    assert Comparison("V", 1.0, 1.2, 1.1, 0.1).verdict == "within the error of 1,000 draws (z = 1.0)"
+    assert Comparison("V", 1.0, 2.0, 1.1, 0.1).verdict == "beyond the error of 1,000 draws (z = 9.0)"
     assert Comparison("V", 1.0, 2.0, 1.0, 0.0).verdict == "differs"
     assert Comparison("V", 1.0).verdict == "not published"
     assert Comparison("V", 1.0, 2.0, of="path", k=3, m=1).at == "path, k = 3, m = 1"
+
+
+@pytest.mark.parametrize("published_value", [1.1, 1.2, 5.0])
+def test_what_has_a_known_reason_is_never_put_down_to_draws(published_value):
+    """Another model is another model, whether its number lies near ours or far from it."""
+    one = Comparison("V", 1.0, published_value, 1.1, 0.1, "another model")
+    assert one.verdict == "differs, for a known reason"
+
+
+def test_one_verdict_per_figure_by_cause():
+    near, far = Comparison("V", 1.0, 1.2, 1.1, 0.1, k=1), Comparison("V", 1.0, 9.0, 1.1, 0.1, k=2)
+    other = [Comparison("V", 1.0, 1.0 + k, 1.1, 0.1, "another model", of="other path", k=k) for k in (1, 2, 3)]
+    counts = [Comparison("size", 3.0, 3.0, k=1), Comparison("size", 3.0, 4.0, reason="another count", k=2)]
+    section = Section("one", "One", (), (near, far, *other, *counts, Comparison("V", 1.0)))
+    verdicts = figure_verdicts([section])
+    assert [(one.title, one.numbers, one.equal, one.beyond) for one in verdicts] == [
+        ("One: V", 2, 0, 1),
+        ("One: V, other path", 3, 0, 0),
+        ("One: size", 2, 1, 0),
+    ]
+    assert [one.cause for one in verdicts] == [
+        "1 beyond the error of 1,000 draws",
+        "differs, for a known reason",
+        "differs, for a known reason",
+    ]
+    assert footnotes(verdicts) == {"another model": 1, "another count": 2}
+    assert [row[-1] for row in summary(verdicts).rows][1:] == [
+        "differs, for a known reason [1]",
+        "differs, for a known reason [2]",
+    ]
 
 
 def test_compact_puts_equal_numbers_on_one_line():
@@ -188,6 +219,7 @@ def test_what_is_written(tmp_path):
             "sampled mean": "",
             "sampled error": "",
             "verdict": "equal",
+            "reason": "",
         }
     ]
 
@@ -325,7 +357,10 @@ def test_the_sections_hold_together_on_a_small_model(monkeypatch):
     stand_in = tether.cases.Case("stand-in", grid.mdp, {"catastrophic": grid.path, "suboptimal": grid.path})
     monkeypatch.setattr(sepsis, "sepsis", lambda: stand_in)
     exact, table = sepsis.sepsis_section(), sepsis.sepsis_section(stand_in)
-    assert "The model here is exact" in exact.text[0]
+    assert "because the models differ: ours is exact" in exact.text[0]
+    assert {one.reason for one in exact.comparisons if one.of == "suboptimal path" and one.quantity == "V(s0)"} == {
+        one.reason for one in table.comparisons if one.of == "suboptimal path" and one.quantity == "V(s0)"
+    }  # the path is to blame on either model
     assert "1.4 cannot be had" in table.text[-1]
     assert {one.of for one in exact.comparisons} == {"catastrophic path", "suboptimal path"}
     assert len(small.grid_section().comparisons) == 144 + 12

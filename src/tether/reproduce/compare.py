@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,22 +157,26 @@ def figure_of(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Call
 
 
 def share_explained(comparisons: list[Comparison]) -> str:
-    """How many of the published numbers are equal to ours or explained by sampling, in words."""
+    """How many of the published numbers are equal to ours or within the error of 1,000 draws, in words."""
     published = [one for one in comparisons if one.published is not None]
-    fine = [one for one in published if one.verdict.startswith(("equal", "sampling"))]
-    zs = np.array([abs(one.z) for one in published if one.z is not None and not one.verdict.startswith("equal")])
+    fine = [one for one in published if one.is_equal or (one.z is not None and abs(one.z) <= 3)]
+    zs = np.array([abs(one.z) for one in published if one.z is not None and not one.is_equal])
     largest = f"; the largest deviation is {zs.max():.1f} standard errors" if zs.size else ""
     return f"{len(fine)} of {len(published)} published values are equal or within the error of 1,000 draws{largest}"
 
 
-def compact(comparisons: Sequence[Comparison]) -> Table:
-    """Ours, published, difference and verdict, one row for all k and m that share the same numbers."""
+def compact(comparisons: Sequence[Comparison], notes: Mapping[str, int] | None = None) -> Table:
+    """Ours, published, difference and verdict, one row for all k and m that share the same numbers.
+
+    ``notes`` numbers the reasons, which are told below the table.
+    """
+    numbered = notes or {}
     groups: dict[tuple[Any, ...], list[Comparison]] = {}
     for one in comparisons:
         if one.published is not None:
-            groups.setdefault((one.quantity, one.of, one.ours, one.published, one.verdict), []).append(one)
+            groups.setdefault((one.quantity, one.of, one.ours, one.published, one.verdict, one.reason), []).append(one)
     rows = []
-    for (quantity, of, ours, theirs, verdict), members in groups.items():
+    for (quantity, of, ours, theirs, verdict, reason), members in groups.items():
         where = [of] if of else []
         for name in ("k", "m", "t"):
             numbers = sorted({getattr(one, name) for one in members if getattr(one, name) is not None})
@@ -186,7 +190,7 @@ def compact(comparisons: Sequence[Comparison]) -> Table:
                 f"{ours:,.{digits}f}",
                 f"{theirs:,.{digits}f}",
                 "" if verdict == "equal" else f"{members[0].difference:+,.{digits}f}",
-                verdict,
+                verdict + (f" [{numbered[reason]}]" if verdict != "equal" and reason in numbered else ""),
             )
         )
     return Table("Ours and the published numbers", ("", "at", "exact", "published", "difference", ""), tuple(rows))

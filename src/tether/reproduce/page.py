@@ -11,8 +11,9 @@ import csv
 import platform
 import tempfile
 from collections.abc import Callable
-from html import escape
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,8 +23,9 @@ from tether._writing import written_into
 from tether.errors import QueryError
 from tether.reproduce.compare import compact
 from tether.reproduce.published import published
-from tether.reproduce.records import Figure, Section, Table
+from tether.reproduce.records import Figure, Section
 from tether.reproduce.study import Study
+from tether.reproduce.verdicts import figure_verdicts, footnotes, summary
 
 __all__ = ["check_writable", "write"]
 
@@ -64,12 +66,24 @@ def _draw(figure: Figure, folder: Path) -> None:
 def _write_csv(section: Section, file: Path) -> None:
     with file.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
-        head = ("quantity", "of", "k", "m", "t", "exact", "published", "sampled mean", "sampled error", "verdict")
+        head = (
+            "quantity",
+            "of",
+            "k",
+            "m",
+            "t",
+            "exact",
+            "published",
+            "sampled mean",
+            "sampled error",
+            "verdict",
+            "reason",
+        )
         writer.writerow(head)
         for one in section.comparisons:
             numbers = (one.ours, one.published, one.expected, one.error)
             where = (one.quantity, one.of, one.k, one.m, one.t)
-            writer.writerow([*("" if item is None else item for item in (*where, *numbers)), one.verdict])
+            writer.writerow([*("" if item is None else item for item in (*where, *numbers)), one.verdict, one.reason])
 
 
 def _numbers(study: Study) -> bytes:
@@ -77,6 +91,7 @@ def _numbers(study: Study) -> bytes:
         "tether": __version__,
         "source": published().source,
         "seconds": round(study.seconds, 3),
+        "figures": [{**asdict(one), "cause": one.cause} for one in figure_verdicts(study.sections)],
         "sections": [
             {
                 "name": section.name,
@@ -94,6 +109,7 @@ def _numbers(study: Study) -> bytes:
                         "sampled_mean": one.expected,
                         "sampled_error": one.error,
                         "verdict": one.verdict,
+                        "reason": one.reason,
                     }
                     for one in section.comparisons
                 ],
@@ -108,62 +124,44 @@ def _numbers(study: Study) -> bytes:
     return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
-h1 { font-size: 1.7rem; } h2 { margin-top: 3rem; border-bottom: 1px solid #ccc; }
-figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; } figcaption { color: #444; font-size: .9rem; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding: .4rem 0; } th, td { padding: .15rem .6rem; text-align: right; }
-th { border-bottom: 1px solid #888; } td:first-child, th:first-child, td.text { text-align: left; }
-nav a { margin-right: 1rem; } footer { margin-top: 3rem; color: #555; font-size: .85rem; }
-@media print { h2 { break-before: page; } nav { display: none; } }
-"""
-
-
 def _page(study: Study, folder: Path) -> str:
-    links = "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in study.sections)
-    body = "".join(_section(section, folder) for section in study.sections)
-    made = f"Tether {__version__}, NumPy {np.__version__}, Python {platform.python_version()}"
-    return (
-        "<!DOCTYPE html><html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>Counterfactual influence in MDPs, reproduced</title><style>{_STYLE}</style></head><body>"
-        "<h1>Counterfactual influence in Markov decision processes, reproduced</h1>"
-        f"<p>Published numbers: {escape(published().source)} Ours are exact: no sampling. Where a difference is put down "
-        "to sampling, the paper's method was run again with 1,000 draws, repeatedly, and the published number lies within "
-        "three standard errors of what it gives.</p>"
-        f"<p>Run time in the paper: {escape(published().run_time)}. Here: {study.seconds:.1f} s of computing for "
-        f"all that is on this page.</p><nav>{links}</nav>{body}<footer>{escape(made)}</footer></body></html>\n"
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("tether.reproduce", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.tests["words"] = lambda cell: any(character.isalpha() for character in cell)
+    verdicts = figure_verdicts(study.sections)
+    return environment.get_template("page.html.j2").render(
+        source=published().source,
+        run_time=published().run_time,
+        seconds=study.seconds,
+        summary=summary(verdicts),
+        notes=list(footnotes(verdicts)),
+        sections=[_section(section, folder) for section in study.sections],
+        made=f"Tether {__version__}, NumPy {np.__version__}, Python {platform.python_version()}",
     )
 
 
-def _section(section: Section, folder: Path) -> str:
-    text = "".join(f"<p>{escape(paragraph)}</p>" for paragraph in section.text)
-    figures = "".join(_figure(figure, folder) for figure in section.figures)
+def _section(section: Section, folder: Path) -> dict[str, Any]:
+    """A section as the template takes it: its figures as data, its numbers as one more table with footnotes."""
+    notes = footnotes(figure_verdicts([section]))
     tables = list(section.tables)
     if any(one.published is not None for one in section.comparisons):
-        tables.append(compact(section.comparisons))
-    shown = "".join(_table(table) for table in tables)
-    return (
-        f"<section id='{section.name}'><h2>{escape(section.title)}</h2>{text}"
-        f"<div class='figures'>{figures}</div>{shown}</section>"
-    )
-
-
-def _figure(figure: Figure, folder: Path) -> str:
-    data = base64.b64encode((folder / f"{figure.name}.svg").read_bytes()).decode()
-    caption = escape(figure.caption)
-    image = f"<img alt='{escape(figure.caption, quote=True)}' src='data:image/svg+xml;base64,{data}'>"
-    return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
-
-
-def _table(table: Table) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
-    rows = "".join("<tr>" + "".join(_td(cell) for cell in row) + "</tr>" for row in table.rows)
-    return f"<div class='wide'><table><caption>{escape(table.title)}</caption><tr>{head}</tr>{rows}</table></div>"
-
-
-def _td(cell: str) -> str:
-    words = any(character.isalpha() for character in cell)
-    return f"<td class='text'>{escape(cell)}</td>" if words else f"<td>{escape(cell)}</td>"
+        tables.append(compact(section.comparisons, notes))
+    figures = [
+        {"caption": one.caption, "data": base64.b64encode((folder / f"{one.name}.svg").read_bytes()).decode()}
+        for one in section.figures
+    ]
+    return {
+        "name": section.name,
+        "title": section.title,
+        "text": section.text,
+        "figures": figures,
+        "tables": tables,
+        "notes": list(notes),
+    }

@@ -15,6 +15,7 @@ from tether.reproduce.compare import compact
 from tether.reproduce.page import check_writable, write
 from tether.reproduce.records import Section, Table
 from tether.reproduce.study import CASES, check, reproduce
+from tether.reproduce.verdicts import figure_verdicts, footnotes, summary
 
 __all__ = ["print_check", "run_and_print"]
 
@@ -51,8 +52,15 @@ def run_and_print(cases: tuple[str, ...], out: Path, sepsis_table: Path | None, 
     if as_json:
         console.print((out / "numbers.json").read_text(encoding="utf-8"), soft_wrap=True, markup=False)
         return
-    for section in study.sections:
+    verdicts = figure_verdicts(study.sections)
+    if verdicts:
+        console.print(_grid(summary(verdicts)))
+        for reason, number in footnotes(verdicts).items():
+            console.print(f"[{number}] {reason}.", markup=False)
+    for section in study.sections if cases else ():
         _show(console, section)
+    if not cases:
+        console.print("For the numbers of one case, name it: tether reproduce grid_world. All of them are on the page.")
     console.print(
         f"Computed in {study.seconds:.1f} s, with drawing {total:.1f} s: {files[0]} and {len(files) - 1} more files beside it"
     )
@@ -63,7 +71,7 @@ def _show(console: Console, section: Section) -> None:
     for paragraph in section.text:
         console.print(paragraph, markup=False)
     if any(one.published is not None for one in section.comparisons):
-        console.print(_grid(compact(section.comparisons)))
+        console.print(_grid(compact(section.comparisons, footnotes(figure_verdicts([section])))))
     else:
         for table in section.tables:
             console.print(_grid(table))

@@ -1,0 +1,106 @@
+"""One verdict per published figure, by cause.
+
+A figure is all numbers of one quantity of one path: "V(s0), catastrophic path". Its numbers share one cause: either the same
+model was sampled with 1,000 draws per row, and then the error of these draws is computed and each number held against it; or
+something else differs, which a reason says, and then no number of the figure is put down to chance, however near it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tether.reproduce.records import Comparison, Section, Table
+
+__all__ = ["FigureVerdict", "figure_verdicts", "footnotes", "summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureVerdict:
+    """What became of one published figure.
+
+    Attributes
+    ----------
+    title : str
+        Which one: "Sepsis: V(s0), catastrophic path".
+    numbers, equal : int
+        How many numbers were published, and how many of them are equal to ours.
+    largest : float
+        The largest difference.
+    z : float or None
+        The largest distance in standard errors of 1,000 draws; None where draws are not what differs.
+    beyond : int
+        How many numbers lie beyond three standard errors.
+    reasons : tuple of str
+        What differs other than draws; empty where nothing is known to.
+    """
+
+    title: str
+    numbers: int
+    equal: int
+    largest: float
+    z: float | None
+    beyond: int
+    reasons: tuple[str, ...]
+
+    @property
+    def cause(self) -> str:
+        """In a few words."""
+        if self.equal == self.numbers:
+            return "equal"
+        if self.reasons:
+            return "differs, for a known reason"
+        if self.z is None:
+            return "differs"
+        if self.beyond:
+            return f"{self.beyond} beyond the error of 1,000 draws"
+        return f"equal, or within the error of 1,000 draws (at most {self.z:.1f} standard errors)"
+
+
+def figure_verdicts(sections: Iterable[Section]) -> list[FigureVerdict]:
+    """A verdict for each published figure of some sections, in their order."""
+    found = []
+    for section in sections:
+        figures: dict[tuple[str, str], list[Comparison]] = {}
+        for one in section.comparisons:
+            if one.published is not None:
+                figures.setdefault((one.quantity, one.of if one.of.endswith("path") else ""), []).append(one)
+        found += [
+            _verdict(f"{section.title}: {quantity}{of and ', ' + of}", figures[quantity, of])
+            for quantity, of in figures
+        ]
+    return found
+
+
+def _verdict(title: str, figure: Sequence[Comparison]) -> FigureVerdict:
+    off = [one for one in figure if not one.is_equal]
+    reasons = tuple(dict.fromkeys(one.reason for one in off if one.reason))
+    zs = [abs(one.z) for one in off if one.z is not None and not one.reason]
+    return FigureVerdict(
+        title,
+        len(figure),
+        len(figure) - len(off),
+        max((abs(one.difference or 0.0) for one in off), default=0.0),
+        max(zs) if zs else None,
+        sum(z > 3 for z in zs),
+        reasons,
+    )
+
+
+def footnotes(verdicts: Sequence[FigureVerdict]) -> dict[str, int]:
+    """The number of each reason, in the order in which they come."""
+    reasons = dict.fromkeys(reason for one in verdicts for reason in one.reasons)
+    return {reason: number for number, reason in enumerate(reasons, start=1)}
+
+
+def summary(verdicts: Sequence[FigureVerdict]) -> Table:
+    """All figures on one screen; reasons by the number of their footnote."""
+    notes = footnotes(verdicts)
+    rows = []
+    for one in verdicts:
+        mark = "".join(f" [{notes[reason]}]" for reason in one.reasons)
+        largest = "" if one.equal == one.numbers else f"{one.largest:,.4g}"
+        rows.append((one.title, f"{one.equal:,} of {one.numbers:,}", largest, one.cause + mark))
+    return Table(
+        "Every published figure, and what became of it", ("figure", "equal", "largest difference", "cause"), tuple(rows)
+    )
