@@ -58,7 +58,7 @@ def logs(draw: st.DrawFn, states: Any = STATES, actions: Any = ACTIONS, ids: Any
             rows.append(Row(name, first + t, seen[t], did[t], earned[t], seen[t + 1] if named else None))
         if last == "row":
             rows.append(Row(name, first + T, seen[T], None, draw(st.sampled_from([None, 0.0])), None))
-        paths[name] = tether.Path(seen if last != "nowhere" else seen[:T], did)
+        paths[name] = tether.Path(seen if last != "nowhere" else seen[:T], did, earned)
         rewards[name] = earned
     return Log(paths, rewards, draw(st.permutations(rows)))
 

@@ -22,6 +22,7 @@ from tether.influence.one_step import effective, tv
 from tether.influence.why import Why
 from tether.model.counts import Counts
 from tether.model.mdp import MDP
+from tether.observation.earned import Earned
 from tether.observation.path import Path
 from tether.plan.pareto import Front, Point
 from tether.plan.plan import Plan
@@ -43,6 +44,7 @@ __all__ = [
     "CounterfactualMDP",
     "Counts",
     "Course",
+    "Earned",
     "Episodes",
     "Evaluation",
     "ExplainedStep",

@@ -24,6 +24,11 @@ def read(log):
     return Episodes.from_columns(**log.columns())
 
 
+def learn_means(*args, **options):
+    """Learn from a log at random, in which any reward may be empty: the mean of those that are not."""
+    return learn(*args, empty_rewards="mean", **options)
+
+
 def entries(mdp):
     """Every transition of a model but those of terminal states: (state, action, next state) → (P, count, R)."""
     found, form = {}, mdp.form
@@ -68,12 +73,12 @@ def check(mdp, wanted):
 
 @given(logs(), PRIORS)
 def test_probabilities_counts_and_rewards_are_those_counted_by_hand(log, prior):
-    check(learn(read(log), float(prior)), expected(log, prior))
+    check(learn_means(read(log), float(prior)), expected(log, prior))
 
 
 @given(logs(), PRIORS.filter(bool))
 def test_a_prior_over_all_states(log, prior):
-    mdp = learn(read(log), float(prior), support="all")
+    mdp = learn_means(read(log), float(prior), support="all")
     states = Tally(log).states  # without the end that may have been added
     check(mdp, expected(log, prior, possible=lambda _pair, _row: states))
 
@@ -85,7 +90,7 @@ def test_a_prior_over_what_a_function_or_a_model_says(log, prior, data):
     said = {pair: data.draw(st.lists(st.sampled_from(states), min_size=1, unique=True)) for pair in pairs}
     unknown = data.draw(st.sets(st.sampled_from(pairs)))  # the model need not have them all
     wanted = expected(log, prior, possible=lambda pair, _row: said[pair])
-    check(learn(read(log), float(prior), support=lambda s, a: said[s, a]), wanted)
+    check(learn_means(read(log), float(prior), support=lambda s, a: said[s, a]), wanted)
 
     rows = [(*pair, j, 1 / len(said[pair])) for pair in pairs if pair not in unknown for j in said[pair]]
     if not rows:
@@ -97,7 +102,7 @@ def test_a_prior_over_what_a_function_or_a_model_says(log, prior, data):
         s, a = pair
         return model.row(s, a)[0] if a in model.actions_in(s) else []
 
-    check(learn(read(log), float(prior), support=model), expected(log, prior, possible=possible))
+    check(learn_means(read(log), float(prior), support=model), expected(log, prior, possible=possible))
 
 
 @given(logs(), st.integers(1, 4), PRIORS, st.sampled_from([END, None]))
@@ -106,9 +111,9 @@ def test_pairs_seen_too_seldom_are_not_available_and_this_is_said(log, minimum, 
     kept = tally.pairs(minimum, end)
     if not kept:
         with pytest.raises(tether.ModelError, match="no pair was seen"):
-            learn(read(log), float(prior), minimum=minimum, end=end)
+            learn_means(read(log), float(prior), minimum=minimum, end=end)
         return
-    mdp = learn(read(log), float(prior), minimum=minimum, end=end)
+    mdp = learn_means(read(log), float(prior), minimum=minimum, end=end)
     check(mdp, expected(log, prior, minimum, end))
     told = learned(mdp)
     every = {**dict.fromkeys(tally.unrecorded, 0), **{p: sum(r.values()) for p, r in tally.pairs(1, end).items()}}
@@ -124,7 +129,7 @@ def test_pairs_seen_too_seldom_are_not_available_and_this_is_said(log, minimum, 
 
 @given(logs(), PRIORS)
 def test_every_observed_path_stays_possible(log, prior):
-    mdp = learn(read(log), float(prior))
+    mdp = learn_means(read(log), float(prior))
     for path in log.paths.values():
         assert tether.counterfactual(mdp, path).T == path.T
 
@@ -132,7 +137,7 @@ def test_every_observed_path_stays_possible(log, prior):
 @given(logs())
 def test_mean_rewards_of_pairs(log):
     tally = Tally(log)
-    mdp = learn(read(log), rewards="pair")
+    mdp = learn_means(read(log), rewards="pair")
     assert not mdp.rewards.by_entry
     for pair in tally.pairs(1, END):
         given_rewards = tally.all_earned(pair)
@@ -144,7 +149,9 @@ def test_mean_rewards_of_pairs(log):
 def test_the_order_of_rows_does_not_matter(log, prior, random):
     shuffled = list(log.rows)
     random.shuffle(shuffled)
-    assert entries(learn(read(log._replace(rows=shuffled)), float(prior))) == entries(learn(read(log), float(prior)))
+    assert entries(learn_means(read(log._replace(rows=shuffled)), float(prior))) == entries(
+        learn_means(read(log), float(prior))
+    )
 
 
 def test_simulated_episodes_are_counted_exactly():
@@ -170,19 +177,19 @@ def test_labels_can_be_given():
 
 def test_equal_rewards_stay_what_they_are():
     paths = [tether.Path(["a", after], ["x"]) for after in "bcbcbcbc"]
-    mdp = learn(Episodes.from_paths(paths, [[0.1]] * 8))
+    mdp = learn([tether.Path(path.states, path.actions, [0.1]) for path in paths])
     assert mdp.reward("a", "x", "b") == 0.1
     assert not mdp.rewards.by_entry  # the same whatever follows
-    huge = learn(Episodes.from_paths([paths[0]] * 3, [[-1e300]] * 3))
+    huge = learn([tether.Path(["a", "b"], ["x"], [-1e300])] * 3)
     assert huge.reward("a", "x") == -1e300
 
 
 def test_a_mean_that_overflows_is_an_error_not_a_warning():
-    paths = [tether.Path(["a", "b"], ["x"])] * 2
+    paths = [tether.Path(["a", "b"], ["x"], [reward]) for reward in (-1.7e308, 1.7e308)]
     with pytest.raises(
         tether.ModelError, match="state 'a', action 'x', next state 'b': the reward inf is not a finite"
     ):
-        learn(Episodes.from_paths(paths, [[-1.7e308], [1.7e308]]))
+        learn(paths)
 
 
 # --- Where a log ends ------------------------------------------------------------------------------
@@ -204,10 +211,33 @@ def test_an_outcome_that_was_never_recorded_is_the_end():
     assert learned(mdp).end == END
     assert learned(mdp).terminal == (END,)
     assert tether.counterfactual(mdp, log[1]).plan(k=1, m=0).value == -1000.0
-    assert learn(log, end="dead").row("dead", "bury")[0] == ("dead",)  # a state of the log will do, too
+    assert learn(log, end="over").row("dead", "bury")[0] == ("over",)
     without = learn(log, end=None)
     assert learned(without).dropped == (("dead", "bury", 0),)
     assert learned(without).terminal == ("dead",)
+
+
+def test_no_end_is_kept_that_nothing_leads_to():
+    log = [tether.Path(["a", "b"], ["x"]), tether.Path(["a", "b"], ["x"]), tether.Path(["b"], ["y"])]
+    assert END in learn(log).states
+    rare = learn(log, minimum=2)
+    assert END not in rare.states
+    assert learned(rare).end is None
+    assert rare.counts.end == -1
+
+
+def test_a_living_state_with_the_name_of_the_end_is_not_taken_for_it():
+    log = [tether.Path([END, "a"], ["x"]), tether.Path(["a"], ["y"])]
+    with pytest.raises(tether.ModelError, match=r"lead to '\(end\)', but the log has a state of that name in which"):
+        learn(log)
+    mdp = learn(log, end="over")
+    assert mdp.row("a", "y")[0] == ("over",)
+    assert mdp.row(END, "x")[0] == ("a",)
+    assert learned(learn(log, end=None)).dropped == (("a", "y", 0),)
+    # Where no end is needed the name is free, and a state in which nothing is done is as good as an end.
+    assert learn(log[:1]).row(END, "x")[0] == ("a",)
+    shared = learn([tether.Path(["a", END], ["x"]), tether.Path(["b"], ["y"])])
+    assert shared.row("b", "y")[0] == shared.row("a", "x")[0] == (END,)
 
 
 def test_an_outcome_that_was_recorded_elsewhere_is_not_the_end():
@@ -232,8 +262,7 @@ def test_what_was_learned_in_sentences():
         "Learned from 3 episodes of 5 steps in all; 1 last outcome not recorded.",
         "1 pair of state and action is available, seen 3 times.",
         "2 pairs seen fewer than 2 times are not available: 'y' in 's' (1), 'x' in 't' (1).",
-        "No action is left in 2 states, taken for terminal (absorbing, reward 0): 't', '(end)'.",
-        "Pairs whose outcome was never recorded lead to '(end)'.",
+        "No action is left in 1 state, taken for terminal (absorbing, reward 0): 't'.",
         "Probabilities are posterior means: each possible outcome counts as seen 0.5 times more.",
     ]
     assert "&#x27;y&#x27; in &#x27;s&#x27; (1)" in told._repr_html_()
@@ -294,6 +323,7 @@ PATH = tether.Path(["a", "b"], ["x"])
         ({"prior": 1, "support": "some"}, "support must be 'seen', 'all', an MDP or a function .*, not 'some'"),
         ({"support": "all"}, "with prior=0 only what was seen is possible"),
         ({"minimum": 0}, "minimum must be a whole number ≥ 1, not 0"),
+        ({"empty_rewards": "none"}, "empty_rewards must be 'zero' or 'mean', not 'none'"),
         ({"rewards": "state"}, "rewards must be 'transition' or 'pair', not 'state'"),
         ({"prior": 1, "support": lambda s, a: "b"}, "state 'a', action 'x': expected a list of states, not 'b'"),
         ({"prior": 1, "support": lambda s, a: 5}, "expected a list of states, not 5"),

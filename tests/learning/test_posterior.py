@@ -78,7 +78,7 @@ def test_tiny_concentrations_leave_every_outcome_possible():
 @given(logs(), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 5))
 @FEWER
 def test_draws_share_all_but_probabilities(log, prior, i):
-    mdp = learn(Episodes.from_columns(**log.columns()), prior).with_objective(discount=0.5)
+    mdp = learn(Episodes.from_columns(**log.columns()), prior, empty_rewards="mean").with_objective(discount=0.5)
     draws = posterior(mdp, 6, rng=1)
     model = draws.draw(i)
     lengths = np.diff(mdp.form.row_start)
@@ -169,7 +169,7 @@ def questions(draw):
     log = draw(logs())
     prior = draw(st.sampled_from([0.0, 0.5, 1.0, 2.0]))
     support = draw(st.sampled_from(["seen", "all"])) if prior else "seen"
-    mdp = learn(Episodes.from_columns(**log.columns()), prior, support=support)
+    mdp = learn(Episodes.from_columns(**log.columns()), prior, support=support, empty_rewards="mean")
     finals = draw(st.lists(st.integers(-4, 4), min_size=mdp.n_states, max_size=mdp.n_states))
     mdp = mdp.with_objective(discount=draw(st.sampled_from([1.0, 0.5])), final_reward=[float(x) for x in finals])
     path = draw(st.sampled_from([*log.paths.values()]))
@@ -235,8 +235,8 @@ def test_a_plan_can_come_to_states_it_says_nothing_about():
     paths = [tether.Path(["s", j], [a]) for (a, j), times in seen.items() for _ in range(times)]
     path = tether.Path(["s", "u", "s"], ["x", "x"])
     paths += [path, tether.Path(["t", "s"], ["z"]), tether.Path(["t", "u"], ["w"])]
-    rewards = [[float(action == "y") for action in one.actions] for one in paths]
-    mdp = learn(Episodes.from_paths(paths, rewards), prior=1)
+    paths = [tether.Path(one.states, one.actions, [float(a == "y") for a in one.actions]) for one in paths]
+    mdp = learn(paths, prior=1)
     mdp = mdp.with_objective(final_reward={"s": 1.0, "t": 3.0, "u": 7.0})
     plan = tether.counterfactual(mdp, path).plan(k=3, m=2)
     assert plan.action(0, "s", 2) == "y"

@@ -41,11 +41,13 @@ def test_a_log_in_any_order_gives_its_paths_and_rewards(log):
 
 @given(logs())
 def test_paths_give_the_same_as_rows(log):
-    known = [[np.nan if r is None else r for r in rewards] for rewards in log.rewards.values()]
-    episodes, again = from_rows(log.rows), Episodes.from_paths(log.paths, known)
+    episodes, again = from_rows(log.rows), Episodes.from_paths(log.paths)
     assert dict(again) == dict(episodes)
-    for name in log.paths:
-        np.testing.assert_array_equal(again.rewards(name), episodes.rewards(name))
+    if any(path.rewards is not None for path in log.paths.values()):
+        for name in log.paths:
+            np.testing.assert_array_equal(again.rewards(name), episodes.rewards(name))
+    else:
+        assert again.reward is None
 
 
 def test_the_order_of_labels():
@@ -87,7 +89,7 @@ COLUMNS = {
 )
 def test_any_kind_of_column(kind):
     log = Episodes.from_columns(**{name: kind(column) for name, column in COLUMNS.items()})
-    assert dict(log) == {1: tether.Path([10, 11], [0]), 2: tether.Path([10, 11], [1])}
+    assert dict(log) == {1: tether.Path([10, 11], [0], [0.5]), 2: tether.Path([10, 11], [1], [2.0])}
     assert log.rewards(1).tolist() == [0.5]
     assert log.rewards(2).tolist() == [2.0]
     assert [type(label) for label in (*log.ids, *log.states, *log.actions)] == [int] * 6
@@ -316,26 +318,22 @@ NO_LABEL = "a state, an action or an id of the paths is empty (None, NaN or '');
 
 
 @pytest.mark.parametrize(
-    ("paths", "rewards", "message"),
+    ("paths", "message"),
     [
-        ([], None, "there are no paths"),
-        (STEP, None, "expected a list of paths; for a single one: [path]"),
-        ([("a", "b")], None, "episode 0: expected a tether.Path, not tuple"),
-        ([tether.Path([None, "a"], ["x"])], None, NO_LABEL),
-        ([STEP], [], "rewards are given for 0 paths, but there are 1"),
-        ([STEP], [[1, 2]], "episode 0: 2 rewards for 1 step"),
-        ([STEP], [[[]]], "episode 0: 0 rewards for 1 step"),
-        ([STEP], [[np.inf]], "episode 0, t = 0: the reward inf is not finite"),
+        ([], "there are no paths"),
+        (STEP, "expected a list of paths; for a single one: [path]"),
+        ([("a", "b")], "episode 0: expected a tether.Path, not tuple"),
+        ([tether.Path([None, "a"], ["x"])], NO_LABEL),
     ],
-)  # fmt: skip
-def test_paths_that_are_no_episodes(paths, rewards, message):
+)
+def test_paths_that_are_no_episodes(paths, message):
     with pytest.raises(tether.PathError) as caught:
-        Episodes.from_paths(list(paths) if isinstance(paths, list) else paths, rewards)
+        Episodes.from_paths(list(paths) if isinstance(paths, list) else paths)
     assert str(caught.value) == message
 
 
-def test_rewards_that_are_no_numbers():
-    with pytest.raises(tether.PathError, match=r"episode 0: its rewards are not a list of numbers: .*'\?'"):
-        Episodes.from_paths([STEP], [["?"]])
-    with pytest.raises(tether.PathError, match="episode 0: its rewards are not a list of numbers"):
-        Episodes.from_paths([STEP], [5])
+def test_paths_with_and_without_rewards():
+    log = Episodes.from_paths([tether.Path(["a", "b", "c"], ["x", "x"], [1, None]), STEP])
+    np.testing.assert_array_equal(log.reward, [1.0, np.nan, np.nan])
+    assert log[0].rewards == (1.0, None)
+    assert log[1].rewards is None

@@ -265,3 +265,40 @@ def test_a_model_and_a_path_are_asked_for():
     with pytest.raises(tether.QueryError) as caught:
         tether.counterfactual(Path(["sick"], ["wait"]), CLINIC)
     assert str(caught.value) == "expected a tether.MDP, not Path: tether.MDP.from_arrays(P, R), …"
+
+
+# --- What was earned -------------------------------------------------------------------------------
+
+
+def test_a_path_keeps_what_was_earned():
+    path = tether.Path(["a", "b", "c"], ["x", "y"], rewards=np.array([1, np.nan]))
+    assert path.rewards == (1.0, None)
+    assert path == tether.Path(["a", "b", "c"], ["x", "y"], [1, None])
+    assert path != tether.Path(["a", "b", "c"], ["x", "y"])
+    assert hash(path) == hash(tether.Path(["a", "b", "c"], ["x", "y"], [1.0, None]))
+    assert tether.Path(["a", "b"], ["x"]).rewards is None
+    assert tether.Path(["a", "b"], ["x"], [None]).rewards is None  # nothing is known either way
+    assert "<th>reward</th>" in path._repr_html_()
+    assert "<td>b</td><td>y</td><td></td>" in path._repr_html_()
+    assert pickle.loads(pickle.dumps(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        ([1], "a path of 2 actions has 2 rewards, one per action; got 1"),
+        ([1, 2, 3], "a path of 2 actions has 2 rewards, one per action; got 3"),
+        ([1, np.inf], "t = 1: the reward inf is not a finite number; give None where it is not known"),
+        ([1, "2"], "t = 1: the reward '2' is not a finite number; give None where it is not known"),
+        ([True, 2], "t = 0: the reward True is not a finite number; give None where it is not known"),
+        ([[], 2], "t = 0: the reward [] is not a finite number; give None where it is not known"),
+        ([10**400, 2], None),
+        (5, "rewards must be a list of numbers, one per step, not 5"),
+        ("12", "rewards must be a list of numbers, one per step, not '12'"),
+    ],
+)
+def test_rewards_that_are_none(rewards, message):
+    with pytest.raises(tether.PathError) as caught:
+        tether.Path(["a", "b", "c"], ["x", "y"], rewards)
+    if message is not None:
+        assert str(caught.value) == message

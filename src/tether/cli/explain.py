@@ -173,6 +173,7 @@ class ExplainAnswer(PlanAnswer, kw_only=True):
     value: float | None
     std: float | None
     observed_value: float
+    logged_return: float | None
     gain: float | None
     steps: list[StepAnswer]
     tailoring: TailoringAnswer
@@ -193,6 +194,7 @@ def explanation_answer(
         value=plan.value,
         std=outlook.std,
         observed_value=plan.observed_value,
+        logged_return=plan.logged_return,
         gain=plan.gain,
         steps=[step_answer(step) for step in explanation.steps],
         tailoring=tailoring_answer(outlook),

@@ -8,6 +8,8 @@ _OPTIONS = {
     "terminal=[": "--terminal STATE",
     "columns=": "--column OURS=YOURS, or for PATH --path-column OURS=YOURS",
     "reward_model=": "--reward-model NAME",
+    "empty_rewards=": "--empty-rewards zero|mean",
+    "end=": "--end NAME",
     "mean_rewards=": "--mean-rewards",
     "state_rewards=": "--state-rewards FILE",
     "transition_rewards=": "--transition-rewards FILE",

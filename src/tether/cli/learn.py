@@ -30,6 +30,9 @@ class LearnAnswer(Answer, kw_only=True):
     dropped: list[list[Any]]
     terminal: list[Any]
     end: Any
+    empty_rewards: str
+    empty: int
+    unplaced: int
 
 
 @click.command(
@@ -54,6 +57,11 @@ and then, for the episode 17 of the log:
               "support would hold everywhere).")  # fmt: skip
 @click.option("--rewards", type=click.Choice(["transition", "pair"]), default="transition", show_default=True,
               help="Mean rewards of each transition, or of each state and action.")  # fmt: skip
+@click.option("--empty-rewards", type=click.Choice(["zero", "mean"]),
+              help="What an empty reward counts: 0, or the mean of the same transition. Needed where rewards stand not "
+              "only in last rows.")  # fmt: skip
+@click.option("--end", default="(end)", show_default=True, metavar="NAME",
+              help="Name of the state after an action whose outcome was never recorded.")  # fmt: skip
 @click.option("--column", "columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
               help="A column of EPISODES that has another name: episode=patient. May be repeated.")  # fmt: skip
 @as_json
@@ -64,6 +72,8 @@ def learn(
     minimum: int,
     support: Any,
     rewards: Any,
+    empty_rewards: Any,
+    end: str,
     columns: dict[str, str],
     as_json: bool,
 ) -> None:
@@ -76,6 +86,7 @@ def learn(
     from tether.io.logs import read_episodes
     from tether.io.models import write_model
     from tether.io.opening import must_exist
+    from tether.io.words import word_to_label
     from tether.learning.learn import learn as fit
     from tether.learning.learned import learned
 
@@ -84,7 +95,15 @@ def learn(
         say(f"reading {log}")
         episodes = read_episodes(log, columns=columns)
         say("counting")
-        mdp = fit(episodes, prior, minimum=minimum, support=support, rewards=rewards)
+        mdp = fit(
+            episodes,
+            prior,
+            minimum=minimum,
+            support=support,
+            rewards=rewards,
+            empty_rewards=empty_rewards,
+            end=word_to_label(end),
+        )
         say(f"writing {out}")
         write_model(mdp, out)
     told = learned(mdp)
@@ -107,6 +126,9 @@ def learn(
                 dropped=[[label(state), label(action), times] for state, action, times in told.dropped],
                 terminal=labels(told.terminal),
                 end=label(told.end),
+                empty_rewards=told.empty_rewards,
+                empty=told.empty,
+                unplaced=told.unplaced,
             )
         )
         return

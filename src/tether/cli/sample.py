@@ -13,6 +13,7 @@ from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_
 
 if TYPE_CHECKING:
     from tether.evaluation.evaluate import Trajectories
+    from tether.observation.path import Path as Observed
     from tether.plan.plan import Plan
 
 __all__ = ["SampleAnswer", "sample"]
@@ -63,7 +64,7 @@ def sample(episode: Episode, limits: Limits, n: int, seed: int, output: Path | N
             from tether.observation.episodes import Episodes
 
             say(f"writing {output}")
-            write_episodes(Episodes.from_paths(drawn.paths, _rewards(plan, drawn)), output)
+            write_episodes(Episodes.from_paths(_rewarded(plan, drawn)), output)
     if as_json:
         print_json(
             SampleAnswer(
@@ -83,11 +84,18 @@ def sample(episode: Episode, limits: Limits, n: int, seed: int, output: Path | N
         _print(plan, drawn, output)
 
 
-def _rewards(plan: Plan, drawn: Trajectories) -> list[list[float]]:
-    """What each step earned, for the log."""
+def _rewarded(plan: Plan, drawn: Trajectories) -> list[Observed]:
+    """The trajectories with what each step earned, for the log."""
+    from tether.observation.path import Path as Observed
+
     reward = plan.cf.mdp.reward
     return [
-        [reward(path.states[t], path.actions[t], path.states[t + 1], t) for t in range(path.T)] for path in drawn.paths
+        Observed(
+            path.states,
+            path.actions,
+            [reward(path.states[t], path.actions[t], path.states[t + 1], t) for t in range(path.T)],
+        )
+        for path in drawn.paths
     ]
 
 

@@ -28,6 +28,7 @@ from tether.counterfactual.mechanisms import make_mechanism
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.errors import PathError, Problem
 from tether.model.mdp import MDP
+from tether.observation.earned import Earned, earned
 from tether.observation.path import Observation, Path, observe, time_index
 
 if TYPE_CHECKING:
@@ -94,6 +95,21 @@ class CounterfactualMDP:
     def observation(self) -> Observation:
         """The path in the model's indices."""
         return self.graph.observation
+
+    @property
+    def earned(self) -> Earned | None:
+        """What the log says the episode earned, beside what the model says; None for a path without rewards.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> path = tether.Path(grid.path.states, grid.path.actions, rewards=[0] * 10 + [-900])
+        >>> earned = tether.counterfactual(grid.mdp, path).earned
+        >>> earned.logged, earned.model
+        (-900.0, -897.0)
+        """
+        return earned(self.mdp, self.observation, self.path)
 
     @property
     def n_edited(self) -> int:

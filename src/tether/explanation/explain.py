@@ -118,6 +118,11 @@ class Explanation:
         """The steps in which the plan may do something else than was done."""
         return tuple(step for step in self.steps if step.changed > 0)
 
+    @property
+    def logged_return(self) -> float | None:
+        """Return of the observed path by its own rewards; None for a path without any. See `tether.Earned`."""
+        return self.plan.logged_return
+
     @cached_property
     def beyond(self) -> Beyond:
         """What a longer tether, or more changes, would add; computed when asked for, by one sweep."""
@@ -125,7 +130,8 @@ class Explanation:
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """What to change, what it gains, and how far it is still about this episode; ``name`` prints a label."""
-        return [self._what(name), self._gain(), self._tether()]
+        told = [self._what(name), self._gain(), self._earned(), self._tether()]
+        return [sentence for sentence in told if sentence]
 
     def _what(self, name: Callable[[Any], str]) -> str:
         if not self.changes:
@@ -157,6 +163,11 @@ class Explanation:
             f"The expected return is {number(plan.value)}{spread} instead of {number(plan.observed_value)}: "
             f"a gain of {number(plan.gain)}."
         )
+
+    def _earned(self) -> str:
+        """A warning where the log's own return of the episode is not what the model says of the same steps."""
+        earned = self.plan.cf.earned
+        return "" if earned is None else earned.sentence()
 
     def _tether(self) -> str:
         held = self.outlook.tailoring

@@ -98,7 +98,8 @@ def _as_in(mdp: MDP | None, path: Path) -> Path:
         i = find_label(labels, given)
         return given if i < 0 else labels[i]
 
-    return Path([known(mdp.states, one) for one in path.states], [known(mdp.actions, one) for one in path.actions])
+    states = [known(mdp.states, one) for one in path.states]
+    return Path(states, [known(mdp.actions, one) for one in path.actions], path.rewards)
 
 
 def _no_options(source: str, what: str, options: dict[str, Any]) -> None:

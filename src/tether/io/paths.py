@@ -1,4 +1,4 @@
-"""One observed path as a file: a table with the columns t, state, action, or JSON.
+"""One observed path as a file: a table with the columns t, state, action and, where known, reward; or JSON.
 
 The last row of a table may leave its action empty: it is the state in which the episode ended. Without such a
 row the outcome of the last action was not recorded.
@@ -27,6 +27,8 @@ from tether.observation.path import Path, observe
 
 __all__ = ["read_path", "write_path"]
 
+_COLUMNS = ("t", "state", "action", "reward")
+
 
 def read_path(file: File, mdp: MDP | None = None, *, columns: Mapping[str, str] | None = None) -> Path:
     r"""Read an observed path.
@@ -35,8 +37,9 @@ def read_path(file: File, mdp: MDP | None = None, *, columns: Mapping[str, str] 
     ----------
     file : path
         A table (``.csv``, ``.tsv``, ``.parquet``, ``.arrow``) with the columns t (optional: 0, 1, 2, … or 1, 2, 3, …),
-        state and action; or JSON: ``{"states": [...], "actions": [...]}``, or a list of
-        ``{"t": 0, "state": …, "action": …}``. A list in JSON is a label that is a tuple.
+        state, action and reward (optional: what each step earned); or JSON: ``{"states": [...], "actions": [...]}``,
+        with "rewards" where they are known, or a list of ``{"t": 0, "state": …, "action": …, "reward": …}``. A list in
+        JSON is a label that is a tuple.
     mdp : MDP, optional
         The model the path is of. States and actions are then found among its labels, by their text if need be,
         and the path is checked against it.
@@ -53,23 +56,29 @@ def read_path(file: File, mdp: MDP | None = None, *, columns: Mapping[str, str] 
     <Path: 1 step, (9, 1, 20) –'NIL'→ (8, 2, 20)>
     """
     name = name_of(file)
-    unknown = [key for key in columns or () if key not in ("t", "state", "action")]
+    unknown = [key for key in columns or () if key not in _COLUMNS]
     if unknown:
-        raise QueryError(f"columns=: there is no column {unknown[0]!r} to map; it can map t, state, action")
+        raise QueryError(f"columns=: there is no column {unknown[0]!r} to map; it can map {', '.join(_COLUMNS)}")
     if FilePath(file).suffix.lower() == ".json":
-        states, actions, source = _of_json(file, columns)
+        states, actions, rewards, source = _of_json(file, columns)
     elif table_kind(file) is not None:
         read = read_columns(
-            file, ["state", "action"], ["t"], columns, text=["state", "action"], blank=["action"], alike=()
+            file,
+            ["state", "action"],
+            ["t", "reward"],
+            columns,
+            text=["state", "action"],
+            blank=["action", "reward"],
+            alike=(),
         )
-        states, actions, source = *_steps(read), read.source
+        states, actions, rewards, source = *_steps(read), read.source
     else:
         known = ", ".join([*TABLES, ".json"])
         raise file_error(name, f"the name does not say what file this is; expected one of {known}")
     if mdp is not None:
         states, actions = _resolved(mdp, states, actions, source)
     try:
-        path = Path(states, actions)
+        path = Path(states, actions, rewards)
         if mdp is not None:
             observe(mdp, path)
     except PathError as error:
@@ -78,7 +87,7 @@ def read_path(file: File, mdp: MDP | None = None, *, columns: Mapping[str, str] 
 
 
 def write_path(path: Path, file: File) -> None:
-    """Write a path: CSV or TSV with the columns t, state, action, or JSON, by the file's suffix.
+    """Write a path: CSV or TSV with the columns t, state, action (and reward, if it has any), or JSON, by the suffix.
 
     Names are written as text; `read_path` with the model finds them again.
 
@@ -94,7 +103,10 @@ def write_path(path: Path, file: File) -> None:
     name = name_of(file)
     suffix = FilePath(file).suffix.lower()
     if suffix == ".json":
-        text = json.dumps({"states": path.states, "actions": path.actions}, default=text_of, ensure_ascii=False)
+        fields = {"states": path.states, "actions": path.actions}
+        if path.rewards is not None:
+            fields["rewards"] = path.rewards
+        text = json.dumps(fields, default=text_of, ensure_ascii=False)
         with written(file) as partial:
             partial.write_text(_unicode(text, name) + "\n", encoding="utf-8")
         return
@@ -102,9 +114,12 @@ def write_path(path: Path, file: File) -> None:
         raise file_error(name, "a path is written as .csv, .tsv or .json")
     states, actions = _texts(path.states, "state", name), _texts(path.actions, "action", name)
     separator = "\t" if suffix == ".tsv" else ","
+    columns = [states, actions]
+    if path.rewards is not None:
+        columns.append(["" if reward is None else repr(reward) for reward in path.rewards])
     rows = [
-        ["t", "state", "action"],
-        *([str(t), *row] for t, row in enumerate(zip_longest(states, actions, fillvalue=""))),
+        ["t", "state", "action", "reward"][: 1 + len(columns)],
+        *([str(t), *row] for t, row in enumerate(zip_longest(*columns, fillvalue=""))),
     ]
     text = "".join(separator.join(_quoted(cell, separator) for cell in row) + "\n" for row in rows)
     with written(file) as partial:
@@ -130,8 +145,8 @@ def _unicode(text: str, file: str) -> str:
     return text
 
 
-def _steps(read: Columns) -> tuple[list[Any], list[Any]]:
-    """States and actions of a table, row by row, its times checked."""
+def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | None]:
+    """States, actions and rewards of a table, row by row, its times checked."""
     complaints = read.complaints()
     states, actions = read["state"].tolist(), read["action"].tolist()
     times = read.get("t")
@@ -140,8 +155,22 @@ def _steps(read: Columns) -> tuple[list[Any], list[Any]]:
     for row, action in enumerate(actions[:-1]):
         if action is None:
             complaints.at(row, "the action is empty; only the last row may leave it empty, as the state of the end")
+    column = read.get("reward")
+    rewards = None if column is None else [None if is_missing(one) else one for one in column.tolist()]
+    ended = actions[-1] is None
+    if ended and rewards is not None:
+        rewards = _of_actions(rewards, complaints)
     complaints.raise_any()
-    return states, actions if actions[-1] is not None else actions[:-1]
+    return states, actions[:-1] if ended else actions, rewards
+
+
+def _of_actions(rewards: list[float | None], complaints: RowComplaints) -> list[float | None]:
+    """The rewards without that of the last row, which has no action."""
+    *earlier, last = rewards
+    if last:
+        message = f"the reward {last!r} has no action that earned it; a reward stands in the row of its action"
+        complaints.at(len(earlier), message, value=last)
+    return earlier
 
 
 def _check_times(times: list[Any], complaints: RowComplaints) -> None:
@@ -162,8 +191,10 @@ def _told(t: float) -> str:
     return f"{t:g}"
 
 
-def _of_json(file: File, columns: Mapping[str, str] | None) -> tuple[list[Any], list[Any], Source]:
-    """States and actions of a JSON file."""
+def _of_json(
+    file: File, columns: Mapping[str, str] | None
+) -> tuple[list[Any], list[Any], list[float | None] | None, Source]:
+    """States, actions and rewards of a JSON file."""
     name = name_of(file)
     text = checked_text(file).decode()
     try:
@@ -180,17 +211,23 @@ def _of_json(file: File, columns: Mapping[str, str] | None) -> tuple[list[Any], 
         complaints = RowComplaints(source)
         states = [_label(one, f"states[{t}]", complaints) for t, one in enumerate(held["states"])]
         actions = [_label(one, f"actions[{t}]", complaints) for t, one in enumerate(held["actions"])]
+        rewards = held.get("rewards")
+        if rewards is not None and not isinstance(rewards, list):
+            complaints.about(f"rewards: expected a list of numbers, one per action, found {rewards!r}", value=rewards)
         complaints.raise_any()
-        return states, actions, source
+        return states, actions, rewards, source
     if not isinstance(held, list) or not held or not all(isinstance(one, dict) for one in held):
         raise file_error(name, f"this is no path; {shape}")
     return *_records(held, source, columns or {}), source
 
 
-def _records(held: list[dict[str, Any]], source: Source, columns: Mapping[str, str]) -> tuple[list[Any], list[Any]]:
+def _records(
+    held: list[dict[str, Any]], source: Source, columns: Mapping[str, str]
+) -> tuple[list[Any], list[Any], list[float | None] | None]:
     complaints = RowComplaints(source)
-    keys = {key: columns.get(key, key) for key in ("t", "state", "action")}
+    keys = {key: columns.get(key, key) for key in _COLUMNS}
     states, actions, times = [], [], []
+    rewards = [record.get(keys["reward"]) for record in held]
     for row, record in enumerate(held):
         place = f"[{row}]"
         states.append(_label(record.get(keys["state"]), f"{place}.{keys['state']}", complaints))
@@ -204,8 +241,10 @@ def _records(held: list[dict[str, Any]], source: Source, columns: Mapping[str, s
             times.append(t)
     complaints.raise_any()
     _check_times(times, complaints)
+    if len(actions) < len(states):
+        rewards = _of_actions(rewards, complaints)
     complaints.raise_any()
-    return states, actions
+    return states, actions, rewards
 
 
 def _label(value: Any, place: str, complaints: RowComplaints) -> Any:

@@ -9,7 +9,8 @@ log, every possible outcome of every pair had been seen α times. Which outcomes
 
 What the log does not say is not made up. A pair that was seen too seldom is not available; a state in which
 no action is left is terminal: absorbing, reward 0. A pair whose outcome was never recorded leads to an end,
-so that the episodes it is in stay possible. `learned` tells which pairs and states these are.
+so that the episodes it is in stay possible. What an empty reward counts is asked, not guessed. `learned` tells
+which pairs, states and rewards these are.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tether._checks import whole_number
 from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem, QueryError
 from tether.learning.prior import Support, Transitions, add_support, checked_prior
+from tether.learning.rewards import Earnings, fill_empty, mean_rewards
 from tether.model.counts import Counts
 from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.from_table import form_from_codes
@@ -43,6 +45,7 @@ def learn(
     minimum: int = 1,
     support: Support = "seen",
     rewards: Literal["transition", "pair"] = "transition",
+    empty_rewards: Literal["zero", "mean"] | None = None,
     states: Iterable[Any] | None = None,
     actions: Iterable[Any] | None = None,
     end: Any = "(end)",
@@ -52,7 +55,7 @@ def learn(
     Parameters
     ----------
     episodes : Episodes, or paths
-        What happened: `tether.read_episodes` reads a log.
+        What happened: `tether.io.read_episodes` reads a log.
     prior : float
         Pseudo-count α: each possible outcome of a pair counts as seen so many times more. 0: maximum likelihood.
         1: every distribution over the possible outcomes was equally likely before the log (Laplace); 0.5 is
@@ -66,12 +69,17 @@ def learn(
         one, the influence test `support` always holds, and k limits nothing; use `tether.effective` with it.
     rewards : {"transition", "pair"}
         Mean rewards of each transition, R(s,a,s'), or of each pair, R(s,a), as the log has them. A transition
-        without a recorded reward gets the mean of its pair; a pair without one, 0.
+        that only the prior makes possible earns the mean of its pair.
+    empty_rewards : {"zero", "mean"}, optional
+        What an empty reward counts: 0; or as many rewards of the same transition do on average (of the same pair,
+        where the transition has none; 0, where the pair has none). Where rewards stand only in the last steps of
+        episodes, empty ones count 0. Where only some of the others are empty, there is no telling what that means:
+        learning stops and asks.
     states, actions : iterable of hashable, optional
         The labels of the model, in the order wanted; at least all that are in the log.
     end : hashable
         Where a pair leads whose outcome was never recorded: a terminal state of this name, added only if it is
-        needed. None: such a pair is not available.
+        needed, or a state of the log in which nothing is done. None: such a pair is not available.
 
     Returns
     -------
@@ -101,12 +109,27 @@ def learn(
     minimum = whole_number("minimum", minimum, 1)
     if rewards not in ("transition", "pair"):
         raise QueryError(f"rewards must be 'transition' or 'pair', not {rewards!r}")
-    seen = _see(log, states, actions, end)
+    earned, empty = fill_empty(log, empty_rewards)
+    seen = _see(log, earned, states, actions, end is not None)
     seen, dropped = seen.at_least(minimum)
+    seen = seen.with_end(end, log)
     table = seen.tally()
     if prior > 0:
         table = add_support(table, seen.states, seen.actions, seen.n_real, support)
-    return _model(table, seen, prior, rewards == "pair", _Told(log, minimum, dropped))
+    counts = Counts(
+        np.empty(0, dtype=np.int64),
+        prior,
+        episodes=len(log),
+        steps=log.n_steps,
+        unrecorded=log.unrecorded,
+        minimum=minimum,
+        dropped=dropped,
+        end=seen.end,
+        empty_rewards=empty,
+        empty=0 if log.reward is None else int(np.count_nonzero(np.isnan(log.reward))),
+        unplaced=0 if rewards == "pair" else seen.unplaced,
+    )
+    return _model(table, seen, rewards == "pair", counts)
 
 
 def _paths(episodes: Any) -> Any:
@@ -115,6 +138,10 @@ def _paths(episodes: Any) -> Any:
     if isinstance(episodes, Path) or not isinstance(episodes, Iterable):
         raise QueryError(f"expected Episodes, or a list of paths, not {type(episodes).__name__}: learn([path, …])")
     return episodes
+
+
+_ENDS = -2
+"""Outcome of a step of a pair whose outcome was never recorded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,20 +157,45 @@ class _Seen:
     pair: Ints
     outcome: Ints
     reward: Floats | None
-    end: int
+    given: Ints
     n_real: int
+    end: int = -1
 
     def at_least(self, minimum: int) -> tuple[_Seen, Ints]:
         """Without the pairs seen less often; and these: state, action, how often it was seen with its outcome."""
         pairs, inverse = np.unique(self.pair, return_inverse=True)
-        times = np.bincount(inverse[self.outcome >= 0], minlength=pairs.size)
+        times = np.bincount(inverse[self.outcome != -1], minlength=pairs.size)
         few = times < minimum
         dropped = np.stack((*np.divmod(pairs[few], len(self.actions)), times[few]), axis=1).astype(np.int64)
         if not few.any():
             return self, dropped
         kept = ~few[inverse]
         reward = None if self.reward is None else self.reward[kept]
-        return replace(self, pair=self.pair[kept], outcome=self.outcome[kept], reward=reward), dropped
+        return replace(
+            self, pair=self.pair[kept], outcome=self.outcome[kept], reward=reward, given=self.given[kept]
+        ), dropped
+
+    def with_end(self, end: Any, log: Episodes) -> _Seen:
+        """With a state for the outcomes that were never recorded, if there are any left."""
+        ends = self.outcome == _ENDS
+        if not ends.any():
+            return self
+        there = log.states.find(end)
+        if there >= 0 and np.any(log.state == there):
+            message = (
+                f"actions whose outcome was never recorded would lead to {end!r}, but the log has a state of that name "
+                "in which something is done; give the end another name (end='(over)'), or let such actions not be "
+                "available (end=None)"
+            )
+            raise ModelError(Problem(message, state=end, value=end))
+        states = self.states if end in self.states else make_names([*self.states, end], None, "state")
+        found = states.find(end)
+        return replace(self, states=states, outcome=np.where(ends, found, self.outcome), end=found)
+
+    @property
+    def unplaced(self) -> int:
+        """Rewards of the log that are in no transition."""
+        return int(np.count_nonzero(self.given & (self.outcome < 0)))
 
     def tally(self) -> Transitions:
         """Each transition once, with how often it was seen."""
@@ -153,19 +205,16 @@ class _Seen:
         return Transitions(*np.divmod(distinct, len(self.states)), times)
 
 
-def _see(log: Episodes, states: Any, actions: Any, end: Any) -> _Seen:
+def _see(log: Episodes, reward: Floats | None, states: Any, actions: Any, end: bool) -> _Seen:
     state_labels, to_state = _relabel(log.states, states, "state")
     action_labels, to_action = _relabel(log.actions, actions, "action")
     pair = to_state[log.state] * len(action_labels) + to_action[log.action]
     outcome = np.where(log.next_state >= 0, to_state[log.next_state], -1)
-    lost = outcome < 0
-    never = np.flatnonzero(lost)[~np.isin(pair[lost], pair[~lost])]
-    n_real, found = len(state_labels), -1
-    if never.size and end is not None:
-        if end not in state_labels:
-            state_labels = make_names([*state_labels, end], None, "state")
-        outcome[never] = found = state_labels.find(end)
-    return _Seen(state_labels, action_labels, pair, outcome, log.reward, found, n_real)
+    if end:
+        lost = outcome < 0
+        outcome[np.flatnonzero(lost)[~np.isin(pair[lost], pair[~lost])]] = _ENDS
+    given = np.zeros(pair.size, dtype=bool) if log.reward is None else ~np.isnan(log.reward)
+    return _Seen(state_labels, action_labels, pair, outcome, reward, given, len(state_labels))
 
 
 def _relabel(found: Names, given: Any, noun: str) -> tuple[Names, Ints]:
@@ -188,24 +237,23 @@ def _relabel(found: Names, given: Any, noun: str) -> tuple[Names, Ints]:
     return labels, index
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    log: Episodes
-    minimum: int
-    dropped: Ints
-
-
-def _model(table: Transitions, seen: _Seen, prior: float, by_pair: bool, told: _Told) -> MDP:
+def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts) -> MDP:
+    """The model of these transitions; ``counts`` are still without those of its entries."""
     states, actions = seen.states, seen.actions
     if table.pair.size == 0:
         raise ModelError(
-            f"no pair was seen {told.minimum:,} times with its outcome; ask for fewer (minimum=), or give more episodes"
+            f"no pair was seen {counts.minimum:,} times with its outcome; ask for fewer (minimum=), or give more "
+            "episodes"
         )
     first = np.flatnonzero(np.diff(table.pair, prepend=-1))
     owner = np.repeat(np.arange(first.size), np.diff(first, append=table.pair.size))
-    weight = table.times + prior
+    weight = table.times + counts.prior
     probability = weight / np.add.reduceat(weight, first)[owner]
-    reward = None if seen.reward is None else _mean_rewards(table, seen, owner, by_pair)
+    reward = (
+        None
+        if seen.reward is None
+        else mean_rewards(table, Earnings(seen.pair, seen.outcome, seen.reward), len(states), by_pair)
+    )
     s, a = np.divmod(table.pair, len(actions))
     ends = np.setdiff1d(np.arange(len(states)), s)
     form = form_from_codes(
@@ -219,43 +267,8 @@ def _model(table: Transitions, seen: _Seen, prior: float, by_pair: bool, told: _
         terminal=[states[int(i)] for i in ends],
         tolerance=TOLERANCE,
     )
-    counts = Counts(
-        _by_entry(form, table, len(states), len(actions)),
-        prior,
-        episodes=len(told.log),
-        steps=told.log.n_steps,
-        unrecorded=told.log.unrecorded,
-        minimum=told.minimum,
-        dropped=told.dropped,
-        end=seen.end,
-    )
+    counts = replace(counts, transitions=_by_entry(form, table, len(states), len(actions)))
     return MDP(states, actions, form, counts=counts)
-
-
-def _mean_rewards(table: Transitions, seen: _Seen, owner: Ints, by_pair: bool) -> Floats:
-    """Mean reward of each transition; of its pair where that is wanted, or where none was recorded for it."""
-    assert seen.reward is not None
-    given = ~np.isnan(seen.reward)
-    pair, outcome, reward = seen.pair[given], seen.outcome[given], seen.reward[given]
-    firsts = table.pair[np.flatnonzero(np.diff(table.pair, prepend=-1))]
-    of_pair = _means(np.searchsorted(firsts, pair), reward, firsts.size)
-    of_pair = np.where(np.isnan(of_pair), 0.0, of_pair)[owner]
-    if by_pair:
-        return of_pair
-    n_states = len(seen.states)
-    known = outcome >= 0
-    at = np.searchsorted(table.pair * n_states + table.outcome, pair[known] * n_states + outcome[known])
-    of_transition = _means(at, reward[known], table.pair.size)
-    return np.where(np.isnan(of_transition), of_pair, of_transition)
-
-
-def _means(group: Ints, values: Floats, size: int) -> Floats:
-    """Mean by group, NaN for one without values; exact where all values of a group are the same."""
-    lowest = np.full(size, np.inf)
-    np.minimum.at(lowest, group, values)
-    with np.errstate(over="ignore", invalid="ignore"):  # a mean that is not finite is reported with its place
-        above = np.bincount(group, values - lowest[group], minlength=size) / np.bincount(group, minlength=size)
-        return np.where(np.isinf(lowest), np.nan, lowest + above)
 
 
 def _by_entry(form: Form, table: Transitions, n_states: int, n_actions: int) -> Ints:

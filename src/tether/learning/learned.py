@@ -46,6 +46,12 @@ class Learned:
         States in which no action is left; they are taken for terminal.
     end : label or None
         Where pairs lead whose outcome was never recorded.
+    empty_rewards : {"", "last", "zero", "mean"}
+        What empty rewards count; see `tether.Counts`.
+    empty : int
+        How many steps have an empty reward.
+    unplaced : int
+        Rewards that are in no transition, because the outcome of their step was not recorded.
 
     Examples
     --------
@@ -70,6 +76,9 @@ class Learned:
     dropped: tuple[tuple[Any, Any, int], ...]
     terminal: tuple[Any, ...]
     end: Any = None
+    empty_rewards: str = ""
+    empty: int = 0
+    unplaced: int = 0
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """One sentence for each thing worth knowing; ``name`` prints a label."""
@@ -79,6 +88,8 @@ class Learned:
             self._dropped(name),
             self._terminal(name),
             self._end(name),
+            self._empty_rewards(),
+            self._unplaced(),
             self._prior(),
         ]
         return [sentence for sentence in told if sentence]
@@ -114,6 +125,26 @@ class Learned:
 
     def _end(self, name: Callable[[Any], str]) -> str:
         return "" if self.end is None else f"Pairs whose outcome was never recorded lead to {name(self.end)}."
+
+    def _empty_rewards(self) -> str:
+        if not self.empty:
+            return ""
+        if self.empty == self.steps:
+            return f"All {self.empty:,} rewards are empty: they count 0."
+        which = "1 step" if self.empty == 1 else f"{self.empty:,} steps"
+        if self.empty_rewards == "last":
+            return f"Rewards stand only in the last steps of episodes: the empty ones of {which} count 0."
+        what = "0" if self.empty_rewards == "zero" else "the mean of their transition (or of their pair; else 0)"
+        return f"As asked, the empty rewards of {which} count {what}."
+
+    def _unplaced(self) -> str:
+        if not self.unplaced:
+            return ""
+        steps = "1 step" if self.unplaced == 1 else f"{self.unplaced:,} steps"
+        return (
+            f"The rewards of {steps} are left out, because the outcome was not recorded; with mean rewards of pairs "
+            "(rewards='pair') they count."
+        )
 
     def _prior(self) -> str:
         if self.prior == 0:
@@ -162,4 +193,7 @@ def learned(mdp: MDP) -> Learned:
         tuple((mdp.states[int(s)], mdp.actions[int(a)], int(n)) for s, a, n in counts.dropped),
         mdp.names_of(form.terminal),
         None if counts.end < 0 else mdp.states[counts.end],
+        counts.empty_rewards,
+        counts.empty,
+        counts.unplaced,
     )

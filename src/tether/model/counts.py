@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,6 +38,13 @@ class Counts:
         Pairs seen less often, and so not available: state, action and how often it was seen.
     end : int
         Index of the state that was taken for the outcome of pairs whose outcome was never recorded; -1 for none.
+    empty_rewards : {"", "last", "zero", "mean"}
+        What empty rewards count: 0, because rewards stand only in the last steps of episodes ("last"); 0, because
+        that was asked for ("zero"); the mean of their transition ("mean"). "" where no reward is empty.
+    empty : int
+        How many steps have an empty reward.
+    unplaced : int
+        Rewards that are in no transition, because the outcome of their step was not recorded.
 
     Examples
     --------
@@ -58,6 +65,9 @@ class Counts:
     minimum: int = 1
     dropped: Ints = field(default_factory=_nothing)
     end: int = -1
+    empty_rewards: Literal["", "last", "zero", "mean"] = ""
+    empty: int = 0
+    unplaced: int = 0
 
     def __post_init__(self) -> None:
         self.transitions.flags.writeable = False

@@ -1,5 +1,7 @@
 """Episodes: many observed paths, kept as arrays, as a log of them is read and as a model is learned from them.
 
+One of them is a `tether.Path`. Episodes were observed; `tether.Trajectories` are drawn from a policy.
+
 A log has a row for each step: (episode, t, state, action[, reward, next_state]); `tether.observation.arrange` says how
 its rows become episodes. `tether.io.logs` reads and writes logs as files.
 """
@@ -136,16 +138,13 @@ class Episodes(Mapping[Any, Path]):
         return cls.of(steps)
 
     @classmethod
-    def from_paths(
-        cls, paths: Iterable[Path] | Mapping[Any, Path], rewards: Iterable[Iterable[float]] | None = None
-    ) -> Episodes:
+    def from_paths(cls, paths: Iterable[Path] | Mapping[Any, Path]) -> Episodes:
         """Episodes from paths: a mapping by id, or a list, whose ids are then 0, 1, 2, …
 
         Parameters
         ----------
         paths : iterable of Path, or mapping to Path
-        rewards : iterable of sequences of float, optional
-            What each step of each path earned, in the order of the paths.
+            With their own rewards, where they have them.
 
         Examples
         --------
@@ -163,7 +162,7 @@ class Episodes(Mapping[Any, Path]):
             if not isinstance(path, Path):
                 raise PathError(f"episode {name!r}: expected a tether.Path, not {type(path).__name__}")
         lengths = np.array([path.T for path in named.values()], dtype=np.int64)
-        reward = None if rewards is None else _joined_rewards(named, list(rewards))
+        reward = _joined_rewards(list(named.values()))
         findings = Findings(str)
         ids, _ = code([list(named)], ["episode"], findings)
         before = [state for path in named.values() for state in path.states[: path.T]]
@@ -233,7 +232,8 @@ class Episodes(Mapping[Any, Path]):
         last = int(self.next_state[steps.stop - 1])
         if last >= 0:
             states.append(self.states[last])
-        return Path(states, [self.actions[a] for a in self.action[steps].tolist()])
+        actions = [self.actions[a] for a in self.action[steps].tolist()]
+        return Path(states, actions, None if self.reward is None else self.reward[steps])
 
     def __repr__(self) -> str:
         told = ", ".join((
@@ -275,22 +275,12 @@ def _known(ids: Names) -> str:
     return f"there {'is' if len(ids) == 1 else 'are'} {counted(len(ids), 'episode')}: {listed}"
 
 
-def _joined_rewards(paths: Mapping[Any, Path], rewards: list[Any]) -> Floats:
-    if len(rewards) != len(paths):
-        raise PathError(f"rewards are given for {counted(len(rewards), 'path')}, but there are {len(paths):,}")
-    joined = []
-    for (name, path), given in zip(paths.items(), rewards, strict=True):
-        try:
-            values = np.array(list(given), dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise PathError(f"episode {name!r}: its rewards are not a list of numbers: {error}") from None
-        if values.shape != (path.T,):
-            raise PathError(f"episode {name!r}: {values.size} rewards for {counted(path.T, 'step')}")
-        if np.any(np.isinf(values)):
-            t = int(np.flatnonzero(np.isinf(values))[0])
-            raise PathError(Problem(f"episode {name!r}, t = {t}: the reward {values[t]} is not finite", time=t))
-        joined.append(values)
-    return np.concatenate(joined)
+def _joined_rewards(paths: list[Path]) -> Floats | None:
+    """What each step earned, NaN where a path does not say it; None where no path does."""
+    if all(path.rewards is None for path in paths):
+        return None
+    each = [[None] * path.T if path.rewards is None else path.rewards for path in paths]
+    return np.array([np.nan if reward is None else reward for rewards in each for reward in rewards])
 
 
 def _ordered(steps: Steps, given: list[Any]) -> Episodes:

@@ -2,11 +2,16 @@
 
 T counts transitions. The last outcome s_T may be missing: a record often ends with an action
 whose result nobody wrote down. The last step then says nothing, and stays nominal.
+
+Three things are easily confused. A `Path` is one episode that happened, in labels. `tether.Episodes` are many
+of them, as a log has them, in arrays. `tether.Trajectories` did not happen: they are drawn from a policy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -17,7 +22,7 @@ from tether._types import Ints
 from tether._words import counted
 from tether.errors import PathError, Problem, QueryError
 from tether.model.mdp import MDP
-from tether.model.names import name_list, plain
+from tether.model.names import is_missing, name_list, plain
 
 __all__ = ["Observation", "Path", "observe", "time_index"]
 
@@ -32,21 +37,25 @@ class Path:
         s_0 … s_T, or s_0 … s_{T-1} where the last outcome was not recorded.
     actions : iterable of hashable
         a_0 … a_{T-1}.
+    rewards : iterable of float, optional
+        What each of the T steps earned, as the log or the environment says; None (or NaN) for a step of which
+        that is not known. Plans use the rewards of the model; these are only compared with them.
 
     Examples
     --------
     >>> import tether
-    >>> path = tether.Path(["sick", "sick", "well"], ["wait", "treat"])
+    >>> path = tether.Path(["sick", "sick", "well"], ["wait", "treat"], rewards=[-1, 5])
     >>> path
     <Path: 2 steps, 'sick' –'wait'→ 'sick' –'treat'→ 'well'>
-    >>> path.T, path.last_recorded
-    (2, True)
+    >>> path.T, path.last_recorded, path.rewards
+    (2, True, (-1.0, 5.0))
     """
 
     states: tuple[Any, ...]
     actions: tuple[Any, ...]
+    rewards: tuple[float | None, ...] | None = None
 
-    def __init__(self, states: Any, actions: Any) -> None:
+    def __init__(self, states: Any, actions: Any, rewards: Any = None) -> None:
         for name, given in (("states", states), ("actions", actions)):
             if isinstance(given, str) or not hasattr(given, "__iter__"):
                 raise PathError(Problem(f"{name} must be a list of names, not {given!r}", value=given))
@@ -63,6 +72,7 @@ class Path:
                 f"a path of {counted(T, 'action')} has {T + 1} states, or {T} if the last outcome was not "
                 f"recorded; got {n}"
             )
+        object.__setattr__(self, "rewards", None if rewards is None else _rewards(rewards, T))
 
     @property
     def T(self) -> int:
@@ -88,10 +98,41 @@ class Path:
         states = [*self.states, *([] if self.last_recorded else ["not recorded"])]
         rows = "".join(
             f"<tr><td>{t}</td><td>{escape(str(state))}</td>"
-            f"<td>{escape(str(self.actions[t])) if t < self.T else ''}</td></tr>"
+            f"<td>{escape(str(self.actions[t])) if t < self.T else ''}</td>{self._reward_cell(t)}</tr>"
             for t, state in enumerate(states)
         )
-        return f"<table><tr><th>t</th><th>state</th><th>action</th></tr>{rows}</table>"
+        reward = "" if self.rewards is None else "<th>reward</th>"
+        return f"<table><tr><th>t</th><th>state</th><th>action</th>{reward}</tr>{rows}</table>"
+
+    def _reward_cell(self, t: int) -> str:
+        if self.rewards is None:
+            return ""
+        reward = self.rewards[t] if t < self.T else None
+        return "<td></td>" if reward is None else f"<td>{reward:g}</td>"
+
+
+def _rewards(given: Any, T: int) -> tuple[float | None, ...] | None:
+    """A reward per step, None where it is not known; None if none is."""
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise PathError(Problem(f"rewards must be a list of numbers, one per step, not {given!r}", value=given))
+    rewards = [_reward(t, value) for t, value in enumerate(plain(given))]
+    if len(rewards) != T:
+        raise PathError(
+            f"a path of {counted(T, 'action')} has {counted(T, 'reward')}, one per action; got {len(rewards)}"
+        )
+    return None if all(reward is None for reward in rewards) else tuple(rewards)
+
+
+def _reward(t: int, value: Any) -> float | None:
+    if is_missing(value):
+        return None
+    if not isinstance(value, bool | str | bytes):
+        with suppress(TypeError, ValueError, OverflowError):
+            reward = float(value)
+            if math.isfinite(reward):
+                return reward
+    message = f"t = {t}: the reward {value!r} is not a finite number; give None where it is not known"
+    raise PathError(Problem(message, time=t, value=value))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

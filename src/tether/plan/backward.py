@@ -21,6 +21,7 @@ from tether._kernels.scratch import room
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.influence.rules import Nodes, Thresholds, layer_rows, run_count
+from tether.observation.earned import model_return
 
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
@@ -32,18 +33,7 @@ __all__ = ["Solved", "choice_type", "observed_value", "solve_backward"]
 
 def observed_value(cf: CounterfactualMDP) -> float:
     """Return of the observed path; expected, for a last step whose outcome was not recorded."""
-    mdp, seen = cf.mdp, cf.observation
-    total = 0.0
-    for t in range(cf.T):
-        entries = mdp.entries(int(seen.pairs[t]))
-        next_state, outcome = mdp.form.next_state[entries], int(seen.states[t + 1])
-        chance = mdp.form.probability[entries] if outcome < 0 else (next_state == outcome).astype(float)
-        values = mdp.rewards.at(t)
-        reward = values[entries] @ chance if mdp.rewards.by_entry else values[seen.pairs[t]]
-        total += mdp.discount**t * float(reward)
-        if t == cf.T - 1 and mdp.final_reward is not None:
-            total += mdp.discount**cf.T * float(mdp.final_reward[next_state] @ chance)
-    return total
+    return model_return(cf.mdp, cf.observation)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -40,7 +40,7 @@ class Plan:
     value : float
         Expected return from s_0, exactly.
     observed_value : float
-        Return of the observed path.
+        Return of the observed path, by the model's rewards; ``logged_return`` is that by its own.
     k, m : int
         The limits it keeps to (m at most T, k at most T + 1).
     rule, influence
@@ -75,6 +75,12 @@ class Plan:
     def gain(self) -> float:
         """What is gained over the observed path."""
         return self.value - self.observed_value
+
+    @property
+    def logged_return(self) -> float | None:
+        """Return of the observed path by its own rewards; None for a path without any. See `tether.Earned`."""
+        earned = self.cf.earned
+        return None if earned is None else earned.logged
 
     @property
     def T(self) -> int:

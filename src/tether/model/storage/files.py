@@ -140,8 +140,17 @@ def _arrays_of(mdp: MDP) -> dict[str, Any]:
 
 
 def _counts_meta(counts: Counts) -> CountsMeta:
-    numbers = (counts.episodes, counts.steps, counts.unrecorded, counts.minimum, counts.end)
-    return CountsMeta(float(counts.prior), *(int(number) for number in numbers))
+    return CountsMeta(
+        prior=float(counts.prior),
+        episodes=int(counts.episodes),
+        steps=int(counts.steps),
+        unrecorded=int(counts.unrecorded),
+        minimum=int(counts.minimum),
+        end=int(counts.end),
+        empty_rewards=counts.empty_rewards,
+        empty=int(counts.empty),
+        unplaced=int(counts.unplaced),
+    )
 
 
 def _check_replaceable(folder: Path) -> None:

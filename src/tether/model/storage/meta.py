@@ -101,6 +101,9 @@ class CountsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unrecorded: int
     minimum: int
     end: int
+    empty_rewards: Literal["", "last", "zero", "mean"] = ""
+    empty: int = 0
+    unplaced: int = 0
 
 
 class Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

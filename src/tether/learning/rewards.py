@@ -1,0 +1,92 @@
+"""What the steps of a log earned: what an empty reward counts, and mean rewards of transitions and pairs.
+
+An empty reward is not filled in silently. Where rewards stand only in the last steps of episodes, the others are 0:
+the log tells an outcome. Where only some of the others are empty, both 0 and "not known" make sense, and lead to
+different models; the user has to say which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether._words import counted
+from tether.errors import Problem, QueryError
+from tether.learning.prior import Transitions
+from tether.observation.episodes import Episodes
+
+__all__ = ["Earnings", "fill_empty", "mean_rewards"]
+
+
+def fill_empty(log: Episodes, asked: str | None) -> tuple[Floats | None, Literal["", "last", "zero", "mean"]]:
+    """The rewards of the log, with 0 for empty ones where they count 0; and what empty ones count."""
+    if asked not in (None, "zero", "mean"):
+        raise QueryError(Problem(f"empty_rewards must be 'zero' or 'mean', not {asked!r}", value=asked))
+    if log.reward is None:
+        return None, ""
+    empty = np.isnan(log.reward)
+    if not empty.any():
+        return log.reward, ""
+    if asked == "mean":
+        return log.reward, "mean"
+    if asked is None:
+        last = np.zeros(empty.size, dtype=bool)
+        last[log.start[1:] - 1] = True
+        if not np.all(empty | last):
+            raise QueryError(_which_empty(log, empty, last))
+    return np.where(empty, 0.0, log.reward), "last" if asked is None else "zero"
+
+
+def _which_empty(log: Episodes, empty: Ints, last: Ints) -> Problem:
+    """The question that only the user can answer, with the first places it is about."""
+
+    def place(step: int) -> tuple[Any, int]:
+        episode = int(np.searchsorted(log.start, step, side="right")) - 1
+        return log.ids[episode], step - int(log.start[episode])
+
+    first, given = int(np.argmax(empty)), int(np.argmax(~empty & ~last))
+    (one, t), (other, u) = place(first), place(given)
+    message = (
+        f"the reward is empty in {counted(int(np.count_nonzero(empty)), 'step')} of {empty.size:,} (first: episode "
+        f"{one!r}, step {t}), but not in all steps before the last of an episode (first: episode {other!r}, step {u}); "
+        "say what an empty reward counts: empty_rewards='zero', or empty_rewards='mean' for the mean of the same "
+        "transition"
+    )
+    return Problem(message, state=log.states[int(log.state[first])], time=t)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Earnings:
+    """What steps earned, NaN where that is not known: by pair (state · actions + action) and outcome, -1 for none."""
+
+    pair: Ints
+    outcome: Ints
+    reward: Floats
+
+
+def mean_rewards(table: Transitions, earned: Earnings, n_states: int, by_pair: bool) -> Floats:
+    """Mean reward of each transition; of its pair where that is wanted, or where none was recorded for it."""
+    given = ~np.isnan(earned.reward)
+    pair, outcome, reward = earned.pair[given], earned.outcome[given], earned.reward[given]
+    first = np.flatnonzero(np.diff(table.pair, prepend=-1))
+    owner = np.repeat(np.arange(first.size), np.diff(first, append=table.pair.size))
+    of_pair = _means(np.searchsorted(table.pair[first], pair), reward, first.size)
+    of_pair = np.where(np.isnan(of_pair), 0.0, of_pair)[owner]
+    if by_pair:
+        return of_pair
+    known = outcome >= 0
+    at = np.searchsorted(table.pair * n_states + table.outcome, pair[known] * n_states + outcome[known])
+    of_transition = _means(at, reward[known], table.pair.size)
+    return np.where(np.isnan(of_transition), of_pair, of_transition)
+
+
+def _means(group: Ints, values: Floats, size: int) -> Floats:
+    """Mean by group, NaN for one without values; exact where all values of a group are the same."""
+    lowest = np.full(size, np.inf)
+    np.minimum.at(lowest, group, values)
+    with np.errstate(over="ignore", invalid="ignore"):  # a mean that is not finite is reported with its place
+        above = np.bincount(group, values - lowest[group], minlength=size) / np.bincount(group, minlength=size)
+        return np.where(np.isinf(lowest), np.nan, lowest + above)
