@@ -17,6 +17,7 @@ PUBLIC = [
     "CounterfactualMDP",
     "Counts",
     "Course",
+    "Earned",
     "Episodes",
     "Evaluation",
     "ExplainedStep",
