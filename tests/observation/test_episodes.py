@@ -140,9 +140,7 @@ def test_it_is_a_mapping_from_ids_to_paths():
 
 def test_an_unknown_id_says_what_there_is():
     log = Episodes.from_columns([17, 18], [0, 0], ["a", "b"], ["go", "go"])
-    with pytest.raises(
-        tether.QueryError, match=r"no episode '17'; there are 2 episodes: 17, 18 \(there is 17, a name"
-    ):
+    with pytest.raises(tether.QueryError, match=r"no episode '17'; there are 2 episodes: 17, 18 \(there is 17, a name"):
         log["17"]
     with pytest.raises(tether.QueryError, match="no episode 3"):
         log.rewards(3)
