@@ -1,5 +1,6 @@
 """What each command answers: the library's numbers, in JSON and in words."""
 
+import itertools
 import json
 from importlib import import_module
 
@@ -341,6 +342,19 @@ def test_convert(tmp_path, name):
     assert read_model(tmp_path / name).n_transitions == 220
     assert run("convert", tmp_path / "model.csv", tmp_path / "other", "--to", "csv").startswith(str(tmp_path)[:10])
     assert (tmp_path / "other").read_text() == (tmp_path / "model.csv").read_text()
+
+
+def test_convert_keeps_labels_or_says_that_they_are_lost(tmp_path):
+    """ "down" and "done" from PRISM to Storm, to a saved model, and back to PRISM."""
+    (tmp_path / "a.tra").write_text("3 3 4\n0 0 1 0.5 go\n0 0 2 0.5 go\n1 0 1 1 stay\n2 0 2 1 stay\n")
+    (tmp_path / "a.lab").write_text('0="init" 1="deadlock" 2="down" 3="done"\n0: 0\n1: 2\n2: 3\n')
+    names = ["a.tra", "b.drn", "saved", "c.tra"]
+    for before, after in itertools.pairwise(names):
+        assert "lost" not in run("convert", tmp_path / before, tmp_path / after)
+        assert dict(read_model(tmp_path / after).labels) == {"init": {0}, "down": {1}, "done": {2}}
+    assert (tmp_path / "c.lab").read_text() == (tmp_path / "a.lab").read_text()
+    lost = run("convert", tmp_path / "a.tra", tmp_path / "d.csv")
+    assert "This format does not hold labels: init, down, done are lost." in lost
 
 
 def test_convert_reads_arrays_in_the_order_that_is_said(tmp_path):

@@ -13,7 +13,7 @@ from test_io_prism import assert_same, models
 import tether
 from tether import MDP
 from tether.errors import FileError, QueryError
-from tether.io.drn import read_drn, read_drn_labels, write_drn
+from tether.io.drn import read_drn, write_drn
 
 DRN = """\
 // Exported by storm
@@ -76,13 +76,45 @@ def test_an_mdp(tmp_path):
 
 
 def test_labels(tmp_path):
-    labels = read_drn_labels(save(tmp_path, DRN))
-    assert labels == {
-        "init": ((-1, True),),
-        "far away": ((-1, True),),
-        "goal": ((0, True),),
-        "deadlock": ((0, True),),
+    labels = read_drn(save(tmp_path, DRN)).labels
+    assert {name: list(states) for name, states in labels.items()} == {
+        "init": [(-1, True)],
+        "far away": [(-1, True)],
+        "goal": [(0, True)],
+        "deadlock": [(0, True)],
     }
+
+
+def test_truth_values_as_storm_writes_them(tmp_path):
+    """Of true it writes neither the name nor a value, only the tab that follows: the name is known from false."""
+    text = """@type: MDP
+@nr_states
+4
+@model
+state 0 init
+//[!broken\t& wear=0\t& \t]
+\taction work
+\t\t1 : 0.5
+\t\t2 : 0.5
+state 1
+//[\t& wear=3\t& \t]
+\taction work
+\t\t3 : 1
+state 2
+//[!broken\t& wear=3\t& \t]
+\taction work
+\t\t3 : 1
+state 3 down
+//[\t& wear=4\t& \t]
+\taction work
+\t\t3 : 1
+"""
+    mdp = read_drn(save(tmp_path, text))
+    assert list(mdp.states) == [(False, 0, True), (True, 3, True), (False, 3, True), (True, 4, True)]
+    assert mdp.states[1]._fields == ("broken", "wear", "v2")  # nobody says how the third is called
+    assert mdp.labels["down"] == {(True, 4, True)}
+    one = text.replace("\t& wear=0\t& \t", "").replace("//[\t& wear=3\t& \t]", "//[\t]")
+    assert list(read_drn(save(tmp_path, one)).states) == [0, 1, 2, 3]  # of different lengths: no variables
 
 
 @pytest.mark.parametrize(
@@ -156,7 +188,6 @@ def test_of_several_reward_models_one_is_named(tmp_path):
     assert read_drn(save(tmp_path, text), reward_model="fuel").reward((-1, True), "go") == 11.5
     assert read_drn(save(tmp_path, text), reward_model="time").reward((-1, True), "go") == 2
     assert read_drn(save(tmp_path, text), reward_model=False).reward((-1, True), "go") == 0
-    assert read_drn_labels(save(tmp_path, text))["goal"] == ((0, True),)
     with pytest.raises(QueryError, match="no reward model 'money'; it has 'fuel', 'time'"):
         read_drn(save(tmp_path, text), reward_model="money")
 
@@ -172,7 +203,7 @@ def test_there_and_back(tmp_path_factory, mdp):
         with pytest.raises(QueryError, match="depend on the next state; mean_rewards=True writes their means"):
             write_drn(mdp, file)
         assert not file.exists()
-    write_drn(mdp, file, labels={"goal": [goal]}, mean_rewards=True)
+    write_drn(mdp.with_labels({"goal": [goal], "from here on": mdp.states}), file, mean_rewards=True)
     back = read_drn(file)
     assert list(back.states) == list(mdp.states)
     for s in mdp.states:
@@ -180,7 +211,9 @@ def test_there_and_back(tmp_path_factory, mdp):
             assert back.reward(s, str(a).replace(" ", "_")) == pytest.approx(mdp.reward(s, a), rel=1e-12, abs=1e-9)
     if not mdp.rewards.by_entry:
         assert_same(back, mdp.with_names(actions=[label.replace(" ", "_") for label in mdp.actions]))
-    assert read_drn_labels(file) == {"init": (mdp.states[0],), "goal": (goal,)}
+    assert dict(back.labels) == {"init": {mdp.states[0]}, "goal": {goal}, "from_here_on": set(mdp.states)}
+    write_drn(back, file, mean_rewards=True)
+    assert read_drn(file).labels == back.labels
 
 
 @pytest.mark.parametrize("name", ["toy", "grid_world", "sepsis"])
@@ -303,9 +336,8 @@ def test_files_that_are_not_there_or_no_text(tmp_path):
 def test_any_bytes_are_a_model_or_an_error(tmp_path_factory, content, headed):
     file = tmp_path_factory.mktemp("fuzz") / "robot.drn"
     file.write_bytes(b"@type: MDP\n@model\n" * headed + content)
-    for read in (read_drn, read_drn_labels):
-        with suppress(tether.TetherError):
-            read(file)
+    with suppress(tether.TetherError):
+        read_drn(file)
 
 
 @given(st.data())
@@ -318,9 +350,8 @@ def test_a_changed_file_is_a_model_or_an_error(tmp_path_factory, data):
         new = data.draw(st.text(st.sampled_from(' 0123456789.:/@[]{}",-!&=$x\n\t\x85\u0663_'), max_size=6))
         text = text[:start] + new + text[end:]
     file = save(tmp_path_factory.mktemp("fuzz"), text)
-    for read in (read_drn, read_drn_labels):
-        with suppress(tether.TetherError):
-            read(file)
+    with suppress(tether.TetherError):
+        read_drn(file)
 
 
 # --- Storm itself, where it is installed ---------------------------------------------------------
@@ -358,7 +389,7 @@ def rows_of_ours(mdp):
 def test_storm_reads_what_we_write(tmp_path, name):
     stormpy = pytest.importorskip("stormpy")
     mdp = getattr(tether.cases, name)().mdp
-    write_drn(mdp, tmp_path / "case.drn", labels={"last": [mdp.states[len(mdp.states) - 1]]})
+    write_drn(mdp.with_labels({"last": [mdp.states[len(mdp.states) - 1]]}), tmp_path / "case.drn")
     model = stormpy.build_model_from_drn(str(tmp_path / "case.drn"))
     assert rows_of_storm(model) == rows_of_ours(read_drn(tmp_path / "case.drn"))
     assert list(model.initial_states) == [0]

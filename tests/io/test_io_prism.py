@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import tether
 from tether import MDP
 from tether.errors import FileError, QueryError
-from tether.io.prism import read_prism, read_prism_labels, records, write_prism
+from tether.io.drn import read_drn, write_drn
+from tether.io.prism import read_prism, records, write_prism
 
 # A robot in three rooms; choices of room 0 have labels, the one of room 1 has none, room 2 is a deadlock.
 TRA = """\
@@ -123,6 +124,28 @@ def test_rewards_of_states_and_of_transitions_add_up(tmp_path):
     assert mdp.reward(2, "go") == 0.25  # the loop with which PRISM mends a deadlock earns what the state does
 
 
+def test_rewards_of_different_structures_are_not_added_up(tmp_path):
+    srew = '# Reward structure "fuel"\n# State rewards\n3 1\n0 1.5\n'
+    trew = '# Reward structure "time"\n# Transition rewards\n3 3 1\n0 0 1 10\n'
+    tra = save(tmp_path, tra=TRA, srew=srew, trew=trew)
+    with pytest.raises(FileError) as caught:
+        read_prism(tra)
+    assert "the rewards beside it are of different structures" in str(caught.value)
+    assert "robot.srew ('fuel')" in str(caught.value)
+    assert "robot.trew ('time'), and are not added up" in str(caught.value)
+    assert "say which is meant, reward_model='fuel', or leave one out: state_rewards=False" in str(caught.value)
+    assert read_prism(tra, reward_model="fuel").reward(0, "go", 1) == 1.5
+    assert read_prism(tra, reward_model="time").reward(0, "go", 1) == 10
+    assert read_prism(tra, state_rewards=False).reward(0, "go", 1) == 10
+    assert read_prism(tra, reward_model=False).reward(0, "go", 1) == 0
+    with pytest.raises(QueryError, match=r"there are no rewards 'money'; there are .*robot.srew \('fuel'\)"):
+        read_prism(tra, reward_model="money")
+    (tmp_path / "robot.srew").write_text("3 1\n0 1.5\n")  # says nothing: the two are one
+    assert read_prism(tra).reward(0, "go", 1) == 11.5
+    with pytest.raises(QueryError, match="no file of rewards beside it says what it holds"):
+        read_prism(tra, transition_rewards=False, reward_model="fuel")
+
+
 def test_old_endings_and_names_and_leaving_out(tmp_path):
     tra = save(tmp_path, tra=TRA, rews="3 1\n0 1\n", rewt="3 3 1\n0 0 1 10\n")
     assert read_prism(tra).reward(0, "go", 1) == 11
@@ -138,7 +161,7 @@ def test_files_of_storm_have_no_sizes(tmp_path):
     texts = {"tra": "mdp\n" + TRA.partition("\n")[2], "srew": "0 1\n", "trew": "0 0 1 2\n"}
     tra = save(tmp_path, **texts, lab="#DECLARATION\ninit goal\n#END\n0 init\n1 goal\n2 goal\n")
     assert read_prism(tra).reward(0, "go", 1) == 3
-    assert read_prism_labels(tra) == {"init": (0,), "goal": (1, 2)}
+    assert dict(read_prism(tra).labels) == {"init": {0}, "goal": {1, 2}}
 
 
 def test_states_are_labelled_by_their_variables(tmp_path):
@@ -162,15 +185,21 @@ def test_variables_that_cannot_be_fields_make_plain_tuples(tmp_path):
 
 
 def test_labels(tmp_path):
-    lab = '# Names\n0="init" 1="deadlock" 2="far away"\n0: 0\n1: 2\n2: 1 2\n'
+    lab = '# Labels\n0="init" 1="deadlock" 2="far away"\n0: 0\n1: 2\n2: 1 2\n'
     tra = save(tmp_path, tra=TRA, lab=lab)
-    read_prism(tra)
-    assert read_prism_labels(tra) == {"init": (0,), "deadlock": (2,), "far away": (1, 2)}
+    assert dict(read_prism(tra).labels) == {"init": {0}, "deadlock": {2}, "far away": {1, 2}}
     save(tmp_path, sta="(x,y)\n0:(0,0)\n1:(0,1)\n2:(1,0)\n")
-    assert read_prism_labels(tra)["far away"] == ((0, 1), (1, 0))
-    assert read_prism_labels(tmp_path / "robot.lab")["init"] == ((0, 0),)
-    (tmp_path / "robot.tra").unlink()
-    assert read_prism_labels(tmp_path / "robot.lab", states=False)["init"] == (0,)
+    assert list(read_prism(tra).labels["far away"]) == [(0, 1), (1, 0)]
+    assert dict(read_prism(tra, labels=False).labels) == {}
+
+
+def test_a_label_that_no_state_has_is_kept_but_not_an_empty_deadlock(tmp_path):
+    """PRISM declares init and deadlock always; "down" was declared by someone."""
+    tra = save(tmp_path, tra=TRA, lab='0="init" 1="deadlock" 2="down"\n0: 0\n')
+    mdp = read_prism(tra)
+    assert dict(mdp.labels) == {"init": {0}, "down": set()}
+    write_prism(mdp, tmp_path / "twin.tra")
+    assert (tmp_path / "twin.lab").read_text() == '0="init" 1="deadlock" 2="down"\n0: 0\n'
 
 
 def test_choices_with_the_same_label_are_numbered(tmp_path):
@@ -231,12 +260,14 @@ def models(draw):
 def test_there_and_back(tmp_path_factory, mdp):
     file = tmp_path_factory.mktemp("there") / "model.tra"
     goal = mdp.states[len(mdp.states) - 1]
-    write_prism(mdp, file, labels={"goal": [goal]})
+    write_prism(mdp.with_labels({"goal": [goal], "from here on": mdp.states}), file)
     back = read_prism(file)
     spelled = {label: str(label).replace("#", "_").replace(" ", "_") for label in mdp.actions}
     assert_same(back, mdp.with_names(actions=[spelled[label] for label in mdp.actions]))
     assert list(back.states) == list(mdp.states)
-    assert read_prism_labels(file) == {"init": (mdp.states[0],), "deadlock": (), "goal": (goal,)}
+    assert dict(back.labels) == {"init": {mdp.states[0]}, "goal": {goal}, "from_here_on": set(mdp.states)}
+    write_prism(back, file)
+    assert read_prism(file).labels == back.labels
     assert sorted(path.suffix for path in file.parent.iterdir()) == [".lab", ".sta", ".tra", ".trew"]
 
 
@@ -264,23 +295,29 @@ def test_labels_that_prism_cannot_hold_become_indices(tmp_path):
 def test_states_without_actions_are_deadlocks(tmp_path):
     mdp = MDP.from_function(0, lambda _: ["up"], lambda s, _: {s + 1: 1.0}, horizon=2)
     write_prism(mdp, tmp_path / "up.tra")
-    assert read_prism_labels(tmp_path / "up.tra")["deadlock"] == (2,)
-    assert read_prism(tmp_path / "up.tra").row(2, "up")[0] == (2,)
+    back = read_prism(tmp_path / "up.tra")
+    assert back.labels["deadlock"] == {2}
+    assert back.row(2, "up")[0] == (2,)
+    write_prism(back, tmp_path / "again.tra")  # where it has an action, but the label is kept
+    assert read_prism(tmp_path / "again.tra").labels == back.labels
+
+
+def test_where_episodes_start_and_end_is_kept(tmp_path):
+    mdp = MDP.from_table(["on", "on"], ["x", "y"], ["off", 7], [1, 1], terminal=["off", 7]).with_labels(
+        {"init": ["off"]}
+    )
+    write_prism(mdp, tmp_path / "ends.tra")
+    assert dict(read_prism(tmp_path / "ends.tra").labels) == {"init": {1}, "off": {1}}  # 7 is no word
+    write_drn(mdp, tmp_path / "ends.drn")
+    assert dict(read_drn(tmp_path / "ends.drn").labels) == {"init": {"off"}, "off": {"off"}}
 
 
 def test_what_cannot_be_written_is_refused_and_nothing_appears(tmp_path):
     mdp = tether.cases.grid_world().mdp
     timed = MDP.from_arrays(np.ones((1, 1, 1)), np.zeros((3, 1, 1)))
-    for model, labels, text in (
-        (timed, None, "depend on time"),
-        (mdp, {"goal": [99]}, "no state 99"),
-        (mdp, {"my goal": [1]}, "without spaces"),
-        (mdp, {"goal": "15"}, "list of states"),
-        (mdp, [15], "mapping"),
-        ("model", None, "expected a tether.MDP"),
-    ):
+    for model, text in ((timed, "depend on time"), ("model", "expected a tether.MDP")):
         with pytest.raises(QueryError, match=text):
-            write_prism(model, tmp_path / "model.tra", labels=labels)
+            write_prism(model, tmp_path / "model.tra")
     with pytest.raises(QueryError, match="name of a file"):
         write_prism(mdp, 5)
     with pytest.raises(FileError, match="not the name of a file"):
@@ -422,8 +459,6 @@ def test_files_that_are_not_there_or_no_text(tmp_path):
             read_prism(f"{tmp_path}/{wrong}")
     with pytest.raises(QueryError, match="expected the name of a file, not 5"):
         read_prism(5)
-    with pytest.raises(FileError, match=r"there are no labels \(.*robot.lab\) beside it"):
-        read_prism_labels(save(tmp_path, tra=TRA))
     (tmp_path / "robot.tra").write_bytes(TRA.encode() + b"\xe9\n")
     with pytest.raises(FileError, match=r"line 6: this is not UTF-8 text \(byte 0xe9\); save the file as UTF-8"):
         read_prism(tmp_path / "robot.tra")
@@ -484,9 +519,8 @@ def test_any_bytes_are_a_model_or_an_error(tmp_path_factory, suffix, content):
     folder = tmp_path_factory.mktemp("fuzz")
     file = save(folder, **TEXTS)
     (folder / f"robot.{suffix}").write_bytes(content)
-    for read in (read_prism, read_prism_labels):
-        with suppress(tether.TetherError):
-            read(file)
+    with suppress(tether.TetherError):
+        read_prism(file)
 
 
 @given(st.sampled_from(sorted(TEXTS)), st.data())
@@ -501,9 +535,8 @@ def test_a_changed_file_is_a_model_or_an_error(tmp_path_factory, suffix, data):
         new = data.draw(st.text(st.sampled_from(' 0123456789.:#"(),-/e\n\tx\x85\u0663_[]'), max_size=6))
         text = text[:start] + new + text[end:]
     (folder / f"robot.{suffix}").write_text(text, encoding="utf-8")
-    for read in (read_prism, read_prism_labels):
-        with suppress(tether.TetherError):
-            read(file)
+    with suppress(tether.TetherError):
+        read_prism(file)
 
 
 def stopped_while_files_take_their_place(folder, monkeypatch, mdp):
@@ -523,14 +556,10 @@ def stopped_while_files_take_their_place(folder, monkeypatch, mdp):
     assert done
 
 
-@pytest.mark.parametrize("how", ["m.tra", "m.lab"])
-def test_the_files_of_a_model_change_together(tmp_path, monkeypatch, how):
+def test_the_files_of_a_model_change_together(tmp_path, monkeypatch):
     """Four files are renamed one after the other; whoever reads next finds all of them renamed."""
     old, new = tether.cases.grid_world().mdp, tether.cases.epidemic().mdp
     write_prism(old, tmp_path / "m.tra")
     stopped_while_files_take_their_place(tmp_path, monkeypatch, new)
-    if how == "m.tra":
-        assert read_prism(tmp_path / "m.tra").states == new.states
-    else:
-        assert read_prism_labels(tmp_path / "m.lab")["init"] == (new.states[0],)
+    assert read_prism(tmp_path / "m.tra").states == new.states
     assert sorted(os.listdir(tmp_path)) == ["m.lab", "m.sta", "m.tra", "m.trew"]

@@ -72,5 +72,7 @@ def convert(source: Source, out: str, to: str | None, mean_rewards: bool, as_jso
         )
     else:
         put(f"{source.model} → {out}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_transitions, 'transition')}.")
+        if mdp.label_sets and format_of(out, to) not in ("directory", "prism", "drn"):
+            put(f"This format does not hold labels: {', '.join(mdp.label_sets)} are lost.")
         if format_of(out, to) == "prism" and valuations(mdp.states, (int, bool)) is None:
             put("PRISM's files hold only states of whole numbers and truth values: these are known by number there.")

@@ -220,7 +220,9 @@ _READING = [
         metavar="STATE=VALUE",
         help="A reward for ending in a state, 0 for others. May be repeated.",
     ),
-    click.option("--reward-model", metavar="NAME", help="Which rewards to take from a DRN file with several."),
+    click.option(
+        "--reward-model", metavar="NAME", help="Which rewards to take from a DRN or PRISM model with several."
+    ),
     click.option("--state-rewards", metavar="FILE", help="Rewards of the states of a PRISM model, if not beside it."),
     click.option("--transition-rewards", metavar="FILE", help="The same for rewards of its transitions."),
 ]

@@ -1,15 +1,15 @@
 """What PRISM's and Storm's explicit files have in common: transitions by index, and how they become a model.
 
-Both list transitions by state, choice in that state, and next state. A choice is known by its action label
-if it has one, else by its index; of two choices of a state with the same label, as a probabilistic
-automaton may have, the second is called ``a#2``. A label that is a whole number is one. A state without
+Both list transitions by state, choice in that state, and next state. A choice is known by its action name
+if it has one, else by its index; of two choices of a state with the same name, as a probabilistic
+automaton may have, the second is called ``a#2``. A name that is a whole number is one. A state without
 choices is a deadlock, and is mended as both tools mend it: it absorbs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from tether._words import counted
 from tether.errors import FileError, Problem
 from tether.io.plaintext import File, add_each, cut
 from tether.model.from_table import form_from_codes
+from tether.model.labels import LabelSets
 from tether.model.mdp import MDP
 from tether.model.names import make_names
 
@@ -50,7 +51,7 @@ class Choices:
     first : array (pairs,)
         The first row of each pair.
     label : array (pairs,)
-        The index in ``names`` of each pair's action label, or `NO_LABEL`.
+        The index in ``names`` of each pair's action name, or `NO_LABEL`.
     names : sequence of str
     """
 
@@ -89,7 +90,7 @@ def arrange(
         said, said_before = (cut(names[label[at]]) if label[at] >= 0 else "missing" for at in (row, before))
         return (
             f"the action name of state {state[row]}, choice {choice[row]} is {said} here, but {said_before} in line "
-            f"{line[before]:,}; a choice has one label, on each of its lines"
+            f"{line[before]:,}; a choice has one name, on each of its lines"
         )
 
     add_each(complaints, np.flatnonzero(label != label[first][pair]), line, two_labels)
@@ -142,13 +143,14 @@ def build(
     states: Sequence[Any] | None,
     reward: Floats | None,
     state_reward: Floats | None,
+    labels: Mapping[str, Collection[int]],
 ) -> MDP:
-    """The model: actions named, deadlocks absorbing. Rows and sizes were checked before.
+    """The model: actions named, deadlocks absorbing, labels by index. Rows and sizes were checked before.
 
     ``reward`` is that of each row, ``state_reward`` what a state earns alone: a deadlock goes on earning it.
     """
-    codes, labels = _actions(rows)
-    n_actions = len(labels)
+    codes, action_names = _actions(rows)
+    n_actions = len(action_names)
     has_choice = np.zeros(n_states, dtype=bool)
     has_choice[rows.state] = True
     deadlocks = np.flatnonzero(~has_choice)
@@ -162,9 +164,9 @@ def build(
     loops = np.repeat(deadlocks, n_actions)  # under every action: what was done after the end is no change
     if reward is not None:
         reward = np.concatenate((reward, np.zeros(loops.size) if state_reward is None else state_reward[loops]))
-    state_labels, actions = make_names(states, n_states, "state"), make_names(labels, None, "action")
+    state_names, actions = make_names(states, n_states, "state"), make_names(action_names, None, "action")
     form = form_from_codes(
-        state_labels,
+        state_names,
         actions,
         np.concatenate((rows.state, loops)),
         np.concatenate((codes[rows.pair], np.tile(np.arange(n_actions), deadlocks.size))),
@@ -173,7 +175,9 @@ def build(
         reward,
         tolerance=TOLERANCE,
     )
-    return MDP(state_labels, actions, form)
+    # A file declares ``deadlock`` whether there are any or not; other labels are kept, also those of no state.
+    sets = {label: sorted(having) for label, having in labels.items() if having or label != "deadlock"}
+    return MDP(state_names, actions, form, label_sets=LabelSets(sets))
 
 
 def _actions(rows: Choices) -> tuple[Ints, list[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from tether.io.plaintext import File
 from tether.model.mdp import MDP
 
 __all__ = ["distinct_names", "entry_rewards", "label_states", "pair_rewards", "pair_states", "spelled", "target_of"]
+
+_NOT_IN_LABELS = re.compile(r'[\s"]')
 
 
 def target_of(mdp: MDP, file: File) -> str:
@@ -59,20 +61,18 @@ def distinct_names(labels: Iterable[Any], not_allowed: re.Pattern[str]) -> list[
     return names
 
 
-def label_states(mdp: MDP, labels: Mapping[str, Iterable[Any]] | None) -> dict[str, list[int]]:
-    """The states of each label, by index; without ``init``, the first state is initial."""
-    if labels is not None and not isinstance(labels, Mapping):
-        raise QueryError(f'labels= takes a mapping from labels to states, {{"goal": [state, …]}}, not {labels!r}')
-    found: dict[str, list[int]] = {"init": [0]}
-    for name, states in (labels or {}).items():
-        if not isinstance(name, str) or not re.fullmatch(r'[^\s"]+', name):
-            raise QueryError(
-                Problem(f"the label {name!r} cannot be written; give it a name without spaces", value=name)
-            )
-        if isinstance(states, str) or not isinstance(states, Iterable):
-            raise QueryError(Problem(f"the label {name!r} needs a list of states, not {states!r}", value=states))
-        found[name] = sorted({mdp.state_index(state) for state in states})
-    return found
+def label_states(mdp: MDP) -> dict[str, list[int]]:
+    """The states of each label, by index: ``init`` first, the first state if the model does not say which.
+
+    Spaces and quotes in the name of a label become ``_``. A terminal state, which is a label by itself, is among them
+    if its name is a text: the state may be known by its index in the file.
+    """
+    sets = {name: indices.tolist() for name, indices in mdp.label_sets.items()}
+    words = [mdp.states[s] for s in mdp.form.terminal.tolist()]
+    sets |= {word: mdp.labels[word].indices.tolist() for word in words if isinstance(word, str) and word not in sets}
+    initial = sets.pop("init", None) or [0]
+    names = distinct_names(["init", *sets], _NOT_IN_LABELS)
+    return dict(zip(names, [initial, *sets.values()], strict=True))
 
 
 def pair_states(mdp: MDP) -> Ints:

@@ -1,4 +1,4 @@
-"""States of PRISM and Storm: the values of named variables, as labels.
+"""States of PRISM and Storm: the values of named variables, as names.
 
 A state of one variable is its value; of several, a named tuple of them, which equals the plain tuple.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from tether.model.names import Names
 
-__all__ = ["read_value", "valuation_class", "valuations", "write_value"]
+__all__ = ["read_valuation", "read_value", "valuation_class", "valuations", "variable_names", "write_value"]
 
 Value = bool | int | str
 
@@ -69,6 +69,37 @@ def read_value(text: str) -> bool | int:
     if not _WHOLE.fullmatch(text):
         raise ValueError(text)
     return int(text)
+
+
+def read_valuation(text: str) -> tuple[str, Any]:
+    """One part of a comment of Storm's, a variable and its value; of ``true`` Storm 1.10 leaves even the name out.
+
+    >>> read_valuation("wear=3"), read_valuation("!broken"), read_valuation("broken"), read_valuation("")
+    (('wear', 3), ('broken', False), ('broken', True), ('', True))
+    """
+    name, equals, value = (word.strip() for word in text.partition("="))
+    if not equals:
+        return name.removeprefix("!").strip(), not name.startswith("!")
+    try:
+        return name, read_value(value)
+    except ValueError:
+        return name, value
+
+
+def variable_names(rows: Sequence[Sequence[str]]) -> list[str] | None:
+    """The variables that all states have, in the same places; None if they have not.
+
+    A name may be left out where others give it; a variable that nobody names is called by its place, v0, v1, …
+
+    >>> variable_names([["broken", "wear"], ["", "wear"]])
+    ['broken', 'wear']
+    """
+    if len({len(row) for row in rows}) != 1 or rows[0] == [""]:
+        return None
+    found = [{name for name in column if name} for column in zip(*rows, strict=True)]
+    if any(len(names) > 1 for names in found):
+        return None
+    return [names.pop() if names else f"v{i}" for i, names in enumerate(found)]
 
 
 def write_value(value: Any) -> str:

@@ -16,7 +16,7 @@ from tether._words import counted
 from tether.io.drn.header import Header
 from tether.io.explicit import NO_LABEL, Choices, arrange, check_rows
 from tether.io.plaintext import add_each, cut, number, whole
-from tether.io.valuations import read_value, valuation_class
+from tether.io.valuations import read_valuation, valuation_class, variable_names
 
 __all__ = ["Body", "Parsed"]
 
@@ -29,7 +29,7 @@ _wholes, _numbers = partial(array, "q"), partial(array, "d")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a file says: transitions, labels of states if there are any, rewards of pairs and of states, labels."""
+    """What a file says: transitions, names of states if there are any, rewards of pairs and of states, labels."""
 
     rows: Choices
     n_states: int
@@ -47,7 +47,7 @@ class Body:
     complaints: Complaints
     reward: int | None
     states: dict[int, int] = field(default_factory=dict)  # to lines
-    values: dict[int, dict[str, Any]] = field(default_factory=dict)
+    values: dict[int, list[tuple[str, Any]]] = field(default_factory=dict)
     labels: dict[str, set[int]] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
     state_reward: Any = field(default_factory=_numbers)
@@ -159,14 +159,7 @@ class Body:
         """The values of variables, as Storm writes them: ``[x=1 & !on]``. Any other comment is one."""
         if self.state < 0 or self.state in self.values or not (text.startswith("[") and text.endswith("]")):
             return
-        values: dict[str, Any] = {}
-        for part in text[1:-1].split("&"):
-            name, equals, value = (word.strip() for word in part.partition("="))
-            if equals:
-                values[name] = _value(value)
-            else:
-                values[name.removeprefix("!")] = not name.startswith("!")
-        self.values[self.state] = values
+        self.values[self.state] = [read_valuation(part.strip()) for part in text[1:-1].split("&")]
 
     def finish(self) -> Parsed:
         """Check sizes and sums, and bring the rows in order."""
@@ -219,11 +212,12 @@ class Body:
         """States by the values of their variables, if these are known of all, and tell them apart."""
         if len(self.values) != n_states:
             return None
-        variables = list(self.values[0])
-        if any(list(values) != variables for values in self.values.values()) or not all(variables):
+        rows = [self.values[s] for s in range(n_states)]
+        variables = variable_names([[name for name, _ in row] for row in rows])
+        if variables is None:
             return None
         make = valuation_class(variables)
-        names = [make(list(self.values[s].values())) for s in range(n_states)]
+        names = [make([value for _, value in row]) for row in rows]
         return names if len(set(names)) == n_states else None
 
     def _rewards(self, n_states: int, pair_state: Ints) -> tuple[Floats | None, Floats | None]:
@@ -236,10 +230,3 @@ class Body:
             rewards: Floats = of_state[pair_state] + np.frombuffer(self.pair_reward, np.float64)
         # In the order of sorted pairs, as the rows are.
         return rewards[np.lexsort((np.frombuffer(self.pair_choice, np.int64), pair_state))], of_state
-
-
-def _value(text: str) -> Any:
-    try:
-        return read_value(text)
-    except ValueError:
-        return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Literal
 
 from tether._problems import Complaints
 from tether.errors import Problem, QueryError
@@ -14,7 +14,7 @@ from tether.io.plaintext import File, numbered, opened
 from tether.model.mdp import MDP
 from tether.model.names import name_list
 
-__all__ = ["read_drn", "read_drn_labels"]
+__all__ = ["read_drn"]
 
 Wanted = str | Literal[False] | None
 
@@ -31,14 +31,11 @@ def read_drn(file: File, *, reward_model: Wanted = None) -> MDP:
     Returns
     -------
     MDP
-        States are labelled by the values of their variables if Storm wrote these into comments
-        (``//[x=1 & y=2]``), a named tuple where there are several, else by index. Actions are labelled as in the
-        file: by index where a choice has no label, and ``a``, ``a#2`` where two choices of a state have the same.
-        R(s, a) is the reward of the state plus that of the action. A state without actions absorbs.
-
-    See Also
-    --------
-    read_drn_labels : the initial states, and the states of every other label.
+        States are named by the values of their variables if Storm wrote these into comments
+        (``//[x=1 & !on]``), a named tuple where there are several; by index if not every state has them, or they
+        do not tell states apart. Actions are named as in the file: by index where a choice has no name, and ``a``,
+        ``a#2`` where two choices of a state have the same. R(s, a) is the reward of the state plus that of the
+        action. A state without actions absorbs. Labels are kept: ``init`` has the initial states.
 
     Examples
     --------
@@ -62,26 +59,12 @@ def read_drn(file: File, *, reward_model: Wanted = None) -> MDP:
     ...     mdp = drn.read_drn(file)
     >>> mdp.row(0, "toss"), mdp.reward(0, "toss")
     (((0, 1), array([0.5, 0.5])), 1.0)
+    >>> mdp.labels
+    Labels(init: 1 state, heads: 1 state)
     """
     parsed = _parse(file, reward_model)
     reward = None if parsed.rewards is None else parsed.rewards[parsed.rows.pair]
-    return build(file, parsed.rows, parsed.n_states, parsed.names, reward, parsed.state_rewards)
-
-
-def read_drn_labels(file: File) -> dict[str, tuple[Any, ...]]:
-    """Read which states of a DRN file carry each label; those of ``"init"`` are the initial ones.
-
-    Examples
-    --------
-    >>> import tempfile, tether, tether.io.drn as drn
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     drn.write_drn(tether.cases.grid_world().mdp, f"{folder}/grid.drn", labels={"goal": [15]})
-    ...     drn.read_drn_labels(f"{folder}/grid.drn")
-    {'init': (0,), 'goal': (15,)}
-    """
-    parsed = _parse(file, False)
-    named = range(parsed.n_states) if parsed.names is None else parsed.names
-    return {label: tuple(named[s] for s in sorted(states)) for label, states in parsed.labels.items()}
+    return build(file, parsed.rows, parsed.n_states, parsed.names, reward, parsed.state_rewards, parsed.labels)
 
 
 def _parse(file: File, reward_model: Wanted) -> Parsed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,12 @@ _NOT_ALLOWED = re.compile(r"[^\w.#+-]")
 _TEXT = re.compile(r"[^\s&=!\[\]\"]([^&=\[\]\n\r]*[^\s&=\[\]])?")
 
 
-def write_drn(
-    mdp: MDP, file: File, *, labels: Mapping[str, Iterable[Any]] | None = None, mean_rewards: bool = False
-) -> None:
+def write_drn(mdp: MDP, file: File, *, mean_rewards: bool = False) -> None:
     """Write a model in Storm's DRN format.
 
-    What the format cannot hold is left out: discount and final reward, and characters of actions' names that would
-    end them (``_`` stands for them). Names of states go to comments, as Storm writes the values of variables.
+    What the format cannot hold is left out: discount and final reward, and characters of the names of actions and
+    labels that would end them (``_`` stands for them). Without a label ``init``, the first state is the initial one.
+    Names of states go to comments, as Storm writes the values of variables.
     A state without actions absorbs under each, as it will when the file is read.
 
     Parameters
@@ -35,8 +34,6 @@ def write_drn(
     mdp : MDP
         Rewards R(s, a), that do not depend on time.
     file : path
-    labels : mapping of str to list of states, optional
-        As `read_drn_labels` gives them. Without ``"init"``, the first state is the initial one.
     mean_rewards : bool
         Write the means of rewards R(s, a, s'), which the format does not hold.
 
@@ -51,7 +48,7 @@ def write_drn(
     """
     target = target_of(mdp, file)
     rewards = spelled(pair_rewards(mdp, "DRN", mean_rewards))
-    marked = label_states(mdp, labels)
+    marked = label_states(mdp)
     with written(target) as partial, partial.open("w", encoding="utf-8", newline="\n") as handle:
         handle.writelines(_head(mdp))
         handle.writelines(_model(mdp, rewards, marked))
@@ -88,7 +85,7 @@ def _model(mdp: MDP, rewards: list[str], marked: Mapping[str, list[int]]) -> Ite
 
 
 def _comments(states: Names) -> list[str] | None:
-    """Names as Storm writes values of variables; none for 0 … n-1, nor for labels that would not come back."""
+    """Names as Storm writes values of variables; none for 0 … n-1, nor for names that would not come back."""
     if isinstance(states[:0], range):
         return None
     found = valuations(states, (bool, int, str))

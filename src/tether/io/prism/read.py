@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from tether._problems import Complaints
 from tether._writing import read_together
 from tether.errors import FileError, Problem, QueryError
 from tether.io.explicit import build
-from tether.io.plaintext import File, opened, raise_all
-from tether.io.prism.rewards import read_state_rewards, read_transition_rewards
+from tether.io.plaintext import File, raise_all
+from tether.io.prism.rewards import read_state_rewards, read_transition_rewards, structure_of
 from tether.io.prism.states import read_labels, read_states
-from tether.io.prism.transitions import read_header, read_transitions
+from tether.io.prism.transitions import read_transitions
 from tether.model.mdp import MDP
 
-__all__ = ["read_prism", "read_prism_labels"]
+__all__ = ["read_prism"]
 
 Companion = File | Literal[False] | None
 
@@ -37,6 +37,7 @@ def read_prism(
     labels: Companion = None,
     state_rewards: Companion = None,
     transition_rewards: Companion = None,
+    reward_model: str | Literal[False] | None = None,
 ) -> MDP:
     r"""Read a model from PRISM's explicit files, of an MDP or of a DTMC (then with one action, 0).
 
@@ -48,19 +49,18 @@ def read_prism(
         The values of the variables in each state, ``.sta``; labels, ``.lab``; rewards, ``.srew`` or ``.rews``,
         ``.trew`` or ``.rewt``. Those of the same name beside ``file`` are found without being named; False
         leaves one out.
+    reward_model : str or False, optional
+        Which rewards to take, where the files beside ``file`` say in their headings that they hold different ones:
+        ``# Reward structure "fuel"``. False for none.
 
     Returns
     -------
     MDP
-        States are labelled by the values of their variables, a named tuple where there are several, or by index
-        if there is no ``.sta``. Actions are labelled as in the file: by index where a choice has no label, and
+        States are named by the values of their variables, a named tuple where there are several, or by index
+        if there is no ``.sta``. Actions are named as in the file: by index where a choice has no name, and
         ``a``, ``a#2`` where two choices of a state have the same. The reward of a transition is that of the
         state it leaves plus its own. A state without choices absorbs, and earns its reward at each step, as PRISM
-        mends deadlocks.
-
-    See Also
-    --------
-    read_prism_labels : the initial states, and the states of every other label.
+        mends deadlocks. Labels are kept: ``init`` has the initial states, ``deadlock`` those that were mended.
 
     Examples
     --------
@@ -80,16 +80,16 @@ def read_prism(
     >>> folder.cleanup()
     """
     given = (states, labels, state_rewards, transition_rewards)
-    return read_together(_all_names(file, *given), lambda: _read(_files(file, *given)))
+    return read_together(_all_names(file, *given), lambda: _read(_files(file, *given), reward_model))
 
 
-def _read(files: _Files) -> MDP:
+def _read(files: _Files, reward_model: str | Literal[False] | None) -> MDP:
+    files = _of_one_structure(files, reward_model)
     in_tra, in_sta, in_lab, in_srew, in_trew = (Complaints(name or "") for name in files)
     header, rows, n_states = read_transitions(files.tra, in_tra)
     in_tra.raise_any()
     names = None if files.sta is None else read_states(files.sta, n_states, in_sta)
-    if files.lab is not None:
-        read_labels(files.lab, n_states, in_lab)
+    labels = {} if files.lab is None else read_labels(files.lab, n_states, in_lab)
     of_state = None if files.srew is None else read_state_rewards(files.srew, header, n_states, in_srew)
     reward = None if of_state is None else of_state[rows.state]
     if files.trew is not None:
@@ -97,61 +97,12 @@ def _read(files: _Files) -> MDP:
         with np.errstate(over="ignore"):  # the model will refuse what is not finite
             reward = extra if reward is None else reward + extra
     raise_all(in_sta, in_lab, in_srew, in_trew)
-    return build(files.tra, rows, n_states, names, reward, of_state)
-
-
-def read_prism_labels(file: File, *, states: Companion = None, labels: Companion = None) -> dict[str, tuple[Any, ...]]:
-    r"""Read which states carry each label of a PRISM model; those of ``"init"`` are the initial ones.
-
-    Parameters
-    ----------
-    file : path
-        The transitions, ``.tra``, or the labels themselves, ``.lab``.
-    states, labels : path or False, optional
-        As in `read_prism`.
-
-    Returns
-    -------
-    dict of str to tuple
-        The labels in the order in which the file declares them; states as `read_prism` labels them.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib, tether.io.prism as prism
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     lab = pathlib.Path(folder, "robot.lab")
-    ...     _ = lab.write_text('0="init" 1="deadlock" 2="goal"\n0: 0\n2: 2\n3: 2\n')
-    ...     prism.read_prism_labels(lab)
-    {'init': (0,), 'deadlock': (), 'goal': (2, 3)}
-    """
-    return read_together(_all_names(file, states, labels), lambda: _read_labels(file, states, labels))
-
-
-def _read_labels(file: File, states: Companion, labels: Companion) -> dict[str, tuple[Any, ...]]:
-    given = Path(_name(file))
-    if given.suffix == ".lab":
-        labels, tra = file if labels is None else labels, given.with_suffix(".tra")
-    else:
-        tra = given
-    lab, sta = _beside(tra, "labels", labels), _beside(tra, "states", states)
-    if lab is None:
-        raise FileError(Problem(f"{given}: there are no labels ({_stem(tra)}.lab) beside it", file=str(given)))
-    in_sta, in_lab = Complaints(sta or ""), Complaints(lab)
-    n_states = _n_states(tra) if tra.exists() or tra == given else None
-    names = None if sta is None else read_states(sta, n_states, in_sta)
-    found = read_labels(lab, n_states if names is None else len(names), in_lab)
-    raise_all(in_sta, in_lab)
-    return {name: tuple(i if names is None else names[i] for i in indices) for name, indices in found.items()}
-
-
-def _n_states(tra: Path) -> int | None:
-    with opened(tra) as handle:
-        return read_header(handle, Complaints(tra)).n_states
+    return build(files.tra, rows, n_states, names, reward, of_state, labels)
 
 
 def _all_names(file: File, *companions: Companion) -> list[str]:
     """The names of all files that may belong to a model, there or not."""
-    stem = Path(_name(file)).with_suffix("") if _name(file).endswith(".lab") else _stem(Path(_name(file)))
+    stem = _stem(Path(_name(file)))
     beside = [f"{stem}{suffix}" for suffixes in ((".tra",), *_SUFFIXES.values()) for suffix in suffixes]
     return [_name(file), *(_name(given) for given in companions if given), *beside]
 
@@ -206,6 +157,28 @@ def _beside(tra: Path, which: str, given: Companion) -> str | None:
         message = f"{tra}: there are both {' and '.join(there)} beside it; say which is meant, {which}={there[0]!r}"
         raise FileError(Problem(message, file=str(tra)))
     return there[0] if there else None
+
+
+def _of_one_structure(files: _Files, wanted: str | Literal[False] | None) -> _Files:
+    """The files of rewards that belong together: those of the structure wanted, or of the only one there is."""
+    if wanted is False:
+        return files._replace(srew=None, trew=None)
+    named = {name: heading for name in (files.srew, files.trew) if name and (heading := structure_of(name)) is not None}
+    found = sorted(set(named.values()))
+    told = " and ".join(f"{name} ({heading!r})" for name, heading in named.items())
+    if wanted is None:
+        if len(found) > 1:
+            message = f"{files.tra}: the rewards beside it are of different structures, {told}, and are not added up; "
+            message += f"say which is meant, reward_model={found[0]!r}, or leave one out: state_rewards=False"
+            raise FileError(Problem(message, file=files.tra))
+        return files
+    if wanted not in found:
+        there = f"there are {told}" if named else "no file of rewards beside it says what it holds"
+        raise QueryError(
+            Problem(f"{files.tra}: there are no rewards {wanted!r}; {there}", file=files.tra, value=wanted)
+        )
+    srew, trew = (name if name and named.get(name) == wanted else None for name in (files.srew, files.trew))
+    return files._replace(srew=srew, trew=trew)
 
 
 def _refuse_numbered(tra: Path) -> None:

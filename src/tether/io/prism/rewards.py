@@ -6,6 +6,7 @@ of these files there are no sizes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,11 +15,24 @@ from tether._problems import Complaints
 from tether._types import Floats, Ints
 from tether._words import counted
 from tether.io.explicit import Choices
-from tether.io.plaintext import File, add_each, cut, opened, whole
+from tether.io.plaintext import File, add_each, cut, numbered, opened, whole
 from tether.io.prism.records import Records, Shape, first_line, read_records
 from tether.io.prism.transitions import Header, check_states
 
-__all__ = ["read_state_rewards", "read_transition_rewards"]
+__all__ = ["read_state_rewards", "read_transition_rewards", "structure_of"]
+
+_STRUCTURE = re.compile(r'#\s*Reward structure:?\s*"?([^"]*)"?')
+
+
+def structure_of(file: File) -> str | None:
+    """The structure of rewards that the heading of a file names, ``# Reward structure "fuel"``, or None."""
+    with opened(file) as handle:
+        for _, text in numbered(handle):
+            if not text.startswith("#"):
+                return None
+            if found := _STRUCTURE.fullmatch(text):
+                return found.group(1)
+    return None
 
 
 def read_state_rewards(file: File, header: Header, n_states: int, complaints: Complaints) -> Floats:

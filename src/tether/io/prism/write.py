@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,16 @@ _RESERVED = re.compile(
 _OTHERS = (".srew", ".rews", ".rewt")
 
 
-def write_prism(mdp: MDP, file: File, *, labels: Mapping[str, Iterable[Any]] | None = None) -> None:
+def write_prism(mdp: MDP, file: File) -> None:
     """Write a model as PRISM's explicit files: ``.tra``, ``.sta``, ``.lab`` and ``.trew``.
 
     The files appear together, when all are complete. What the format cannot hold is left out: discount and final
-    reward; labels of states that are not made of whole numbers and truth values (the index stands for them);
-    characters in names of actions that are none in PRISM (``_`` stands for them). An action whose label is a whole
-    number is known by the index of its choice if these agree everywhere, else it is called ``a3``.
+    reward; names of states that are not made of whole numbers and truth values (the index stands for them);
+    characters in names of actions and of labels that are none in PRISM (``_`` stands for them). An action whose name
+    is a whole number is known by the index of its choice if these agree everywhere, else it is called ``a3``.
+
+    Labels go to ``.lab``. Without a label ``init``, the first state is the initial one. Without a label ``deadlock``,
+    as a file that was read may have given it, the states in which no action is available have it.
 
     Parameters
     ----------
@@ -41,8 +44,6 @@ def write_prism(mdp: MDP, file: File, *, labels: Mapping[str, Iterable[Any]] | N
         Rewards may depend on the next state, but not on time.
     file : path
         The transitions; the other files have the same name but for the ending.
-    labels : mapping of str to list of states, optional
-        As `read_prism_labels` gives them. Without ``"init"``, the first state is the initial one.
 
     Examples
     --------
@@ -56,7 +57,8 @@ def write_prism(mdp: MDP, file: File, *, labels: Mapping[str, Iterable[Any]] | N
     stem = target_of(mdp, file).removesuffix(".tra")
     rewards = entry_rewards(mdp, "PRISM")
     deadlocks = np.flatnonzero(np.diff(mdp.form.pair_start) == 0).tolist()
-    marked = {"init": [0], "deadlock": deadlocks} | label_states(mdp, labels)
+    marked = label_states(mdp)
+    marked = {"init": marked.pop("init"), "deadlock": marked.pop("deadlock", deadlocks)} | marked
     for suffix in _OTHERS:
         if os.path.exists(stem + suffix):
             message = f"{stem}{suffix}: this file of rewards would be taken for one of the new model; remove it first"
