@@ -221,7 +221,7 @@ _READING = [
         help="A reward for ending in a state, 0 for others. May be repeated.",
     ),
     click.option(
-        "--reward-model", metavar="NAME", help="Which rewards to take from a DRN or PRISM model with several."
+        "--reward-model", metavar="NAME", help="Which rewards of a DRN or PRISM model to take, of several."
     ),
     click.option("--state-rewards", metavar="FILE", help="Rewards of the states of a PRISM model, if not beside it."),
     click.option("--transition-rewards", metavar="FILE", help="The same for rewards of its transitions."),
