@@ -180,8 +180,8 @@ def test_equal_rewards_stay_what_they_are():
     mdp = learn([tether.Path(path.states, path.actions, [0.1]) for path in paths])
     assert mdp.reward("a", "x", "b") == 0.1
     assert not mdp.rewards.by_entry  # the same whatever follows
-    huge = learn([tether.Path(["a", "b"], ["x"], [-1e300])] * 3)
-    assert huge.reward("a", "x") == -1e300
+    huge = learn([tether.Path(["a", "b"], ["x"], [-1e150])] * 3)
+    assert huge.reward("a", "x") == -1e150
 
 
 def test_a_mean_that_overflows_is_an_error_not_a_warning():

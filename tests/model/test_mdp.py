@@ -390,3 +390,35 @@ def test_a_final_reward_by_function_mapping_and_array():
 def test_a_final_reward_that_is_none(final_reward, message):
     with pytest.raises(tether.ModelError, match=message):
         tether.cases.toy().mdp.with_objective(final_reward=final_reward)
+
+
+# --- Rewards too large to be added up ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [-1e308, 1e308, 1.1e150, -1.7e308])
+def test_rewards_that_could_not_be_added_up_are_refused(value):
+    told = f"the reward {value!r} is too large to be added up: at most 1e+150; give rewards in another unit"
+    for by in (lambda: MDP.from_arrays(np.ones((1, 1, 1)), [[value]]),
+               lambda: MDP.from_arrays(np.ones((1, 1, 1)), [[[value]]], reward_axes="tsa"),
+               lambda: MDP.from_table([0], [0], [0], [1.0], [value]),
+               lambda: MDP.from_function(0, lambda s: [0], lambda s, a: {0: 1.0}, lambda s, a: value)):  # fmt: skip
+        with pytest.raises(tether.ModelError) as caught:
+            by()
+        assert told in str(caught.value)
+    with pytest.raises(tether.ModelError, match=r"state 0: the final reward .* is too large to be added up"):
+        MDP.from_table([0], [0], [0], [1.0]).with_objective(final_reward=[value])
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_largest_rewards_give_numbers(sign):
+    """Two states at random for 1,000 steps: sums and spreads stay numbers."""
+    size = sign * 1e150
+    mdp = MDP.from_arrays(np.full((2, 2, 2), 0.5), [[size, -size], [0.0, size]])
+    mdp = mdp.with_objective(final_reward=[size, -size])
+    path = tether.Path([0] * 1001, [0] * 1000)
+    plan = tether.counterfactual(mdp, path).plan(k=1001, m=2)
+    assert np.isfinite([plan.value, plan.observed_value]).all()
+    assert plan.value >= plan.observed_value
+    for found in (mdp.evaluate("random", 1000), tether.counterfactual(mdp, path).evaluate(lambda s: 1)):
+        assert np.isfinite([found.mean, found.std]).all()
+    assert np.isfinite(mdp.solve(1000).values).all()

@@ -220,9 +220,7 @@ _READING = [
         metavar="STATE=VALUE",
         help="A reward for ending in a state, 0 for others. May be repeated.",
     ),
-    click.option(
-        "--reward-model", metavar="NAME", help="Which rewards of a DRN or PRISM model to take, of several."
-    ),
+    click.option("--reward-model", metavar="NAME", help="Which rewards of a DRN or PRISM model to take, of several."),
     click.option("--state-rewards", metavar="FILE", help="Rewards of the states of a PRISM model, if not beside it."),
     click.option("--transition-rewards", metavar="FILE", help="The same for rewards of its transitions."),
 ]

@@ -32,6 +32,7 @@ from tether.errors import ModelError, Problem
 from tether.model.names import Names, name_list
 
 __all__ = [
+    "LARGEST_REWARD",
     "TOLERANCE",
     "Form",
     "Rewards",
@@ -46,6 +47,9 @@ __all__ = [
 
 TOLERANCE = 1e-6
 """How far from 1 a row may sum and still be taken for a distribution written with rounding."""
+
+LARGEST_REWARD = 1e150
+"""The largest size of a reward: ten thousand can be added up, and squared for their spread, without overflow."""
 
 _COLLECTED = 100
 """How many problems of one kind are kept as records; all are counted."""
@@ -142,7 +146,7 @@ def finish(
     _raise_first(
         _bad_probabilities(where, probability),
         _repeated(where),
-        _not_finite(where, rewards),
+        _wrong_rewards(where, rewards),
         _terminal_with_rows(where, ends),
     )
     with np.errstate(over="ignore"):  # a sum of inf is reported like any other
@@ -227,8 +231,8 @@ def _repeated(where: _Where) -> _Found:
     return problems, int(bad.size)
 
 
-def _not_finite(where: _Where, rewards: Rewards) -> _Found:
-    bad = np.flatnonzero(~np.isfinite(rewards.values.reshape(-1)))
+def _wrong_rewards(where: _Where, rewards: Rewards) -> _Found:
+    bad = np.flatnonzero(~(np.abs(rewards.values.reshape(-1)) <= LARGEST_REWARD))
     width = rewards.values.shape[-1]
     problems = []
     for i in bad[:_COLLECTED]:
@@ -237,9 +241,15 @@ def _not_finite(where: _Where, rewards: Rewards) -> _Found:
         value = float(rewards.values.reshape(-1)[i])
         time = t if rewards.values.ndim == 2 else None
         at = "" if time is None else f", t = {time}"
-        message = f"{where.text(place)}{at}: the reward {value!r} is not a finite number"
+        message = f"{where.text(place)}{at}: the reward {value!r} {_not_a_reward(value)}"
         problems.append(Problem(message, **place, time=time, value=value))
     return problems, int(bad.size)
+
+
+def _not_a_reward(value: float) -> str:
+    if not np.isfinite(value):
+        return "is not a finite number"
+    return f"is too large to be added up: at most {LARGEST_REWARD:g}; give rewards in another unit"
 
 
 def _bad_sums(where: _Where, sums: Floats, tolerance: float) -> _Found:
@@ -393,9 +403,11 @@ def final_rewards(states: Names, given: Any) -> Floats:
         raise ModelError(
             f"final_reward has shape {array.shape}; expected one number for each of {len(states):,} states"
         )
-    bad = np.flatnonzero(~np.isfinite(array))
+    bad = np.flatnonzero(~(np.abs(array) <= LARGEST_REWARD))
     if bad.size:
         name, value = states[int(bad[0])], float(array[bad[0]])
-        raise ModelError(Problem(f"state {name!r}: the final reward {value!r} is not finite", state=name, value=value))
+        raise ModelError(
+            Problem(f"state {name!r}: the final reward {value!r} {_not_a_reward(value)}", state=name, value=value)
+        )
     array.flags.writeable = False
     return array

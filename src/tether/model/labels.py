@@ -18,7 +18,7 @@ import numpy as np
 from tether._types import Ints
 from tether._words import counted
 from tether.errors import ModelError, Problem, QueryError
-from tether.model.names import Names, name_list, plain
+from tether.model.names import Names, as_array, name_list, plain
 
 __all__ = ["LabelSets", "Labels", "StateSet", "check_names", "name_text", "with_label_sets"]
 
@@ -215,9 +215,12 @@ def _indices(states: Names, label: str, value: Any) -> Ints:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         message = f"the label {label!r} takes a list of states, a function of a name, or a column of truth values"
         raise ModelError(Problem(f"{message}, not {value!r}: [{value!r}]", value=value))
+    array = None if isinstance(value, list | tuple | Set) else as_array(value)
+    if array is not None and array.dtype == np.bool_:
+        return _of_column(states, label, array)
     items = plain(value)
     if items and all(isinstance(item, bool) for item in items) and not _has_truth_values(states):
-        return _of_column(states, label, items)
+        return _of_column(states, label, np.array(items))
     found = []
     problems = []
     for item in items:
@@ -246,11 +249,11 @@ def _where(states: Names, label: str, predicate: Callable[[Any], Any]) -> Ints:
     return np.array(found, dtype=np.int32)
 
 
-def _of_column(states: Names, label: str, items: list[bool]) -> Ints:
-    if len(items) != len(states):
-        message = f"the label {label!r}: the column has {counted(len(items), 'truth value')}"
+def _of_column(states: Names, label: str, column: Ints) -> Ints:
+    if column.size != len(states):
+        message = f"the label {label!r}: the column has {counted(column.size, 'truth value')}"
         raise ModelError(f"{message}, but the model has {counted(len(states), 'state')}")
-    return np.flatnonzero(np.array(items)).astype(np.int32)
+    return np.flatnonzero(column).astype(np.int32)
 
 
 def _has_truth_values(states: Names) -> bool:

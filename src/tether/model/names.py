@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tether._words import counted
 from tether.errors import ModelError, Problem
 
-__all__ = ["Names", "encode", "is_missing", "make_names", "name_list", "plain"]
+__all__ = ["Names", "as_array", "encode", "is_missing", "make_names", "name_list", "plain"]
 
 _LISTED = 12
 """How many names an error message lists before it turns to a summary."""
@@ -239,7 +239,7 @@ def encode(columns: Sequence[Any], noun: str, headings: Sequence[str], given: An
     names : Names
     codes : list of int32 array, one a column
     """
-    arrays = [_array(column) for column in columns]
+    arrays = [as_array(column) for column in columns]
     if given is None and all(array is not None and array.dtype.kind in "iu" for array in arrays):
         return _encode_numbers(arrays)
     lists = [plain(column) for column in columns]
@@ -275,7 +275,7 @@ def encode(columns: Sequence[Any], noun: str, headings: Sequence[str], given: An
     return names, codes
 
 
-def _array(column: Any) -> npt.NDArray[Any] | None:
+def as_array(column: Any) -> npt.NDArray[Any] | None:
     """The column as a flat array if it is one already (NumPy, pandas, polars, Arrow), else None."""
     if not isinstance(column, np.ndarray) and hasattr(column, "to_numpy"):
         column = np.asarray(column)
