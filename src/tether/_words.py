@@ -1,8 +1,8 @@
-"""How numbers are put into words, in messages and reports."""
+"""How numbers are put into words, in messages, sentences and tables."""
 
 from __future__ import annotations
 
-__all__ = ["counted", "number"]
+__all__ = ["average", "counted", "number", "percent"]
 
 
 def counted(n: int, noun: str) -> str:
@@ -21,3 +21,32 @@ def number(value: float) -> str:
     ('-6,850', '0.488')
     """
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def average(value: float) -> str:
+    """A mean count, with as many digits as are worth reading.
+
+    >>> average(3.0), average(2.408), average(23.14), average(100.0)
+    ('3', '2.41', '23.1', '100')
+    """
+    decimals = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{decimals}f}".rstrip("0").rstrip(".") if decimals else f"{value:,.0f}"
+
+
+def percent(share: float, short: bool = False) -> str:
+    """A share in whole percents; 0 % and 100 % only where they are exact, but for rounding.
+
+    >>> percent(1.0), percent(0.9999), percent(0.123), percent(0.001)
+    ('100 %', 'over 99 %', '12 %', 'under 1 %')
+    >>> percent(0.9999, short=True), percent(0.001, short=True)
+    ('>99 %', '<1 %')
+    """
+    if share <= 1e-9:
+        return "0 %"
+    if share >= 1 - 1e-9:
+        return "100 %"
+    if share < 0.005:
+        return "<1 %" if short else "under 1 %"
+    if share > 0.995:
+        return ">99 %" if short else "over 99 %"
+    return f"{100 * share:.0f} %"

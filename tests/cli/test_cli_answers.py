@@ -60,9 +60,9 @@ def test_explain_tells_what_the_library_explains(epidemic, k, m):
 def test_explain_in_words():
     text = run("explain", "case:epidemic", "-k", 3, "-m", 1)
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "1 (8, 2, 20) → NIL the same 0 yes, 0.64" in lines
-    assert "5 (1, 9, 20) → NIL the same → V_I* 0 no" in lines
-    assert "6 (1, 9, 20) → NIL (1, 8, 19) (89 %) → NIL +0.8889 no" in lines
+    assert "1 (8, 2, 20) → NIL the same 0 0.64 yes" in lines
+    assert "5 (1, 9, 20) → NIL the same → V_I* 0 0 no" in lines
+    assert "6 (1, 9, 20) → NIL (1, 8, 19) (89 %) → NIL +0.8889 0 no" in lines
     for sentence in (
         "Change 1 action: at t = 5 V_I instead of NIL.",
         "The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.",
@@ -81,12 +81,12 @@ def test_explain_without_k_takes_the_shortest_tether_that_is_enough():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["-k", "8"], "k = 8: no tether, the answer may be what the model expects of anyone."),
+        (["-k", "8"], "k = 8: no tether; the answer may be what the model expects of anyone."),
         (["-k", "1"], "k = 1: every step is one that the observation influences."),
-        (["-k", "4"], "k = 4: from every step, the observation's influence can be met again within 4 steps."),
-        (["-k", "4", "--rule", "assured"], "k = 4: never 4 steps in a row without the observation's influence."),
+        (["-k", "4"], "k = 4: from every step, a step that the observation influences can be met within 4 steps;"),
+        (["-k", "4", "--rule", "assured"], "k = 4: never 4 steps in a row without one that is influenced."),
         (["-k", "4", "--influence", "effective:0.1"], "Rule definition, influence effective(0.1)."),
-        (["-m", "0"], "m = 0: at most 0 actions may change."),
+        (["-m", "0"], "m = 0: no action may change."),
     ],
 )
 def test_explain_says_what_the_limits_mean(options, sentence):
@@ -122,7 +122,7 @@ def test_features_take_states_together(epidemic):
 @pytest.mark.compiled
 def test_long_states_are_told_by_what_differs():
     lines = [" ".join(line.split()) for line in run("explain", "case:sepsis", "-k", 8, "-m", 1, width=200).splitlines()]
-    assert "1 systolic bp high, vasopressors yes → antibiotics + ventilation the same 0 yes, 0.81" in lines
+    assert "1 systolic bp high, vasopressors yes → antibiotics + ventilation the same 0 0.81 yes" in lines
     assert any(line.startswith("4 as before → no treatment glucose low, ventilation no (13 %)") for line in lines)
 
 
@@ -234,7 +234,7 @@ def test_evaluate(grid, policy):
     assert sum(step["gain"] for step in answer["steps"]) == pytest.approx(answer["gain"])
     assert answer["tailoring"]["expected_influenced_steps"] == outlook.tailoring.expected_influenced_steps
     text = words("evaluate", "case:grid-world", "--policy", policy)
-    assert f"It changes {outlook.changed.sum():.3g} of 11 actions on average." in text
+    assert "of the 11 actions on average." in text
 
 
 def test_evaluate_a_file(grid, tmp_path):

@@ -6,7 +6,7 @@ from rich.console import Console
 
 import tether
 from tether.cli import demo
-from tether.explanation.explain import ExplainedStep, Explanation, explained_steps, tailoring_sentence
+from tether.explanation.explain import ExplainedStep, Explanation, explained_steps
 
 
 def explained(k, m, case=None, **options):
@@ -34,13 +34,17 @@ def test_the_steps_are_those_of_the_path_and_the_plan():
 
 
 def test_sentences_of_a_plan_that_changes_something():
-    what, gain, tether_told = explained(6, 4).sentences(str)
+    what, gain, strength, influenced = explained(6, 4).sentences(str)
     # Changes at t = 2, 3, 4 for certain, at t = 5 nearly so: 3.997 on average.
     assert what.startswith("Change 4 actions on average: at t = 2 V_I instead of NIL")
     assert "at t = 5 V_I instead of NIL (over 99 % of the time)." in what
     assert gain == "The expected return is -22.9 (± 3.255) instead of -38: a gain of 15.1."
-    assert tether_told == (
-        "The observation still speaks in 2.00 of 7 steps; the longest stretch without it is 5 steps, fewer than k = 6."
+    assert strength == (
+        "From the first changed step on the observation moves no probability: from there the answer holds for anyone."
+    )
+    assert influenced == (
+        "2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps, "
+        "fewer than k = 6."
     )
 
 
@@ -100,24 +104,19 @@ def _changed(t, share):
     return ExplainedStep(t, "s", "a", "s", 1.0, "b", 1.0, "b", share, 0.0, 0.0, 0.0, 0.0)
 
 
-def test_how_tailored_without_a_k():
-    held = explained(6, 4).outlook.tailoring
-    assert tailoring_sentence(held) == (
-        "The observation still speaks in 2.00 of 7 steps; the longest stretch without it is 5 steps."
-    )
-
-
 def test_sentences_of_a_plan_that_changes_nothing():
-    what, gain, told = explained(1, 3).sentences()
+    what, gain, strength, influenced = explained(1, 3).sentences()
     assert what == "Change nothing: no policy within these limits does better than what was done."
     assert gain == "The return stays -38."
-    assert told == "The observation still speaks in 7.00 of 7 steps: in every one."
+    assert strength == "On average over the 7 steps, the observation moves 41 % of the probability (strength 0.41)."
+    assert influenced == "All 7 steps are influenced (the test that k counts)."
 
 
 def test_sentences_of_a_plan_off_the_tether():
-    assert explained(8, 1).sentences()[-1] == (
-        "The observation speaks in none of the steps: this is what the model expects of anyone."
-    )
+    assert explained(8, 1).sentences()[-2:] == [
+        "The observation moves no probability at any step: this is what the model expects of anyone in that state.",
+        "No step is influenced (the test that k counts).",
+    ]
 
 
 def test_a_rule_that_only_asks_for_possibility_is_called_that():
@@ -125,8 +124,8 @@ def test_a_rule_that_only_asks_for_possibility_is_called_that():
     told = explained(6, 4, grid).sentences()[-1]
     run = tether.counterfactual(grid.mdp, grid.path).plan(6, 4).evaluate().tailoring.longest_run
     assert run >= 6
-    assert f"the longest stretch without it is {run} steps, with probability " in told
-    assert told.endswith(", no fewer than k = 6: this rule asks only that influence stays possible.")
+    assert f"the longest stretch without is {run} steps (probability " in told
+    assert told.endswith(", not fewer than k = 6: the rule 'definition' only keeps influence possible.")
     assured = explained(10, 4, grid, rule="assured").sentences()[-1]
     assert assured.endswith("fewer than k = 10.")
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tether.cli.answers import Answer, StepAnswer, TailoringAnswer, print_json, step_answer, tailoring_answer
 from tether.cli.options import Episode, about_an_episode, as_json, columns_of, with_influence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tether.evaluation.evaluate import Evaluation
-    from tether.explanation.explain import ExplainedStep
 
 __all__ = ["EvaluateAnswer", "evaluate"]
 
@@ -60,6 +54,7 @@ def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], infl
     from tether.cli.screen import progress, put
     from tether.cli.steps import LEGEND, steps_table
     from tether.explanation.explain import explained_steps
+    from tether.explanation.sentences import policy_sentences
     from tether.io.sources import open_policy
     from tether.plan.backward import observed_value
 
@@ -88,22 +83,7 @@ def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], infl
             )
         )
         return
-    put(f"{episode.model}: what to expect of the policy {policy}, with the luck of this episode.", "")
+    put(f"{episode.model}: what to expect of the policy {policy}, with the luck of this episode.")
+    put(*policy_sentences(cf, outlook, steps, seen), "")
     put(steps_table(steps, "the policy"))
     put(LEGEND, style="dim")
-    put("", *_sentences(outlook, steps, seen))
-
-
-def _sentences(outlook: Evaluation, steps: Sequence[ExplainedStep], seen: float) -> list[str]:
-    from tether._words import number
-    from tether.explanation.explain import tailoring_sentence
-
-    held = outlook.tailoring
-    assert held is not None
-    spread = f" (± {number(outlook.std)})" if outlook.std > 0 else ""
-    changes = sum(step.changed for step in steps)
-    return [
-        f"It changes {changes:.3g} of {outlook.T} actions on average.",
-        f"The expected return is {number(outlook.value)}{spread}; observed was {number(seen)}.",
-        tailoring_sentence(held),
-    ]

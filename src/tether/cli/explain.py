@@ -50,17 +50,17 @@ def explain(
 ) -> None:
     """What should have been done differently, and is that about this episode?
 
-    For each step: what happened, what the best plan within k and m would do, what that gains, and whether and how
-    strongly the observation still speaks there. Then the same in a few sentences.
+    For each step: what happened, what the best plan within k and m would do, what that gains, how strongly the
+    observation influences it, and whether it passes the test that k counts. Before that, the answer in a few sentences.
     """
     from tether.cli.answers import print_json
-    from tether.cli.screen import progress, put, shown
-    from tether.cli.wording import only
+    from tether.cli.screen import progress, put
+    from tether.explanation.naming import only, shown
 
     plan = limits.plan(episode.replay())
     with progress() as say:
         say("putting it beside what happened")
-        explanation = plan.explain(only(features) if features else None)
+        explanation = plan.explain(None if features is None else only(_names(features)))
         say("looking at larger k and m")
         _ = explanation.beyond
         sure = None if draws is None else _draw(plan, draws, seed, say)
@@ -72,6 +72,10 @@ def explain(
         put("", *sure.sentences(shown))
 
 
+def _names(features: str) -> list[str]:
+    return [name.strip() for name in features.split(",") if name.strip()]
+
+
 def _draw(plan: Plan, draws: int, seed: int, say: Callable[[str], None]) -> PlanUncertainty:
     from tether.learning.posterior import posterior
 
@@ -80,13 +84,15 @@ def _draw(plan: Plan, draws: int, seed: int, say: Callable[[str], None]) -> Plan
 
 
 def _print(explanation: Explanation, episode: Episode, suggested: bool) -> None:
-    from tether.cli.screen import put, shown
+    from tether.cli.screen import put
     from tether.cli.steps import LEGEND, steps_table
+    from tether.explanation.naming import shown
 
+    put(*explanation.sentences(shown), "")
     put(*_settings(explanation.plan, episode, suggested), "")
     put(steps_table(explanation.steps))
     put(LEGEND, style="dim")
-    put("", *explanation.sentences(shown), *_beyond(explanation))
+    put("", *_beyond(explanation))
 
 
 def _beyond(explanation: Explanation) -> list[str]:
@@ -98,30 +104,13 @@ def _beyond(explanation: Explanation) -> list[str]:
 
 def _settings(plan: Plan, episode: Episode, suggested: bool) -> list[str]:
     from tether._words import counted
+    from tether.explanation.terms import limits_in_words
 
     mdp = plan.cf.mdp
     about = f"{episode.model}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_actions, 'action')}"
     where = "" if episode.path is None else f" from {episode.path}"
     about += f"; an episode of {counted(plan.T, 'step')}{where}."
-    changes = f"m = {plan.m}: at most {counted(plan.m, 'action')} may change."
-    usual = (plan.rule, str(plan.influence)) == ("definition", "support")
-    other = "" if usual else f" Rule {plan.rule}, influence {plan.influence}."
-    return [about, f"{_tether(plan, suggested)} {changes}{other}"]
-
-
-def _tether(plan: Plan, suggested: bool) -> str:
-    if plan.k > plan.T:
-        told = "no tether, the answer may be what the model expects of anyone"
-    elif plan.rule == "assured":
-        told = f"never {plan.k} steps in a row without the observation's influence"
-    elif plan.k == 1:
-        told = "every step is one that the observation influences"
-    else:
-        told = f"from every step, the observation's influence can be met again within {plan.k} steps"
-    chosen = ""
-    if suggested:
-        chosen = " (the shortest tether that is enough)" if plan.gain > 0 else " (no tether gains anything)"
-    return f"k = {plan.k}{chosen}: {told}."
+    return [about, limits_in_words(plan, suggested)]
 
 
 class LimitAnswer(msgspec.Struct):

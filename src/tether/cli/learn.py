@@ -82,7 +82,8 @@ def learn(
     EPISODES is a table (CSV, Parquet, Arrow) with the columns episode, t, state, action and, where known, reward and
     next_state. OUT without a suffix is a directory, and keeps the counts, for credible intervals; a table does not.
     """
-    from tether.cli.screen import progress, put, shown
+    from tether.cli.screen import progress, put
+    from tether.explanation.naming import shown
     from tether.io.logs import read_episodes
     from tether.io.models import write_model
     from tether.io.opening import must_exist

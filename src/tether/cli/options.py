@@ -247,7 +247,7 @@ _RULE = [
         type=click.Choice(["definition", "published", "printed", "assured"]),
         default="definition",
         show_default=True,
-        help="What k means; assured: never k silent steps in a row.",
+        help="What k means; assured: never k uninfluenced steps in a row.",
     ),
     click.option(
         "--influence",
@@ -255,7 +255,7 @@ _RULE = [
         metavar="TEST",
         default="support",
         show_default=True,
-        help="When the observation has a say: support, tv:EPS, effective:EPS.",
+        help="When a step counts as influenced: support, tv:EPS, effective:EPS.",
     ),
 ]
 

@@ -7,13 +7,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["decimals", "grid", "percent", "progress", "put", "shown", "signed"]
+__all__ = ["decimals", "grid", "progress", "put", "signed"]
 
 _GLUE = "\ue000"
 """Stands for a space at which no line breaks, until the lines are broken."""
@@ -77,12 +76,6 @@ def grid(*columns: str, right: Iterable[int] = (), header: bool = True) -> Table
     return table
 
 
-def shown(label: Any) -> str:
-    """A label as text that a terminal may be given: what cannot be printed is escaped."""
-    text = str(label)
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
 def decimals(values: Iterable[float]) -> int:
     """How many decimals a column of these values needs: as many as make four or five digits of the largest."""
     largest = max((abs(value) for value in values if abs(value) != float("inf")), default=0.0)
@@ -93,14 +86,3 @@ def signed(value: float, places: int) -> str:
     """A difference: with its sign, and nothing at all instead of zero."""
     text = f"{value:+,.{places}f}"
     return text if text.strip("+-0.,") else "0"
-
-
-def percent(share: float) -> str:
-    """A probability: 0 % and 100 % only where they are exact, but for rounding."""
-    if share < 1e-9:
-        number = "0"
-    elif share > 1 - 1e-9:
-        number = "100"
-    else:
-        number = "<1" if share < 0.005 else ">99" if share > 0.995 else f"{100 * share:.0f}"
-    return f"{number}{_GLUE}%"

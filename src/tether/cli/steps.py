@@ -1,4 +1,4 @@
-"""The table of an explanation: a row a step, what happened beside what the plan would do."""
+"""The table of an explanation: one row per step, what happened beside what the plan would do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from tether.cli.screen import decimals, grid, percent, shown, signed
-from tether.cli.wording import differences, short
+from tether._words import percent
+from tether.cli.screen import decimals, grid, signed
+from tether.explanation.naming import differences, short, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,37 +20,38 @@ if TYPE_CHECKING:
 __all__ = ["LEGEND", "path_table", "steps_table"]
 
 LEGEND = (
-    "* the action changes. % how likely, where it is not certain. gains: what the step adds to the return over what "
-    "was observed. speaks: whether the observation influences the step, and how strongly, from 0 to 1."
+    "* the action changes. % how likely, where it is not certain. gain: what the step adds to the return over what "
+    "was observed. strength: the part of the probability that the observation moves. influenced: the test that k "
+    "counts."
 )
 
 
 def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan") -> Table:
-    """One row a step: what happened, what ``who`` would do, what it gains, whether the observation speaks."""
+    """One row per step: what happened, what ``who`` would do, what it gains, how the observation influences it."""
     in_full = short([step.observed_state for step in steps] + [step.state for step in steps])
     places = decimals(step.gain for step in steps)
-    table = grid("t", "what happened", who, "gains", "speaks", right=[0, 3])
+    table = grid("t", "what happened", who, "gain", "strength", "influenced", right=[0, 3, 4, 5])
     for step, before in zip(steps, [None, *steps[:-1]], strict=True):
         table.add_row(
             str(step.t),
             _happened(step, before, in_full),
             _planned(step, in_full),
             signed(step.gain, places),
-            _speaks(step),
+            *_influence(step),
         )
     return table
 
 
 def path_table(path: Path, observed: Path) -> Table:
-    """One row a step of an episode that might have been, beside the observed one."""
+    """One row per step of an episode that might have been, beside the observed one."""
     in_full = short([*path.states, *observed.states])
     table = grid("t", "state and action", right=[0])
     for t, state in enumerate(path.states):
         seen = observed.states[t] if t < len(observed.states) else None
-        told = "the same" if state == seen else shown(state) if in_full or seen is None else differences(state, seen)
         if t == path.T:
-            table.add_row(str(t), told)
+            table.add_row(str(t), shown(state))
             continue
+        told = "the same" if state == seen else shown(state) if in_full or seen is None else differences(state, seen)
         action, done = path.actions[t], observed.actions[t]
         changes = action != done
         table.add_row(str(t), _with_action(told, f"{shown(action)}{'*' if changes else ''}", "bold" if changes else ""))
@@ -59,7 +61,7 @@ def path_table(path: Path, observed: Path) -> Table:
 def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) -> Text:
     if step.observed_state is None:
         state = "not recorded"
-    elif in_full or before is None:
+    elif in_full or before is None or step.action is None:  # an outcome is always told in full
         state = shown(step.observed_state)
     else:
         state = differences(step.observed_state, before.observed_state) or "as before"
@@ -67,10 +69,10 @@ def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) 
 
 
 def _planned(step: ExplainedStep, in_full: bool) -> Text:
-    same = step.state == step.observed_state
+    same = step.state == step.observed_state and step.action is not None
     if same:
         state = "the same"
-    elif in_full or step.observed_state is None:
+    elif in_full or step.observed_state is None or step.action is None:
         state = shown(step.state)
     else:
         state = differences(step.state, step.observed_state)
@@ -91,14 +93,13 @@ def _with_action(state: str, action: str, style: str = "") -> Text:
 
 
 def _unless_certain(share: float) -> str:
-    return "" if share > 1 - 1e-9 else f" ({percent(share)})"
+    return "" if share > 1 - 1e-9 else f" ({percent(share, short=True)})"
 
 
-def _speaks(step: ExplainedStep) -> Text:
+def _influence(step: ExplainedStep) -> tuple[str, str]:
+    """Strength, and whether the step is influenced by the test that k counts."""
     if step.action is None:
-        return Text("")
-    if step.influenced < 1e-9:
-        return Text("no", style="dim")
-    sure = "yes" if step.influenced > 1 - 1e-9 else percent(step.influenced)
-    strength = "<0.01" if 0 < step.strength < 0.005 else f"{step.strength:.2f}"
-    return Text(f"{sure}, {strength}")
+        return "", ""
+    strength = "0" if step.strength <= 1e-9 else "<0.01" if step.strength < 0.005 else f"{step.strength:.2f}"
+    sure = "no" if step.influenced < 1e-9 else "yes" if step.influenced > 1 - 1e-9 else percent(step.influenced, True)
+    return strength, sure

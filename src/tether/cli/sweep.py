@@ -111,39 +111,11 @@ def _print(table: Sweep, episode: Episode) -> None:
     from tether._words import number
     from tether.cli.heat import heat_tables
     from tether.cli.screen import put
+    from tether.explanation.terms import sweep_notes
 
-    T = table.cf.T
     put(f"{episode.model}: the best expected return within k and m; observed {number(table.observed_value)}.", "")
     put(*heat_tables(table))
-    put("", *_notes(table, T))
-
-
-def _notes(table: Sweep, T: int) -> list[str]:
-    from tether.plan.limits import SHARE, enough_k
-
-    notes = [f"k: length of the tether; k = {T + 1}: no tether. m: how many actions may change."]
-    by_k: dict[int, list[int]] = {}
-    for m in table.ms.tolist():
-        k = enough_k(table, m)
-        if k is not None:
-            by_k.setdefault(k, []).append(m)
-    if by_k:
-        told = "; ".join(f"k = {k} with m = {_runs(ms)}" for k, ms in by_k.items())
-        notes.append(f"The shortest tether that gives {100 * SHARE:.0f} % of what the longest of these gives: {told}.")
-    else:
-        notes.append("No tether of these gains anything.")
-    return notes
-
-
-def _runs(numbers: list[int]) -> str:
-    """``1–3, 7``."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
+    put("", *sweep_notes(table))
 
 
 @click.command(

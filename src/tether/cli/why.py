@@ -62,7 +62,9 @@ Examples:
 @click.option("-k", type=click.IntRange(min=1), required=True, help="Length of the tether.")
 @click.option("--state", help="A state.  [default: the observed one]")
 @click.option("--action", help="An action.  [default: each that is available there]")
-@click.option("--uninfluenced", type=click.IntRange(min=0), default=0, help="Silent steps before; with --rule assured.")
+@click.option(
+    "--uninfluenced", type=click.IntRange(min=0), default=0, help="Uninfluenced steps before; with --rule assured."
+)
 @with_rule
 @as_json
 def why(
@@ -80,7 +82,8 @@ def why(
 
     In a sentence: where the nearest influence of the observation is, and what k it would take.
     """
-    from tether.cli.screen import grid, put, shown
+    from tether.cli.screen import grid, put
+    from tether.explanation.naming import shown
     from tether.io.sources import find_label
 
     cf = episode.replay()

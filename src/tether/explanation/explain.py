@@ -15,22 +15,16 @@ import numpy as np
 
 from tether._html import grid, typeset
 from tether._types import Floats
-from tether._words import counted, number
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.evaluation.evaluate import Evaluation, Tailoring, evaluate_plan, evaluate_policy
+from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
+from tether.explanation.sentences import explanation_sentences
 from tether.plan.limits import Beyond, beyond
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["ExplainedStep", "Explanation", "explain", "explained_steps", "tailoring_sentence"]
-
-_TOLD = 12
-"""How many changes a sentence spells out before it turns to a count."""
-
-_RARE = 0.05
-"""Changes less likely than this are only counted, beside others."""
+__all__ = ["ExplainedStep", "Explanation", "explain", "explained_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +100,8 @@ class Explanation:
     ...     print(sentence)
     Change 1 action: at t = 5 'V_I' instead of 'NIL'.
     The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.
-    The observation still speaks in 5.00 of 7 steps; the longest stretch without it is 2 steps, fewer than k = 3.
+    From the changed step on the observation moves no probability: from there the answer holds for anyone.
+    5 of the 7 steps are influenced (the test that k counts); the longest stretch without is 2 steps, fewer than k = 3.
     """
 
     plan: Plan
@@ -129,50 +124,8 @@ class Explanation:
         return beyond(self.plan)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """What to change, what it gains, and how far it is still about this episode; ``name`` prints a label."""
-        told = [self._what(name), self._gain(), self._earned(), self._tether()]
-        return [sentence for sentence in told if sentence]
-
-    def _what(self, name: Callable[[Any], str]) -> str:
-        if not self.changes:
-            if self.plan.price > 0:
-                return "Change nothing: at this price of influence no change is worth it."
-            return "Change nothing: no policy within these limits does better than what was done."
-        told = []
-        usual = [step for step in self.changes if step.changed >= _RARE] or self.changes
-        for step in usual[:_TOLD]:
-            share = "" if step.changed > 0.9995 else f" ({_percent(step.changed)} of the time)"
-            does = name(step.instead) if isinstance(step.instead, str) else f"action {name(step.instead)}"
-            told.append(f"at t = {step.t} {does} instead of {name(step.observed_action)}{share}")
-        left = len(self.changes) - len(told)
-        if left:
-            rarely = "more rarely " if left == len(self.changes) - len(usual) else ""
-            told.append(f"and {rarely}at {counted(left, 'other time')}")
-        expected = sum(step.changed for step in self.steps)
-        certain = abs(expected - len(self.changes)) <= 5e-4
-        many = counted(len(self.changes), "action") if certain else f"{expected:.3g} actions on average"
-        between = "; " if any("," in one for one in told) else ", "  # names may have commas of their own
-        return f"Change {many}: {between.join(told)}."
-
-    def _gain(self) -> str:
-        plan = self.plan
-        if not self.changes:
-            return f"The return stays {number(plan.observed_value)}."
-        spread = f" (± {number(self.outlook.std)})" if self.outlook.std > 0 else ""
-        return (
-            f"The expected return is {number(plan.value)}{spread} instead of {number(plan.observed_value)}: "
-            f"a gain of {number(plan.gain)}."
-        )
-
-    def _earned(self) -> str:
-        """A warning where the log's own return of the episode is not what the model says of the same steps."""
-        earned = self.plan.cf.earned
-        return "" if earned is None else earned.sentence()
-
-    def _tether(self) -> str:
-        held = self.outlook.tailoring
-        assert held is not None
-        return tailoring_sentence(held, self.plan.k)
+        """What to do differently, what follows, how much of it is about this episode; ``name`` prints a label."""
+        return explanation_sentences(self, name)
 
     def __str__(self) -> str:
         return "\n".join(self.sentences(str))
@@ -262,32 +215,6 @@ def explained_steps(
     return tuple(steps)
 
 
-def tailoring_sentence(held: Tailoring, k: int | None = None) -> str:
-    """How far a policy is still about the episode, in a sentence; with k, whether it keeps to it.
-
-    Examples
-    --------
-    >>> import tether
-    >>> from tether.explanation.explain import tailoring_sentence
-    >>> case = tether.cases.epidemic()
-    >>> print(tailoring_sentence(tether.counterfactual(case.mdp, case.path).plan(k=6, m=1).evaluate().tailoring))
-    The observation still speaks in 2.00 of 7 steps; the longest stretch without it is 5 steps.
-    """
-    told = f"The observation still speaks in {held.expected_influenced_steps:.2f} of {held.chain.T} steps"
-    if held.longest_run == 0:
-        return f"{told}: in every one."
-    if held.expected_influenced_steps == 0:
-        return "The observation speaks in none of the steps: this is what the model expects of anyone."
-    chance = held.longest_run_probability
-    often = "" if chance > 0.9995 else f", with probability {chance:.2g}"
-    told = f"{told}; the longest stretch without it is {counted(held.longest_run, 'step')}{often}"
-    if k is None:
-        return f"{told}."
-    if held.longest_run < k:
-        return f"{told}, fewer than k = {k}."
-    return f"{told}, no fewer than k = {k}: this rule asks only that influence stays possible."
-
-
 def _likeliest(outlook: Evaluation, t: int, group: Callable[[Any], Any] | None) -> tuple[Any, float, list[Any]]:
     """The most likely state or group of states at time t, its probability, and the states in it."""
     if group is None:
@@ -313,10 +240,6 @@ def _gains(cf: CounterfactualMDP, outlook: Evaluation) -> Floats:
     scale = np.append(worth * np.maximum(np.abs(outlook.rewards), np.abs(seen.rewards)), abs(ends))
     gains[np.abs(gains) <= 1e-14 * scale] = 0.0  # nothing but rounding
     return gains
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if 0.005 <= share < 0.995 else "over 99 %" if share > 0.5 else "under 1 %"
 
 
 def _itself(label: Any) -> Any:

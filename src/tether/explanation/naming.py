@@ -1,0 +1,84 @@
+"""States and actions in words, beside each other: what differs is told, what does not is not."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from tether.errors import QueryError
+
+__all__ = ["differences", "only", "short", "shown"]
+
+_SHORT = 24
+"""A label of so many characters fits into a table."""
+
+
+def shown(label: Any) -> str:
+    r"""A label as text that any screen may be given: what cannot be printed is escaped.
+
+    >>> shown((1, "x")), shown("a\nb")
+    ("(1, 'x')", 'a\\nb')
+    """
+    text = str(label)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def short(labels: Iterable[Any]) -> bool:
+    """Whether labels can be written out, again and again.
+
+    >>> short(["well", "sick"])
+    True
+    """
+    return all(len(shown(label)) <= _SHORT for label in labels)
+
+
+def differences(label: Any, reference: Any) -> str:
+    """A state in the words in which it differs from another: part by part, where both have the same parts.
+
+    >>> from tether.cases.epidemic import EpidemicState
+    >>> differences(EpidemicState(9, 1, 20), EpidemicState(9, 2, 19)), differences("well", "sick")
+    ('I 1, V 20', 'well')
+    """
+    parts = getattr(label, "_fields", ())
+    if not parts or getattr(reference, "_fields", ()) != parts:
+        return shown(label)
+    pairs = zip(parts, label, reference, strict=True)
+    return ", ".join(_part(part, value) for part, value, other in pairs if value != other)
+
+
+def only(names: Sequence[str]) -> Callable[[Any], Any]:
+    """A function that gives of a state only some parts; states alike in them are one.
+
+    >>> from tether.cases.epidemic import EpidemicState
+    >>> print(only(["S", "I"])(EpidemicState(9, 1, 20)))
+    S 9, I 1
+    """
+    wanted = tuple(dict.fromkeys(names))
+    if not wanted:
+        raise QueryError("no part of a state is named; name some, as in S, I")
+
+    def of(state: Any) -> Any:
+        known = getattr(state, "_fields", ())
+        missing = [name for name in wanted if name not in known]
+        if missing:
+            has = f"they have {', '.join(known)}" if known else "their labels have no named parts"
+            raise QueryError(f"the states have no {', '.join(missing)}; {has}")
+        return _parts(wanted)(*(getattr(state, name) for name in wanted))
+
+    return of
+
+
+@lru_cache(maxsize=1)
+def _parts(names: tuple[str, ...]) -> Any:
+    """A class of states with only these parts."""
+
+    def text(state: Any) -> str:
+        return ", ".join(_part(name, value) for name, value in zip(names, state, strict=True))
+
+    return type("State", (namedtuple("State", names),), {"__slots__": (), "__str__": text})
+
+
+def _part(name: str, value: Any) -> str:
+    return f"{name.replace('_', ' ')} {('yes' if value else 'no') if isinstance(value, bool) else shown(value)}"

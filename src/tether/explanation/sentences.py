@@ -1,0 +1,269 @@
+"""Every sentence of an answer, made last, from records: the same in the terminal, the report, a notebook and JSON.
+
+The order of an answer: what to do differently, and when (`what_to_change`); what would have happened (`what_follows`:
+the expected return; probabilities of outcomes belong here too); how much of it is about this episode (`strength`, then
+`influenced_steps`); how sure one can be (the spread is told with the return; for learned models see
+`tether.learning.uncertainty`).
+
+Two measures, two names. *Strength* is exact: the total variation between the counterfactual and the nominal row, the
+part of the probability that the observation moves. *Influenced steps* are those that pass the test that k counts. A
+step can pass the test with a strength of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._words import average, counted, number, percent
+
+if TYPE_CHECKING:
+    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.evaluation.evaluate import Evaluation, Tailoring
+    from tether.explanation.explain import ExplainedStep, Explanation
+    from tether.influence.rules import Rule
+    from tether.plan.plan import Plan
+
+__all__ = [
+    "changes",
+    "expected",
+    "explanation_sentences",
+    "falls_short",
+    "headline",
+    "influenced_steps",
+    "left_to_chance",
+    "policy_sentences",
+    "strength",
+    "what_follows",
+    "what_to_change",
+]
+
+Name = Callable[[Any], str]
+"""How a state or an action is written."""
+
+_LISTED = 12
+"""How many changes a sentence lists before it turns to a count."""
+
+_RARE = 0.05
+"""Changes less likely than this are only counted, beside others."""
+
+_ROUNDING = 1e-9
+
+
+def explanation_sentences(explanation: Explanation, name: Name) -> list[str]:
+    """An explanation: what to change, what follows, how much of it is about this episode."""
+    plan, cf, outlook = explanation.plan, explanation.plan.cf, explanation.outlook
+    told = [what_to_change(explanation, name), *what_follows(explanation), strength(cf, outlook, explanation.steps)]
+    if left_to_chance(cf, outlook):
+        told.append(influenced_steps(_tailoring(outlook), plan.k, plan.rule))
+    return told
+
+
+def policy_sentences(
+    cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[ExplainedStep], observed_value: float
+) -> list[str]:
+    """A policy in an episode: how much it changes, what follows, how much of it is about this episode."""
+    total = sum(step.changed for step in steps)
+    told = [
+        f"It changes {average(total)} of the {counted(outlook.T, 'action')} on average.",
+        f"The expected return is {number(outlook.value)}{_spread(outlook)} instead of {number(observed_value)}.",
+        strength(cf, outlook, steps),
+    ]
+    if left_to_chance(cf, outlook):
+        told.append(influenced_steps(_tailoring(outlook)))
+    return told
+
+
+# ---- what to do differently, and when ----------------------------------------------------------------------------
+
+
+def what_to_change(explanation: Explanation, name: Name) -> str:
+    """What to do differently, and when."""
+    if not explanation.changes:
+        if explanation.plan.price > 0:
+            return "Change nothing: at this price of influence no change is worth it."
+        return "Change nothing: no policy within these limits does better than what was done."
+    listed = changes(explanation, name)
+    between = "; " if any("," in one for one in listed) else ", "  # names may have commas of their own
+    return f"Change {_how_many(explanation)}: {between.join(listed)}."
+
+
+def changes(explanation: Explanation, name: Name, most: int = _LISTED) -> list[str]:
+    """Each change, ``at t = 5 V_I instead of NIL``; the rare ones, and those beyond ``most``, are only counted."""
+    usual = [step for step in explanation.changes if step.changed >= _RARE] or list(explanation.changes)
+    listed = []
+    for step in usual[:most]:
+        share = "" if step.changed > 0.9995 else f" ({percent(step.changed)} of the time)"
+        does = name(step.instead) if isinstance(step.instead, str) else f"action {name(step.instead)}"
+        listed.append(f"at t = {step.t} {does} instead of {name(step.observed_action)}{share}")
+    left = len(explanation.changes) - len(listed)
+    if left:
+        rarely = "more rarely " if left == len(explanation.changes) - len(usual) else ""
+        listed.append(f"and {rarely}at {counted(left, 'other time')}")
+    return listed
+
+
+def headline(explanation: Explanation) -> str:
+    """The answer in one sentence, for a title."""
+    plan = explanation.plan
+    if not explanation.changes:
+        return "Change nothing: the plan does what was done."
+    many = f"Changing {_how_many(explanation)}"
+    if plan.gain <= _ROUNDING * max(1.0, abs(plan.observed_value)):
+        return f"{many} would keep the expected return."
+    return f"{many} would raise the expected return by {number(plan.gain)}."
+
+
+def _how_many(explanation: Explanation) -> str:
+    total, times = sum(step.changed for step in explanation.steps), len(explanation.changes)
+    return counted(times, "action") if abs(total - times) <= 5e-4 else f"{total:.3g} actions on average"
+
+
+# ---- what would have happened ------------------------------------------------------------------------------------
+
+
+def what_follows(explanation: Explanation) -> list[str]:
+    """What would have happened: the expected return, beside the observed one; and where the log says another."""
+    plan = explanation.plan
+    earned = "" if plan.cf.earned is None else plan.cf.earned.sentence()
+    if explanation.changes:
+        told = f"The expected return is {number(plan.value)}{_spread(explanation.outlook)} instead of "
+        told += f"{number(plan.observed_value)}: a gain of {number(plan.gain)}."
+    else:
+        told = f"The return stays {number(plan.observed_value)}."
+    return [told, earned] if earned else [told]
+
+
+def expected(explanation: Explanation, best: float) -> list[str]:
+    """The same at more length; ``best`` is the best value within the plan's limits."""
+    plan, outlook = explanation.plan, explanation.outlook
+    rounding = _ROUNDING * max(1.0, abs(plan.value))
+    seen = f"the return of the observed episode was {number(plan.observed_value)}"
+    if not plan.cf.path.last_recorded:
+        seen += " (its last outcome was not recorded: what the model expects of it is counted)"
+    if abs(plan.gain) <= rounding:
+        told = [f"The expected return is {number(plan.value)}, the same as the observed one."]
+    else:
+        told = [f"The expected return is {number(plan.value)}; {seen}. That is a gain of {number(plan.gain)}."]
+    if outlook.std > rounding:
+        told.append(f"It is not certain: the standard deviation of the return is {number(outlook.std)}.")
+    elif explanation.changes:
+        told.append("It is certain, as far as the model goes.")
+    if falls_short(plan, best):
+        told.append(f"The best plan within these limits would be worth {number(best)}.")
+    elif not explanation.changes:
+        told.append("No plan within these limits is expected to do better.")
+    return told
+
+
+def falls_short(plan: Plan, best: float) -> bool:
+    """Whether a plan is not the best within its limits: one that was made for more influence, not for value."""
+    return best - plan.value > _ROUNDING * max(1.0, abs(plan.value))
+
+
+def _spread(outlook: Evaluation) -> str:
+    return f" (± {number(outlook.std)})" if outlook.std > 0 else ""
+
+
+# ---- how much of it is about this episode ------------------------------------------------------------------------
+
+
+def left_to_chance(cf: CounterfactualMDP, outlook: Evaluation) -> bool:
+    """Whether any step of the episode, or any that a policy can take, has more than one possible outcome in the model.
+
+    >>> import tether
+    >>> mdp = tether.MDP.from_table(["here", "there"], ["go", "go"], ["there", "here"], [1.0, 1.0])
+    >>> cf = tether.counterfactual(mdp, tether.Path(["here", "there"], ["go"]))
+    >>> left_to_chance(cf, cf.evaluate("random"))
+    False
+    """
+    outcomes = np.diff(cf.mdp.form.row_start)
+    taken = [cf.observation.pairs, *(decided.pairs for decided in outlook.chain.decisions)]
+    return any(bool((outcomes[pairs] > 1).any()) for pairs in taken)
+
+
+def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[ExplainedStep]) -> str:
+    """How much of the probability the observation moves: at the changed steps, and on average from there on.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> cf = tether.counterfactual(case.mdp, case.path)
+    >>> explanation = cf.plan(k=8, m=1).explain()
+    >>> strength(cf, explanation.outlook, explanation.steps)
+    'The observation moves no probability at any step: this is what the model expects of anyone in that state.'
+    """
+    if not left_to_chance(cf, outlook):
+        return (
+            "No step is left to chance: there is no luck of the episode to keep, and nothing in the answer rests on it."
+        )
+    by_step = _tailoring(outlook).strength
+    if not (by_step > _ROUNDING).any():
+        return (
+            "The observation moves no probability at any step: this is what the model expects of anyone in that state."
+        )
+    changed = [step for step in steps if step.changed >= _RARE] or [step for step in steps if step.changed > 0]
+    if not changed:
+        mean = float(by_step.mean())
+        moved = f"{percent(mean)} of the probability (strength {_strength(mean)})"
+        return f"On average over the {counted(outlook.T, 'step')}, the observation moves {moved}."
+    where, there = ("the changed step", "there") if len(changed) == 1 else ("the changed steps", "the first of them")
+    since = float(by_step[changed[0].t :].mean())  # before, the policy does what was done
+    least, most = min(step.strength for step in changed), max(step.strength for step in changed)
+    if since <= _ROUNDING:
+        first = where if len(changed) == 1 else "the first changed step"
+        return f"From {first} on the observation moves no probability: from there the answer holds for anyone."
+    if most <= _ROUNDING:
+        at = f"At {where} the observation moves no probability: there the answer holds for anyone in that state"
+        return f"{at}; from {there} on it moves {percent(since)} on average (strength {_strength(since)})."
+    at = f"At {where} the observation moves {_range(percent(least), percent(most))} of the probability (strength "
+    at += f"{_range(_strength(least), _strength(most))})"
+    return f"{at}; from {there} on, {percent(since)} on average."
+
+
+def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "definition") -> str:
+    """How many steps pass the test that k counts; with k, whether the longest stretch without one is shorter.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=6, m=1)
+    >>> print(influenced_steps(plan.evaluate().tailoring, k=6))
+    2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps, fewer than k = 6.
+    """
+    T, many, run = tailoring.chain.T, tailoring.expected_influenced_steps, tailoring.longest_run
+    test = "(the test that k counts)"
+    if run == 0:
+        return f"{'The only step is' if T == 1 else f'All {T} steps are'} influenced {test}."
+    if many <= _ROUNDING:
+        return f"No step is influenced {test}."
+    certain = abs(many - round(many)) <= 5e-4
+    count = f"{round(many)}" if certain else f"On average {average(many)}"
+    are = "is" if certain and round(many) == 1 else "are"
+    chance = tailoring.longest_run_probability
+    often = "" if chance > 0.9995 else f" (probability {chance:.2g})"
+    told = f"{count} of the {counted(T, 'step')} {are} influenced {test}; the longest stretch without is "
+    told += f"{counted(run, 'step')}{often}"
+    if k is None or k > T:
+        return f"{told}."
+    if run < k:
+        return f"{told}, fewer than k = {k}."
+    return f"{told}, not fewer than k = {k}: the rule {rule!r} only keeps influence possible."
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _strength(value: float) -> str:
+    return "0" if value <= _ROUNDING else "under 0.01" if value < 0.005 else f"{value:.2f}"
+
+
+def _tailoring(outlook: Evaluation) -> Tailoring:
+    tailoring = outlook.tailoring
+    assert tailoring is not None  # there is an observation
+    return tailoring

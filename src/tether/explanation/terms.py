@@ -1,0 +1,209 @@
+"""What the settings of an answer mean: k and m, the rule, the test of influence, the mechanism. In sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tether._words import counted, number, percent
+from tether.counterfactual.sampled import SampledGumbelMax
+from tether.explanation.sentences import falls_short
+from tether.influence.one_step import Effective, Influence, TotalVariation
+from tether.plan.limits import SHARE, enough_k
+
+if TYPE_CHECKING:
+    from tether.counterfactual.mechanism import Mechanism
+    from tether.explanation.explain import Explanation
+    from tether.influence.rules import Rule
+    from tether.plan.plan import Plan
+    from tether.plan.sweep import Sweep
+
+__all__ = [
+    "beyond_the_limits",
+    "granted",
+    "influence_in_words",
+    "limits_in_words",
+    "mechanism_in_words",
+    "question_in_words",
+    "rule_in_words",
+    "suggestion",
+    "sweep_notes",
+    "tether_in_words",
+]
+
+
+def tether_in_words(rule: Rule, k: int, T: int) -> str:
+    """What a tether of length k promises under a rule, and no more than that.
+
+    >>> tether_in_words("definition", 3, 7)
+    'from every step, a step that the observation influences can be met within 3 steps; it need not be'
+    """
+    if k > T:
+        return "no tether; the answer may be what the model expects of anyone"
+    if rule == "assured":
+        return "every step is influenced" if k == 1 else f"never {k} steps in a row without one that is influenced"
+    if rule == "definition":
+        if k == 1:
+            return "every step is one that the observation influences"
+        return f"from every step, a step that the observation influences can be met within {k} steps; it need not be"
+    where = "at that time" if rule == "published" else "at any time"
+    return f"every step stays within {counted(k, 'step')} of what the observed steps could have led to {where}"
+
+
+def limits_in_words(plan: Plan, suggested: bool = False) -> str:
+    """K and m of a plan; ``suggested`` says that k was left out, and chosen."""
+    chosen = ""
+    if suggested:
+        chosen = " (the shortest tether that is enough)" if plan.gain > 0 else " (no tether gains anything)"
+    changes = f"at most {counted(plan.m, 'action')} may change" if plan.m else "no action may change"
+    usual = (plan.rule, str(plan.influence)) == ("definition", "support")
+    other = "" if usual else f" Rule {plan.rule}, influence {plan.influence}."
+    tether = tether_in_words(plan.rule, plan.k, plan.T)
+    return f"k = {plan.k}{chosen}: {tether}. m = {plan.m}: {changes}.{other}"
+
+
+def question_in_words(plan: Plan, best: float) -> str:
+    """What an answer is about, for someone new to the method; ``best`` is the best value within the limits."""
+    T, k, m = plan.T, plan.k, plan.m
+    others = "any of the actions" if m >= T else f"at most {counted(m, 'action')}" if m else "none of the actions"
+    shown = "The plan shown here" + (" is one that" if falls_short(plan, best) else " is the best that")
+    return (
+        f"One observed episode of {counted(T, 'step')} is replayed with the luck it had: what would have happened, had "
+        f"other actions been taken? {shown} changes {others} (m = {m}). The tether (k = {k}): "
+        f"{tether_in_words(plan.rule, k, T)}."
+    )
+
+
+def rule_in_words(rule: Rule, k: int, T: int) -> str:
+    """What k means under a rule."""
+    if k > T:
+        return f"k = {k} is more than the {counted(T, 'step')} of the episode: every action is allowed everywhere."
+    steps = counted(k, "step")
+    end = " Near the end, where fewer steps are left, influence is taken for granted."
+    words = {
+        "definition": "An action is allowed if some way on from it meets a step that the observation influences within "
+        f"{steps}. That keeps influence possible, and promises no more.{end}",
+        "published": f"An action is allowed if its state, and every state it can lead to, lies within {steps} of one "
+        f"that the observed steps could have led to at that time.{end}",
+        "printed": f"An action is allowed if every state it can lead to lies within {steps} of one that the observed "
+        f"steps could have led to at any time.{end}",
+        "assured": f"Whatever happens, the plan never takes {steps} in a row that the observation does not influence.",
+    }
+    return f"{words[rule]} And whatever an allowed action leads to, an allowed action must be left there."
+
+
+def granted(plan: Plan) -> str:
+    """From when on influence is taken for granted."""
+    first = max(0, plan.T - plan.k + 1)
+    when = f"From t = {first} on" if first else "At all times"
+    return f"{when}, where fewer than k = {plan.k} steps are left, influence is taken for granted."
+
+
+def influence_in_words(influence: Influence) -> str:
+    """When a step counts as influenced."""
+    if isinstance(influence, TotalVariation):
+        return (
+            "An action in a state counts as influenced at a step if its outcomes are distributed like those of the "
+            f"observed step, within {influence.eps:g} (total variation)."
+        )
+    if isinstance(influence, Effective):
+        return (
+            "An action in a state counts as influenced at a step if knowing the observed outcome moves its "
+            f"probabilities, by more than {influence.eps:g} (total variation)."
+        )
+    return (
+        "An action in a state counts as influenced at a step if it shares a possible outcome with the observed step: "
+        "the observed outcome can then move the probabilities of its own. How much it does is the strength."
+    )
+
+
+def mechanism_in_words(mechanism: Mechanism) -> str:
+    """How luck is replayed."""
+    if isinstance(mechanism, SampledGumbelMax):
+        return f"{mechanism.name}: probabilities estimated from {mechanism.samples:,} draws of the luck of each step"
+    if mechanism.name == "gumbel-max":
+        return "gumbel-max: exact probabilities; nothing is sampled or simulated"
+    return str(mechanism.name)
+
+
+# ---- other limits ------------------------------------------------------------------------------------------------
+
+
+def beyond_the_limits(explanation: Explanation, table: Sweep, complete: bool) -> list[str]:
+    """What a larger k or m would add, and whether a smaller k would do; ``table`` is a sweep, or a part of one."""
+    plan = explanation.plan
+    if falls_short(plan, table.value(plan.k, plan.m)):
+        return ["This plan was not made for the best return within its limits; the table below says what is."]
+    if not complete:
+        return _some_beyond(plan, table)
+    by_k, by_m = explanation.beyond.sentences()
+    told = [by_k] if plan.k <= plan.T else []
+    told += [by_m] if plan.m < plan.T else []
+    column = table.values[:, table.ms == plan.m][:, 0]
+    as_good = table.ks[column >= plan.value - 1e-9 * max(1.0, abs(plan.value))]
+    if explanation.changes and as_good.size and as_good.min() < plan.k:
+        told.append(f"A shorter tether gives the same: k = {as_good.min()}.")
+    return told
+
+
+def _some_beyond(plan: Plan, table: Sweep) -> list[str]:
+    """The same from a table that holds only some k and m, of a model too large for all."""
+    told = []
+    for name, k, m in (
+        (f"Without a tether (k = {plan.T + 1})", plan.T + 1, plan.m),
+        (f"With one more change (m = {plan.m + 1})", plan.k, plan.m + 1),
+    ):
+        if k != plan.k or m <= plan.T:
+            more = table.value(k, m) - plan.value
+            added = f"{number(more)} more" if more > 1e-9 * max(1.0, abs(plan.value)) else "nothing more"
+            told.append(f"{name} the plan could gain {added}.")
+    return told
+
+
+def suggestion(plan: Plan, table: Sweep) -> tuple[int | None, str]:
+    """The suggested k, and what it means."""
+    m, T = plan.m, plan.T
+    k = enough_k(table, m)
+    free = table.value(T + 1, m) - table.observed_value
+    rounding = 1e-9 * max(1.0, abs(table.observed_value))
+    with_m = f"with {counted(m, 'change')} at most" if m else "without any change"
+    if k is None:
+        if free <= rounding:
+            return None, f"There is no k to suggest: {with_m}, nothing can be gained, whatever k is."
+        return None, (
+            f"There is no k to suggest: {with_m}, something can be gained only without a tether (k = {T + 1}), "
+            f"namely {number(free)}."
+        )
+    gain = table.value(k, m) - table.observed_value
+    of_free = percent(min(1.0, gain / free)) if free > rounding else "100 %"
+    among = "" if table.ks.size == T + 1 else " of those looked at"
+    return k, (
+        f"Suggested: k = {k}. It is the shortest tether{among} that gives at least {100 * SHARE:.0f} % of what the "
+        f"longest one (k = {T}) gives {with_m}. It gains {number(gain)}, which is {of_free} of what could be gained "
+        "without a tether at all."
+    )
+
+
+def sweep_notes(table: Sweep) -> list[str]:
+    """What the rows and columns of a sweep are, and which tether is long enough for which m."""
+    T = table.cf.T
+    notes = [f"k: length of the tether; k = {T + 1}: no tether. m: how many actions may change."]
+    by_k: dict[int, list[int]] = {}
+    for m in table.ms.tolist():
+        k = enough_k(table, m)
+        if k is not None:
+            by_k.setdefault(k, []).append(m)
+    if not by_k:
+        return [*notes, "No tether of these gains anything."]
+    told = "; ".join(f"k = {k} with m = {_runs(ms)}" for k, ms in by_k.items())
+    return [*notes, f"The shortest tether that gives {100 * SHARE:.0f} % of what the longest of these gives: {told}."]
+
+
+def _runs(numbers: list[int]) -> str:
+    """``1–3, 7``."""
+    runs: list[list[int]] = []
+    for one in numbers:
+        if runs and one == runs[-1][-1] + 1:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)

@@ -1,0 +1,126 @@
+"""Sentences: two measures with two names, and none that promises more than holds."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tether
+from tether.explanation.sentences import influenced_steps, left_to_chance, policy_sentences, strength
+from tether.explanation.terms import tether_in_words
+
+
+def corridor(T=30):
+    """Rooms in a row, and nothing is random: each move leads where it leads."""
+    rooms, moves = range(6), {"left": -1, "right": 1}
+    rows = [(room, move, min(5, max(0, room + step))) for room in rooms for move, step in moves.items()]
+    states, actions, after = zip(*rows, strict=True)
+    mdp = tether.MDP.from_table(states, actions, after, [1.0] * len(rows), [float(room == 5) for room in after])
+    return tether.counterfactual(mdp, mdp.simulate(lambda _: "left", T, start=0))
+
+
+@pytest.mark.parametrize(("k", "m"), [(1, 0), (3, 2), (31, 30)])
+def test_where_nothing_is_random_there_is_no_luck_to_keep(k, m):
+    """On a model without chance it was said that the observation speaks "in every one" of 30 steps."""
+    cf = corridor()
+    sentences = cf.plan(k, m).explain().sentences(str)
+    assert sentences[-1].startswith("No step is left to chance: there is no luck of the episode to keep")
+    assert not any(re.search(r"\d+ steps are influenced|strength", one) for one in sentences)
+
+
+def test_a_weak_influence_at_every_step_is_called_weak():
+    """Steps that all pass the test, at a strength of about 0.01, are not told as an answer about this episode."""
+    rows = [
+        ("on", a, after, p)
+        for a, chance in (("x", 0.98), ("y", 0.97))
+        for after, p in (("on", chance), ("off", 1 - chance))
+    ]
+    rows += [("off", a, "off", 1.0) for a in "xy"]
+    s, a, n, p = zip(*rows, strict=True)
+    mdp = tether.MDP.from_table(
+        s, a, n, p, [1.0 if (one, act) == ("on", "y") else 0.0 for one, act in zip(s, a, strict=True)]
+    )
+    cf = tether.counterfactual(mdp, tether.Path(["on"] * 5, ["x"] * 4))
+    what, _, first, second = cf.plan(k=1, m=4).explain().sentences(str)
+    assert what.startswith("Change 3.94 actions")
+    assert re.match(
+        r"At the changed steps the observation moves \d %( to \d %)? of the probability \(strength 0\.0\d", first
+    )
+    assert second == "All 4 steps are influenced (the test that k counts)."
+
+
+def test_strength_is_told_before_influenced_steps():
+    case = tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    for k in range(1, cf.T + 2):
+        *_, first, second = cf.plan(k=k, m=3).explain().sentences(str)
+        assert "moves" in first
+        assert "influenced" in second
+
+
+def test_no_sentence_says_that_an_observation_speaks():
+    case = tether.cases.epidemic()
+    cf = tether.counterfactual(case.mdp, case.path)
+    for k in range(1, cf.T + 2):
+        told = " ".join(cf.plan(k=k, m=2).explain().sentences(str))
+        assert not re.search(r"speak|say|silent", told)
+
+
+def test_only_the_rule_assured_promises_influence():
+    assert tether_in_words("assured", 3, 7) == "never 3 steps in a row without one that is influenced"
+    for rule in ("definition", "published", "printed"):
+        assert "never" not in tether_in_words(rule, 3, 7)
+    assert "can be met within 3 steps; it need not be" in tether_in_words("definition", 3, 7)
+    for rule in ("published", "printed"):  # these look at supports, not at influence
+        assert "influence" not in tether_in_words(rule, 1, 7)
+
+
+@st.composite
+def models(draw):
+    """A small random model and an episode of it; some rows deterministic, some actions not available."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, rows = draw(st.integers(1, 4)), []
+    for s in range(n):
+        for a in range(draw(st.integers(1, 3))):
+            support = rng.choice(n, size=rng.integers(1, n + 1), replace=False)
+            for after, p in zip(support, rng.dirichlet(np.ones(support.size)), strict=True):
+                rows.append((s, a, int(after), float(p), float(rng.integers(-2, 3))))
+    mdp = tether.MDP.from_table(*map(list, zip(*rows, strict=True)))
+    return tether.counterfactual(mdp, mdp.simulate("random", draw(st.integers(1, 5)), rng=rng))
+
+
+@given(models(), st.integers(1, 6), st.integers(0, 5))
+def test_what_is_told_is_what_the_records_hold(cf, k, m):
+    """Chance, strength and influenced steps of the sentences, beside a slow walk over all that the plan can meet."""
+    plan = cf.plan(k=k, m=m)
+    explanation = plan.explain()
+    outlook = explanation.outlook
+    random = any(len(cf.mdp.row(s, a)[0]) > 1 for s, a in zip(cf.path.states, cf.path.actions, strict=False))
+    for t in range(cf.T):
+        for state in outlook.distribution(t)[0]:
+            for action in outlook.actions(t, state):
+                random |= len(cf.mdp.row(state, action)[0]) > 1
+    assert left_to_chance(cf, outlook) == random
+    told = strength(cf, outlook, explanation.steps)
+    assert ("No step is left to chance" in told) == (not random)
+    if random:
+        moved = float(outlook.tailoring.strength.max()) > 1e-9
+        assert ("no probability at any step" in told) == (not moved)
+        counted = influenced_steps(outlook.tailoring, plan.k, plan.rule)
+        assert ("only keeps influence possible" in counted) == (outlook.tailoring.longest_run >= plan.k)
+    assert all(sentence.endswith(".") for sentence in explanation.sentences(str))
+
+
+def test_a_policy_is_told_in_the_same_words():
+    case = tether.cases.epidemic()
+    cf = tether.counterfactual(case.mdp, case.path)
+    plan = cf.plan(k=6, m=4)
+    explanation = plan.explain()
+    told = policy_sentences(cf, explanation.outlook, explanation.steps, plan.observed_value)
+    assert told[0] == "It changes 4 of the 7 actions on average."
+    assert told[2] == explanation.sentences(str)[2]
+    assert (
+        told[3] == "2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps."
+    )
