@@ -65,7 +65,7 @@ def test_nested_fields_of_the_json_are_on_the_page():
     from tether.cli import answers, explain
 
     told = TEXT.partition("## JSON")[2]
-    for kind in (answers.StepAnswer, answers.TailoringAnswer, explain.FurtherAnswer, explain.UncertaintyAnswer):
+    for kind in (answers.StepAnswer, answers.TailoringAnswer, explain.BeyondAnswer, explain.UncertaintyAnswer):
         assert [field for field in kind.__struct_fields__ if f"`{field}`" not in told] == []
 
 
