@@ -1,13 +1,15 @@
 """Lines of indices, a number and perhaps a name, by the million: ``0 1 3 0.25 east``.
 
-Lines are taken in chunks, and a chunk is converted column by column. Only a chunk in which that fails is
-looked at line by line, to say which lines are wrong; comments (``#``) and blank lines are then passed over.
+Lines are taken in chunks, and Arrow converts a chunk column by column. Only a chunk in which that fails is
+looked at line by line, to say which lines are wrong; comments (``#``), blank lines, more than one space between words
+and fractions are then understood as well.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -22,7 +24,7 @@ _CHUNK = 1 << 21
 
 
 class Shape(NamedTuple):
-    """What a line holds: whole numbers, a number, and a label if ``labelled`` allows one."""
+    """What a line holds: whole numbers, a number, and a name if ``labelled`` allows one."""
 
     indices: tuple[str, ...]
     value: str
@@ -82,42 +84,49 @@ def read_records(handle: TextIO, line: int, shape: Shape, complaints: Complaints
 
 def _by_column(text: str, line: int, shape: Shape, codes: _Codes) -> Records | None:
     """A chunk, if every line is as it should be; else None."""
+    if "0x" in text or "0X" in text:  # Arrow takes hexadecimal numbers for numbers
+        return None
     n = len(shape.indices)
-    words = _grid(text, n + 1, n + 2 if shape.labelled else n + 1)
-    if words is None:
+    table = _table(text, n, shape.labelled)
+    if table is None and shape.labelled:
+        bare = re.compile(rf"^((?:[^ \n]+ ){{{n}}}[^ \n]+)$", re.MULTILINE)
+        table = _table(bare.sub(r"\1 ", text), n, True)  # where there is no name, an empty one
+    if table is None:
         return None
-    joined = ["".join(column) for column in words[: n + 1]]
-    if not all(column.isascii() and column.isdigit() for column in joined[:n]) or "_" in joined[n]:
+    *indices, value = (column.to_numpy() for column in table.columns[: n + 1])
+    if any((column < 0).any() or (column >= 10**18).any() for column in indices) or not np.isfinite(value).all():
         return None
+    lines = np.arange(line, line + len(table), dtype=np.int64)
+    label = _codes(table.columns[-1], codes) if shape.labelled else np.full_like(lines, NO_LABEL)
+    return Records(indices, value, label, lines, [])
+
+
+def _table(text: str, n_indices: int, labelled: bool) -> Any:
+    """Lines as a table of Arrow, or None where one is not as it should be."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    types = [*[pa.int64()] * n_indices, pa.float64(), *([pa.dictionary(pa.int32(), pa.string())] if labelled else [])]
+    columns = {str(i): kind for i, kind in enumerate(types)}
+    content = text.encode()
     try:
-        indices = [list(map(int, column)) for column in words[:n]]
-        label = [codes[word] if word else NO_LABEL for word in words[n + 1]]
-        part = _columns(indices, list(map(float, words[n])), label, range(line, line + len(label)))
-    except (ValueError, OverflowError):
+        return csv.read_csv(
+            pa.BufferReader(content),
+            csv.ReadOptions(column_names=list(columns), block_size=len(content) + 1),
+            csv.ParseOptions(delimiter=" ", quote_char=False, ignore_empty_lines=False),
+            csv.ConvertOptions(column_types=columns, null_values=[], strings_can_be_null=False),
+        )
+    except pa.ArrowInvalid:
         return None
-    sound = joined[n].isascii() and np.isfinite(part.value).all() and max(map(np.max, part.indices)) < 10**18
-    return part if sound else None
 
 
-def _grid(text: str, least: int, most: int) -> list[list[str]] | None:
-    """The words of a text by column, if each line has as many as it should; empty where a line has no label."""
-    text = text.rstrip()
-    n_lines = text.count("\n") + 1
-    words = f"{text}\n".replace("\n", " ; ").split()  # all at once, with the ends of lines among them
-    width = words.index(";")
-    if len(words) == n_lines * (width + 1) and words[width :: width + 1].count(";") == n_lines:
-        if not least <= width <= most:
-            return None
-        columns = [words[i :: width + 1] for i in range(width)]
-        return columns if width > least else [*columns, [""] * n_lines]
-    ends = np.array([i for i, word in enumerate(words) if word == ";"])
-    widths = np.diff(ends, prepend=-1) - 1
-    if ends.size != n_lines or not np.isin(widths, (least, most)).all():
-        return None
-    starts = (ends - widths).tolist()
-    columns = [[words[start + i] for start in starts] for i in range(least)]
-    labelled = zip((ends - 1).tolist(), (widths > least).tolist(), strict=True)
-    return [*columns, [words[last] if there else "" for last, there in labelled]]
+def _codes(column: Any, codes: _Codes) -> Ints:
+    """The numbers of names, `NO_LABEL` where one is empty."""
+    parts = [
+        np.array([codes[name] if name else NO_LABEL for name in part.dictionary.to_pylist()])[part.indices]
+        for part in column.chunks
+    ]
+    return np.concatenate(parts)
 
 
 def _by_line(chunk: str, line: int, shape: Shape, codes: _Codes, complaints: Complaints) -> Records:
