@@ -226,7 +226,32 @@ def test_too_little_memory_is_a_sentence(monkeypatch):
     monkeypatch.setattr("tether.io.sources.open_model", fill)
     done = run("sweep", "case:toy")
     assert done.exit_code == 2
-    assert done.stderr.startswith("tether: there is not enough memory for this")
+    assert done.stderr.startswith("tether: there is not enough memory while reading case:toy")
+
+
+def test_too_little_memory_names_what_it_was_too_little_for(monkeypatch):
+    def fill(*_, **__):
+        raise MemoryError("Unable to allocate 3 GiB")
+
+    monkeypatch.setattr(tether.CounterfactualMDP, "sweep", fill)
+    told = run("sweep", "case:toy").stderr
+    assert "not enough memory while planning for every k and m (Unable to allocate 3 GiB); fewer k and m" in told
+    monkeypatch.setattr("tether.io.sources.open_model", fill)
+    told = run("sweep", "case:toy").stderr
+    assert "while reading case:toy (Unable to allocate 3 GiB); a saved model (tether convert MODEL DIRECTORY)" in told
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("explian", "explain"), ("choosek", "choose-k"), ("choose_k", "choose-k"), ("Sweep", "sweep")]
+)
+def test_a_mistyped_command_gets_a_suggestion(typed, meant):
+    done = run(typed, "case:toy")
+    assert done.exit_code == 2
+    assert f"No such command {typed!r}. Did you mean {meant!r}?" in done.stderr
+
+
+def test_a_mistyped_option_gets_a_suggestion():
+    assert "Did you mean '--rule'?" in run("explain", "case:toy", "--rulle", "assured").stderr
 
 
 def test_an_interrupt_is_not_an_error_of_ours(monkeypatch):

@@ -18,7 +18,7 @@ with contextlib.suppress(ImportError):  # where there are no such terminals, the
     import pty
     import termios
 
-TETHER = [sys.executable, "-m", "tether.cli"]
+TETHER = [sys.executable, "-m", "tether"]
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and pipes as POSIX has them")
 
@@ -48,10 +48,31 @@ def test_the_installed_command_is_this_one():
     from importlib.metadata import entry_points
 
     (entry,) = entry_points(group="console_scripts", name="tether")
-    assert entry.value == "tether.cli:main"
-    from tether.cli import main
+    assert entry.value == "tether_start:main"
+    from tether_start import main
 
     assert entry.load() is main
+
+
+def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path):
+    """The signal comes in the middle of an import: from a stand-in for a package that is loaded at the start."""
+    (tmp_path / "click.py").write_text(
+        "import os, signal, time\n"
+        "try: os.kill(os.getpid(), signal.SIGINT); time.sleep(60)\n"
+        "except BaseException as error: raise ImportError from error\n"
+    )
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    code = "from tether_start import main; main()"  # what the installed command does
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"\ntether: interrupted\n")
+
+
+def test_python_runs_the_package_as_the_command():
+    told = [
+        subprocess.run([sys.executable, "-m", name, "--version"], capture_output=True, check=True).stdout
+        for name in ("tether", "tether.cli")
+    ]
+    assert told == [f"tether, version {tether.__version__}\n".encode()] * 2
 
 
 def test_a_pipe_that_closes_is_no_error():

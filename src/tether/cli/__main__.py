@@ -1,5 +1,5 @@
-"""``python -m tether.cli``."""
+"""``python -m tether.cli``, the same as ``python -m tether``."""
 
-from tether.cli import main
+from tether_start import main
 
-main(prog_name="tether")
+main()

@@ -68,6 +68,9 @@ class StepAnswer(msgspec.Struct):
     strength: float
     return_so_far: float
     gain: float
+    observed_outcome: str | None
+    outcome: str | None
+    outcome_probability: float | None
 
 
 class TailoringAnswer(msgspec.Struct):

@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
 
 from tether._version import __version__
+from tether.cli.doing import DOING
 from tether.cli.hints import hint
 from tether.errors import TetherError
 
@@ -69,6 +71,15 @@ class _Commands(click.Group):
         command: click.Command = getattr(import_module(f"tether.cli.{COMMANDS[name]}"), name.replace("-", "_"))
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        near = get_close_matches(name.lower().replace("_", "-"), COMMANDS, n=1)
+        if near and name not in COMMANDS and not name.startswith("-"):
+            ctx.fail(f"No such command {name!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in _SECTIONS.items():
             commands = [(name, self.get_command(ctx, name)) for name in section]
@@ -106,9 +117,17 @@ def _translated(ctx: click.Context) -> Iterator[None]:
         place = f"{error.filename}: " if error.filename else ""
         _say(f"{place}{error.strerror or error}")
         ctx.exit(2)
-    except MemoryError:
-        _say("there is not enough memory for this; try fewer k and m, or a shorter path")
+    except MemoryError as error:
+        _say(_short_of_memory(ctx, error))
         ctx.exit(2)
+
+
+def _short_of_memory(ctx: click.Context, error: MemoryError) -> str:
+    """What was being done when memory ran out, and what would need less for that."""
+    doing: tuple[str, str] = ctx.meta.get(DOING, ("", ""))
+    while_doing = f" while {doing[0]}" if doing[0] else ""
+    detail = f" ({error})" if str(error) else ""
+    return f"there is not enough memory{while_doing}{detail}" + (f"; {doing[1]}" if doing[1] else "")
 
 
 def _say(sentence: str) -> None:

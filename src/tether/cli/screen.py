@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tether.cli.doing import note
+
 __all__ = ["decimals", "grid", "progress", "put", "signed"]
 
 _GLUE = "\ue000"
@@ -46,7 +48,7 @@ def progress() -> Iterator[Callable[[str], None]]:
     """Say what is being done, on standard error and only to a person: ``say("reading the model")``."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
-        yield lambda _: None
+        yield note
         return
     status, over, begun = screen.status(""), threading.Event(), threading.Lock()
 
@@ -55,11 +57,15 @@ def progress() -> Iterator[Callable[[str], None]]:
             if not over.is_set():
                 status.start()
 
+    def say(doing: str) -> None:
+        note(doing)
+        status.update(Text(f"{doing} …"))
+
     waiting = threading.Timer(_PATIENCE, begin)
     waiting.daemon = True
     waiting.start()
     try:
-        yield lambda doing: status.update(Text(f"{doing} …"))
+        yield say
     finally:
         waiting.cancel()
         over.set()

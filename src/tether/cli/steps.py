@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -61,7 +61,9 @@ def path_table(path: Path, observed: Path) -> Table:
 def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) -> Text:
     if step.observed_state is None:
         state = "not recorded"
-    elif in_full or before is None or step.action is None:  # an outcome is always told in full
+    elif step.observed_outcome is not None:
+        state = _outcome(step.observed_state, step.observed_outcome, in_full)
+    elif in_full or before is None or step.action is None:
         state = shown(step.observed_state)
     else:
         state = differences(step.observed_state, before.observed_state) or "as before"
@@ -69,19 +71,27 @@ def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) 
 
 
 def _planned(step: ExplainedStep, in_full: bool) -> Text:
-    same = step.state == step.observed_state and step.action is not None
-    if same:
+    same = step.state == step.observed_state
+    if step.outcome is not None:
+        state = _outcome(step.state, step.outcome, in_full)
+    elif same and step.action is not None:
         state = "the same"
     elif in_full or step.observed_state is None or step.action is None:
         state = shown(step.state)
     else:
         state = differences(step.state, step.observed_state)
-    state += _unless_certain(step.state_probability)
+    likely = step.state_probability if step.outcome_probability is None else step.outcome_probability
+    state += _unless_certain(likely)
     if step.action is None or (same and step.action == step.observed_action):
         return Text(state)
     changes = step.action != step.observed_action
     action = f"{shown(step.action)}{'*' if changes else ''}{_unless_certain(step.action_probability)}"
     return _with_action(state, action, "bold" if changes else "")
+
+
+def _outcome(state: Any, name: str, in_full: bool) -> str:
+    """An outcome by its name, never as the same as another: the state before it, where that is short."""
+    return f"{shown(state)}, {shown(name)}" if in_full and shown(state) != shown(name) else shown(name)
 
 
 def _with_action(state: str, action: str, style: str = "") -> Text:

@@ -109,8 +109,7 @@ def why(
     put(f"t = {t}, k = {k}, in state {shown(where)}:", "")
     table = grid("", "", header=False)
     for one in answers:
-        because = one.sentence.partition(f" for k = {one.k}: ")[2] or one.sentence
-        table.add_row(shown(one.action), f"{'allowed' if one.allowed else 'not allowed'}: {because}")
+        table.add_row(shown(one.action), f"{'allowed' if one.allowed else 'not allowed'}: {one.because}")
     put(table)
 
 

@@ -17,6 +17,7 @@ from tether._html import grid, typeset
 from tether._types import Floats
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
+from tether.explanation.naming import outcome_name
 from tether.explanation.sentences import explanation_sentences
 from tether.plan.limits import Beyond, beyond
 from tether.plan.plan import Plan
@@ -54,6 +55,10 @@ class ExplainedStep:
     gain : float
         What the step is expected to add to the return over what it added in the observed episode; at T, what the
         final reward adds. They sum to the gain of the plan.
+    observed_outcome, outcome : str or None
+        What ``observed_state`` and ``state`` are called where they are outcomes: states with a label, or absorbing.
+    outcome_probability : float or None
+        Probability of any state with that ``outcome`` at this time, not only of ``state``.
 
     Examples
     --------
@@ -77,6 +82,9 @@ class ExplainedStep:
     strength: float
     return_so_far: float
     gain: float
+    observed_outcome: str | None = None
+    outcome: str | None = None
+    outcome_probability: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,7 +198,7 @@ def explained_steps(
     steps = []
     for t in range(cf.T + 1):
         state, likely, among = _likeliest(outlook, t, group)
-        last = t == cf.T
+        last, outcome = t == cf.T, outcome_name(cf.mdp, among)
         shares = {} if last else outlook.actions_among(t, among)
         done = None if last else path.actions[t]
         action = max(shares, key=lambda one: (shares[one], one == done)) if shares else None
@@ -210,6 +218,9 @@ def explained_steps(
                 0.0 if last else float(held.strength[t]),
                 float(outlook.returns.mean[t]),
                 float(gains[t]),
+                outcome_name(cf.mdp, [path.states[t]]) if t < len(path.states) else None,
+                outcome,
+                None if outcome is None else _outcome_probability(outlook, t, outcome, likely),
             )
         )
     return tuple(steps)
@@ -228,6 +239,14 @@ def _likeliest(outlook: Evaluation, t: int, group: Callable[[Any], Any] | None) 
         mass[one] = mass.get(one, 0.0) + float(share)
     state = max(mass, key=lambda one: mass[one])
     return state, mass[state], groups[state]
+
+
+def _outcome_probability(outlook: Evaluation, t: int, outcome: str, likely: float) -> float:
+    """Probability of a label at time t; ``likely`` is that of an absorbing state without one."""
+    members = outlook.mdp.label_sets.get(outcome)
+    if members is None:
+        return likely
+    return float(outlook.occupancy[t][np.isin(outlook.chain.visits[t].states, members)].sum())
 
 
 def _gains(cf: CounterfactualMDP, outlook: Evaluation) -> Floats:

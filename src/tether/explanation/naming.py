@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tether.errors import QueryError
 
-__all__ = ["differences", "only", "short", "shown"]
+if TYPE_CHECKING:
+    from tether.model.mdp import MDP
+
+__all__ = ["differences", "only", "outcome_name", "short", "shown"]
 
 _SHORT = 24
 """A label of so many characters fits into a table."""
@@ -46,6 +51,29 @@ def differences(label: Any, reference: Any) -> str:
         return shown(label)
     pairs = zip(parts, label, reference, strict=True)
     return ", ".join(_part(part, value) for part, value, other in pairs if value != other)
+
+
+def outcome_name(mdp: MDP, states: Sequence[Any]) -> str | None:
+    """What states are called that are one outcome: their label, or the one absorbing state's own name; else None.
+
+    >>> import tether
+    >>> mdp = tether.cases.grid_world().mdp
+    >>> outcome_name(mdp, [15]), outcome_name(mdp, [3])
+    ('goal', None)
+    """
+    indices = np.array([mdp.state_index(state) for state in states])
+    for name, members in mdp.label_sets.items():
+        if np.isin(indices, members).all():
+            return name
+    return shown(states[0]) if len(states) == 1 and _absorbing(mdp, int(indices[0])) else None
+
+
+def _absorbing(mdp: MDP, s: int) -> bool:
+    """Whether every available action leads back to the state for certain."""
+    form = mdp.form
+    pairs = slice(form.pair_start[s], form.pair_start[s + 1])
+    single = np.diff(form.row_start[form.pair_start[s] : form.pair_start[s + 1] + 1]) == 1
+    return bool(single.all()) and bool((form.next_state[form.row_start[pairs]] == s).all())
 
 
 def only(names: Sequence[str]) -> Callable[[Any], Any]:

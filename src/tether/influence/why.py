@@ -39,6 +39,8 @@ class Why:
         The way there, ending with the influenced pair.
     successor : optional
         The possible successor that has no allowed action left.
+    because : str
+        The reason in words, without the verdict.
     sentence : str
         All this in words.
 
@@ -64,7 +66,13 @@ class Why:
     nearest: int | None
     path: tuple[tuple[int, Any, Any], ...]
     successor: Any
-    sentence: str
+    because: str
+
+    @property
+    def sentence(self) -> str:
+        """All this in words."""
+        verdict = "is allowed" if self.allowed else "is not allowed"
+        return f"At t = {self.t} {self.action!r} in state {self.state!r} {verdict} for k = {self.k}: {self.because}"
 
     def __str__(self) -> str:
         return self.sentence
@@ -149,9 +157,9 @@ class _Inquiry:
             reason = "end"
         else:
             reason = "influenced" if self.found.rule != "assured" or own == 1 else "run"
-        sentence = self._sentence(state, action, allowed, needed, reason, own, path, successor)
+        because = self._because(allowed, needed, reason, own, path, successor)
         return Why(
-            self.t, state, action, self.k, self.found.rule, allowed, needed, reason, nearest, path, successor, sentence
+            self.t, state, action, self.k, self.found.rule, allowed, needed, reason, nearest, path, successor, because
         )
 
     def _cap(self) -> int:
@@ -205,10 +213,8 @@ class _Inquiry:
                 worst, stuck = kappa, int(s)
         return mdp.states[stuck]
 
-    def _sentence(
+    def _because(
         self,
-        state: Any,
-        action: Any,
         allowed: bool,
         needed: int | None,
         reason: str,
@@ -216,7 +222,6 @@ class _Inquiry:
         path: tuple[tuple[int, Any, Any], ...],
         successor: Any,
     ) -> str:
-        verdict = "is allowed" if allowed else "is not allowed"
         if reason == "end":
             because = f"t + k = {self.t + self.k} is beyond the end of the path (T = {self.cf.T}), influence is assumed"
         elif reason == "successor":
@@ -228,7 +233,7 @@ class _Inquiry:
         else:
             because = _because_of_the_supports(own, self.cf.T, self.found.rule)
         takes = "" if allowed else " No k allows it." if needed is None else f" It takes k ≥ {needed}."
-        return f"At t = {self.t} {action!r} in state {state!r} {verdict} for k = {self.k}: {because}.{takes}"
+        return f"{because}.{takes}"
 
 
 def _because_of_the_run(own: int, k: int, allowed: bool) -> str:

@@ -1,0 +1,5 @@
+"""``python -m tether``."""
+
+from tether_start import main
+
+main()
