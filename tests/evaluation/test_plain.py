@@ -154,6 +154,17 @@ def test_no_further_than_the_model_was_explored():
     assert explored(4).solve(4).value(0) == 6.0
 
 
+def test_as_many_steps_as_the_model_is_good_for(grid):
+    mdp = explored(3)
+    assert mdp.solve().horizon == mdp.simulate("random", rng=0).T == 3
+    assert mdp.evaluate("random").mean == mdp.evaluate("random", 3).mean
+    for ask in (grid.solve, lambda: grid.evaluate("random"), lambda: grid.simulate("random")):
+        with pytest.raises(
+            tether.QueryError, match=r"how many steps\? This model is good for any number"
+        ):
+            ask()
+
+
 def test_no_further_than_there_are_rewards():
     mdp = tether.MDP.from_arrays(np.ones((1, 1, 1)), np.array([[[1.0]], [[2.0]]]), reward_axes="tsa")
     assert mdp.solve(2).value(0) == 3.0

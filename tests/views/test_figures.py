@@ -329,7 +329,7 @@ def test_tailoring_over_many_steps_is_two_curves(walk):
 
 
 def test_tailoring_needs_an_observation(epidemic):
-    plain = epidemic.mdp.evaluate("random", influence=3, start=epidemic.path.states[0])
+    plain = epidemic.mdp.evaluate("random", 3, start=epidemic.path.states[0])
     with pytest.raises(tether.QueryError, match="without an observation"):
         plot.plot_tailoring({"random": plain})
     with pytest.raises(tether.QueryError, match="no evaluation"):

@@ -71,12 +71,12 @@ class Solution:
         )
 
 
-def solve(mdp: MDP, horizon: int) -> Solution:
+def solve(mdp: MDP, steps: int | None = None) -> Solution:
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
     from tether._kernels.layer import LayerRows
     from tether._kernels.plan import Objective, solve_layer, solve_layer_parallel
 
-    T = _horizon(mdp, horizon)
+    T = _length(mdp, steps)
     form, none = mdp.form, np.empty(0, np.int64)
     arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
     rows = LayerRows(*arrays, none, none, np.empty(0), none)
@@ -93,21 +93,23 @@ def solve(mdp: MDP, horizon: int) -> Solution:
     return Solution(mdp, T, values, choices)
 
 
-def evaluate_nominal(mdp: MDP, policy: Any, horizon: int, start: Any = None) -> Evaluation:
+def evaluate_nominal(mdp: MDP, policy: Any, steps: int | None = None, *, start: Any = None) -> Evaluation:
     """Evaluate a policy on the plain model; see `MDP.evaluate`."""
-    horizon = _horizon(mdp, horizon)
-    chosen = make_policy(mdp, policy, horizon)
-    chain = build_chain(mdp, lambda _t: None, visit(_start(mdp, start)), decider(mdp, chosen), horizon)
+    T = _length(mdp, steps)
+    chosen = make_policy(mdp, policy, T)
+    chain = build_chain(mdp, lambda _t: None, visit(_start(mdp, start)), decider(mdp, chosen), T)
     return evaluate_chain(mdp, chain, None, ())
 
 
-def simulate(mdp: MDP, policy: Any, steps: int, *, start: Any = None, rng: Any = None, noise: float = 0.0) -> Path:
+def simulate(
+    mdp: MDP, policy: Any, steps: int | None = None, *, start: Any = None, rng: Any = None, noise: float = 0.0
+) -> Path:
     """Draw one episode from the plain model; see `MDP.simulate`."""
-    steps = _horizon(mdp, steps)
+    T = _length(mdp, steps)
     generator = random_generator(rng)
-    decide = noisy(mdp, make_policy(mdp, policy, steps), noise)
+    decide = noisy(mdp, make_policy(mdp, policy, T), noise)
     states, actions = [_start(mdp, start)], []
-    for t in range(steps):
+    for t in range(T):
         answers = decide(t, states[-1])
         pair = answers[generator.choice(len(answers), p=[chance for _, chance in answers])][0]
         entries = mdp.entries(pair)
@@ -121,7 +123,12 @@ def _start(mdp: MDP, start: Any) -> int:
     return 0 if start is None else mdp.state_index(start)
 
 
-def _horizon(mdp: MDP, steps: Any) -> int:
+def _length(mdp: MDP, steps: Any) -> int:
+    """How many steps an episode has: those asked for, or all that the model is good for."""
+    if steps is None:
+        if mdp.horizon is None:
+            raise QueryError("how many steps? This model is good for any number of them: steps=10")
+        return mdp.horizon
     T = whole_number("the number of steps", steps, 1)
     if mdp.horizon is not None and mdp.horizon < T:
         raise QueryError(f"{T} steps are more than the model is good for ({mdp.horizon:,})")

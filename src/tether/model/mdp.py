@@ -326,8 +326,13 @@ class MDP:
             changed = replace(changed, final_reward=final_rewards(self.states, final_reward))
         return changed
 
-    def solve(self, horizon: int) -> Solution:
-        """The optimal plan of the plain model over ``horizon`` steps: what to do and expect in every state.
+    def solve(self, steps: int | None = None) -> Solution:
+        """The optimal plan of the plain model over so many steps: what to do and expect in every state.
+
+        Parameters
+        ----------
+        steps : int, optional
+            How many; by default as many as the model is good for, if that is limited (``horizon``).
 
         Examples
         --------
@@ -337,17 +342,19 @@ class MDP:
         """
         from tether.evaluation.plain import solve
 
-        return solve(self, horizon)
+        return solve(self, steps)
 
-    def simulate(self, policy: Any, steps: int, *, start: Any = None, rng: Any = None, noise: float = 0.0) -> Path:
+    def simulate(
+        self, policy: Any, steps: int | None = None, *, start: Any = None, rng: Any = None, noise: float = 0.0
+    ) -> Path:
         """Draw one episode of the plain model: an observed path to try things on.
 
         Parameters
         ----------
         policy : "optimal", "random", callable, mapping or array
             See `tether.evaluation.policy`.
-        steps : int
-            How many.
+        steps : int, optional
+            As in `solve`.
         start : hashable, optional
             The first state; by default the first of the model.
         rng : int or numpy Generator, optional
@@ -364,8 +371,13 @@ class MDP:
 
         return simulate(self, policy, steps, start=start, rng=rng, noise=noise)
 
-    def evaluate(self, policy: Any, horizon: int, start: Any = None) -> Evaluation:
+    def evaluate(self, policy: Any, steps: int | None = None, *, start: Any = None) -> Evaluation:
         """Exactly what to expect of a policy in the plain model, without an observation.
+
+        Parameters
+        ----------
+        policy, steps, start
+            As in `simulate`.
 
         Examples
         --------
@@ -375,7 +387,7 @@ class MDP:
         """
         from tether.evaluation.plain import evaluate_nominal
 
-        return evaluate_nominal(self, policy, horizon, start)
+        return evaluate_nominal(self, policy, steps, start=start)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the model to a directory: plain ``.npy`` files and a small JSON.
