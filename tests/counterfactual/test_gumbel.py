@@ -32,7 +32,7 @@ from twins import (
     whole_weights,
 )
 
-from tether._kernels.sorting import sort_by_key
+from tether._kernels.ordering import sort_by_key
 
 EXACT = 1e-12
 """What "exact" promises of a probability."""
@@ -175,6 +175,28 @@ def test_what_underflows_stays_possible():
     # j = 2 gets q_2 · (F(∞) - F(r_2)) with F(∞) - F(r_2) = 1 / D(r_2), r_2 = 0.4e200: about 2.5e-400.
     row = asked([0.3, 0.3, 0.4], [0.0, 1.0, 1e-200], 0)
     assert 0 < row[2] < 1e-300
+
+
+def test_one_ratio_that_overflows_does_not_make_them_all_the_same():
+    # q excludes the outcome and has no state outside p; r = (∞ by overflow, 0.4, 0.8): the row is influenced.
+    p, q = [0.3, 0.1, 0.2, 0.4], [0.0, 1e-310, 0.5, 0.5]
+    with np.errstate(over="ignore", invalid="ignore"):
+        cf = condition(two_rows(p, q), 0)
+        row, exact = dense(cf.row(0, 4, ASKED), 4), exact_row(p, q, 0)
+    assert off_by(row, exact) < EXACT
+    assert row[1] > 0
+    assert cf.strength(0, 4, ASKED) == pytest.approx(float(tv(exact, normalised(q))), rel=1e-12)
+    assert cf.strength(0, 4, ASKED) > 0.03
+
+
+@pytest.mark.parametrize(("q", "possible"), [([1e-310, 2e-310, 1.0], (0, 1)), ([2e-310, 1e-310, 1.0], (0,))])
+def test_two_ratios_that_overflow_are_compared_all_the_same(q, possible):
+    # r_0 and r_1 overflow; outcome 1 can replace outcome 0 only where q_1 / p_1 > q_0 / p_0. Outcome 2 has r = 0.
+    with np.errstate(over="ignore", invalid="ignore"):
+        labels, row = condition(two_rows([0.5, 0.5, 0.0], q), 0).row(0, 3, ASKED)
+    assert labels == (*possible, 2)
+    assert row[-1] == 1.0
+    assert [x > 0 for x in exact_row([0.5, 0.5, 0.0], q, 0)] == [j in labels for j in range(3)]
 
 
 def long_rows(n, seed):
@@ -424,14 +446,14 @@ def test_strength_is_the_distance_between_the_two_rows(seen):
 # --- The loops underneath ------------------------------------------------------------------------
 
 
-@given(st.integers(0, 200), st.integers(1, 5), st.integers(0, 2**32))
-def test_sorting_a_stretch(n, levels, seed):
-    """Few keys and many, with ties; what lies beyond the stretch is left alone."""
+@given(st.integers(0, 200), st.integers(1, 5), st.sampled_from([1.0, 1e-300, 1e300, 0.0]), st.integers(0, 2**32))
+def test_sorting_a_stretch(n, levels, unit, seed):
+    """Few keys and many, with ties, evenly spread and not; what lies beyond the stretch is left alone."""
     rng = np.random.default_rng(seed)
-    key = rng.integers(0, 10**levels, n + 3).astype(float)
+    key = rng.integers(0, 10**levels, n + 3) * unit if rng.random() < 0.5 else 10.0 ** rng.uniform(-300, 300, n + 3)
     item = np.arange(n + 3)
     before = key.copy()
-    sort_by_key(key, item, n)
+    sort_by_key(key, item, n, np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64))
     assert key[:n].tolist() == sorted(before[:n])
     assert sorted(item[:n].tolist()) == list(range(n))
     assert key.tolist() == before[item].tolist()

@@ -196,7 +196,7 @@ def test_the_rng_must_be_a_seed(rng):
 
 
 def test_unknown_names_and_options():
-    with pytest.raises(tether.QueryError, match=r"no mechanism 'gumbel'; there is 'gumbel-max' and 'gumbel-max-sam"):
+    with pytest.raises(tether.QueryError, match=r"no mechanism 'gumbel'; there is 'gumbel-max', 'gumbel-max-sam"):
         asked(P, Q, 0, mechanism="gumbel")
     with pytest.raises(tether.QueryError, match=r"takes samples, rng, method; got seed="):
         asked(P, Q, 0, mechanism=SAMPLED, seed=1)
@@ -264,6 +264,10 @@ class Stubborn:
 @dataclass(frozen=True)
 class StubbornPosterior:
     step: ObservedStep
+    key: None = None  # rows are computed anew each time
+
+    def changes(self, candidates):
+        return candidates.meeting()
 
     def replay(self, form, pairs):
         rows, strength = [], []

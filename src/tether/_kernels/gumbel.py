@@ -15,16 +15,21 @@ How it is computed. Only j with r_j < r_o can win, so only these are sorted, and
 F(r_o) - F(r_j) are summed from r_o downwards: positive terms only, nothing cancels.
 D(r) = 1 + Σ_{r_j < r} (q_j·r - p_j) is at least 1, so an absolute error in its parts is a relative
 one in D. Sums are compensated (Neumaier), to hold for rows of 100,000 outcomes.
-A row stays bit for bit nominal where the observation says nothing about it: p_o = 1, q a point
+A row stays bit for bit nominal where the observation does not influence it: p_o = 1, q a point
 mass, or q_o = 0 and p_j / q_j the same for every outcome of q (0 for disjoint supports).
+
+Rows are made in two passes: `gumbel_sizes` counts the outcomes that stay possible, `gumbel_rows` writes them, each row
+to its place. Nothing is stored twice, and both passes can be cut into pieces for several cores.
+``weight`` holds the observed row by state: p_j, and 0 for every state outside its support.
 """
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
-from tether._kernels.jit import kernel
-from tether._kernels.sorting import lower_bound, sort_by_key
+from tether._kernels.jit import kernel, parallel_kernel
+from tether._kernels.ordering import sort_by_key
 from tether._types import Floats, Ints
 
 _SAME_RATIO = 1e-14
@@ -40,32 +45,29 @@ _SMALLEST = 5e-324
 
 
 @kernel
-def _find(sorted_values: Ints, value: int) -> int:
-    """Position of ``value``, or -1."""
-    at = lower_bound(sorted_values, value)
-    return at if at < sorted_values.size and sorted_values[at] == value else -1
-
-
-@kernel
-def meets(row: Ints, support: Ints) -> bool:
-    """Whether two sorted lists of states have one in common."""
-    if row[row.size - 1] < support[0] or support[support.size - 1] < row[0]:
-        return False
-    for j in row:  # noqa: SIM110 - numba compiles no generators
-        if _find(support, j) >= 0:
-            return True
-    return False
-
-
-@kernel
-def which_meet(pairs: Ints, row_start: Ints, next_state: Ints, support: Ints, out: Ints) -> int:
-    """Collect in ``out`` the pairs whose row meets ``support``; return how many."""
+def which_meet(pairs: Ints, row_start: Ints, next_state: Ints, weight: Floats, out: Ints) -> int:
+    """Collect in ``out`` the pairs that can lead to a state of the observed support; return how many."""
     n = 0
     for x in pairs:
-        if meets(next_state[row_start[x] : row_start[x + 1]], support):
-            out[n] = x
-            n += 1
+        for e in range(row_start[x], row_start[x + 1]):
+            if weight[next_state[e]] > 0.0:
+                out[n] = x
+                n += 1
+                break
     return n
+
+
+@kernel
+def _entry_of(next_state: Ints, low: int, high: int, state: int) -> int:
+    """The entry of ``low … high - 1`` (next states ascending) that leads to ``state``, or -1."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if next_state[middle] < state:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and next_state[low] == state else -1
 
 
 @kernel
@@ -78,171 +80,275 @@ def _add(total: float, low: float, x: float) -> tuple[float, float]:
 
 
 @kernel
-def _rivals(
-    q_next: Ints, q: Floats, p_next: Ints, p: Floats, o: int, ratio_o: float, out: Floats, ratio: Floats, item: Ints
-) -> tuple[int, float, bool]:
-    """Collect the outcomes that may win instead of ``o``.
+def _can_win(p: float, q: float, p_o: float, q_o: float) -> bool:
+    """Whether r = p / q < p_o / q_o = r_o beyond rounding, for p > 0; r_o is infinite where q_o = 0.
 
-    Those that p excludes have r_j = 0: they are marked by -1 in ``out``. Those with 0 < r_j < r_o go to
-    ``ratio`` and ``item``. Returns how many these are, the total q of the former, and whether r_j is the
-    same for every outcome of q.
+    Ratios that overflow are compared upside down: q / p cannot underflow, as p ≤ 1.
     """
-    base, base_low = 0.0, 0.0
-    n = 0
+    if q_o == 0.0:
+        return True
+    r, r_o = p / q, p_o / q_o
+    if r_o == np.inf:
+        return q / p * (1.0 - _SAME_RATIO) > q_o / p_o
+    return r < r_o * (1.0 - _SAME_RATIO)
+
+
+@kernel
+def _possible(
+    next_state: Ints, probability: Floats, low: int, high: int, weight: Floats, is_certain: bool, o: int, p_o: float
+) -> int:
+    """How many outcomes of a row stay possible; -1 where the row is not influenced.
+
+    ``is_certain``: the observed row has one outcome. ``o``: the entry of the observed outcome, -1 where q_o = 0.
+    """
+    if is_certain or high - low == 1:  # not p_o == 1.0: beside an outcome of 1e-300 it may only round to 1
+        return -1
+    q_o = probability[o] if o >= 0 else 0.0
+    possible = 0
     overlap = 0
     lowest, highest = np.inf, 0.0
-    for e in range(q.size):
-        at = _find(p_next, q_next[e])
-        if at < 0:
-            base, base_low = _add(base, base_low, q[e])
-            out[e] = -1.0
+    for e in range(low, high):
+        p, q = weight[next_state[e]], probability[e]
+        if p == 0.0:
+            possible += 1
             continue
         overlap += 1
-        r = p[at] / q[e]
+        r = p / q
         lowest, highest = min(lowest, r), max(highest, r)
-        out[e] = 0.0
-        if e != o and r < ratio_o * (1.0 - _SAME_RATIO):
-            ratio[n] = r
-            item[n] = e
-            n += 1
-        elif o < 0:  # q_j is so small that p_j / q_j overflows
-            out[e] = _SMALLEST
-    same = overlap == 0 or (overlap == q.size and highest - lowest <= _SAME_RATIO * highest)
-    return n, base + base_low, same
-
-
-@kernel
-def _heights(
-    q_next: Ints, q: Floats, p_next: Ints, p: Floats, base: float, ratio: Floats, item: Ints, n: int, height: Floats
-) -> tuple[float, float]:
-    """D at each r_j, left to right; returns level and slope of D beyond the last: D(r) = level + slope·r."""
-    slope, slope_low = base, 0.0
-    gone, gone_low = 0.0, 0.0
-    for i in range(n):
-        e = item[i]
-        slope, slope_low = _add(slope, slope_low, q[e])
-        gone, gone_low = _add(gone, gone_low, p[_find(p_next, q_next[e])])
-        height[i] = (1.0 - (gone + gone_low)) + (slope + slope_low) * ratio[i]
-    return 1.0 - (gone + gone_low), slope + slope_low
-
-
-@kernel
-def _shares(
-    q: Floats,
-    tail: float,
-    right: float,
-    height_right: float,
-    ratio: Floats,
-    item: Ints,
-    n: int,
-    height: Floats,
-    out: Floats,
-) -> float:
-    """q_j · (F(r_o) - F(r_j)) for each rival, right to left, into ``out``; returns F(r_o).
-
-    ``tail`` is what F gains beyond ``right``, where D is ``height_right``.
-    """
-    rest, rest_low = tail, 0.0
-    for i in range(n - 1, -2, -1):
-        left = ratio[i] if i >= 0 else 0.0
-        height_left = height[i] if i >= 0 else 1.0
-        rest, rest_low = _add(rest, rest_low, (right - left) / height_left / height_right)
-        right, height_right = left, height_left
-        if i >= 0:
-            out[item[i]] = max(q[item[i]] * (rest + rest_low), _SMALLEST)
-    return rest + rest_low
-
-
-@kernel
-def _finish(q: Floats, weight: float, out: Floats) -> float:
-    """Fill in the outcomes that p excludes, make the row sum to 1, and return its TV to ``q``."""
-    total, low = 0.0, 0.0
-    for e in range(q.size):
-        if out[e] < 0.0:
-            out[e] = max(q[e] * weight, _SMALLEST)
-        total, low = _add(total, low, out[e])
-    total += low
-    distance = 0.0
-    for e in range(q.size):
-        if out[e] > _SMALLEST:
-            out[e] /= total
-        distance += abs(out[e] - q[e])
-    return 0.5 * distance
+        if e == o or _can_win(p, q, p_o, q_o):
+            possible += 1
+    if o < 0 and overlap == 0:
+        return -1
+    # A ratio that overflows is not the same as the others: no row has only outcomes of 1e-310.
+    if o < 0 and overlap == high - low and highest < np.inf and highest - lowest <= _SAME_RATIO * highest:
+        return -1
+    return possible
 
 
 @kernel
 def _row(
-    q_next: Ints,
-    q: Floats,
-    p_next: Ints,
-    p: Floats,
-    outcome: int,
+    next_state: Ints,
+    probability: Floats,
+    low: int,
+    high: int,
+    weight: Floats,
+    o: int,
+    p_o: float,
+    begin: int,
+    out_next: Ints,
     out: Floats,
     ratio: Floats,
     item: Ints,
     height: Floats,
+    spare: Ints,
+    count: Ints,
 ) -> float:
-    """One counterfactual row, written to ``out`` entry for entry of ``q``; returns its TV to ``q``.
+    """One counterfactual row, written from ``begin`` on; returns its TV to the nominal one.
 
-    ``ratio``, ``item`` and ``height`` are scratch, at least as long as the row.
+    ``ratio``, ``item``, ``height``, ``spare`` and ``count`` are scratch, at least as long as the row.
     """
-    o = _find(q_next, outcome)
-    p_o = p[_find(p_next, outcome)]
-    if q.size == 1 or p.size == 1:  # not p_o == 1.0: beside an outcome of 1e-300 it may only round to 1
-        out[:] = q
-        return 0.0
-    ratio_o = np.inf if o < 0 else p_o / q[o]
-    n, base, same = _rivals(q_next, q, p_next, p, o, ratio_o, out, ratio, item)
-    if o < 0 and same:
-        out[:] = q
-        return 0.0
-    sort_by_key(ratio, item, n)
-    level, slope = _heights(q_next, q, p_next, p, base, ratio, item, n, height)
+    q_o = probability[o] if o >= 0 else 0.0
+    ratio_o = p_o / q_o if o >= 0 else np.inf
+    # Rivals, 0 < r_j < r_o, are collected. What p excludes has r_j = 0, and is written as -q_j for the time being.
+    base, base_low = 0.0, 0.0
+    end = begin
+    n = end - begin  # not the literal 0, for which numba would compile the sorting once more
+    at_o = -1
+    for e in range(low, high):
+        p, q = weight[next_state[e]], probability[e]
+        if p == 0.0:
+            base, base_low = _add(base, base_low, q)
+            out[end] = -q
+        elif e == o:
+            at_o = end
+        elif _can_win(p, q, p_o, q_o):
+            if p / q < np.inf:
+                ratio[n] = p / q
+                item[n] = end
+                n += 1
+                out[end] = q
+            else:  # q_j² / p_j, which underflows
+                out[end] = _SMALLEST
+        else:
+            continue
+        out_next[end] = next_state[e]
+        end += 1
+    sort_by_key(ratio, item, n, height, spare, count)
+    # D at each r_j, left to right: 1 - Σ p_i + r_j·Σ q_i over the i that r_j has passed.
+    slope, slope_low = base + base_low, 0.0
+    gone, gone_low = 0.0, 0.0
+    for i in range(n):
+        slope, slope_low = _add(slope, slope_low, out[item[i]])
+        gone, gone_low = _add(gone, gone_low, weight[out_next[item[i]]])
+        height[i] = (1.0 - (gone + gone_low)) + (slope + slope_low) * ratio[i]
     if ratio_o < _HUGE:
-        height_o = level + slope * ratio_o
-        out[o] = max(1.0 / height_o, _SMALLEST)
-        weight = _shares(q, 0.0, ratio_o, height_o, ratio, item, n, height, out)
+        right, rest = ratio_o, 0.0
+        height_right = (1.0 - (gone + gone_low)) + (slope + slope_low) * ratio_o
+        out[at_o] = max(1.0 / height_right, _SMALLEST)
     else:
-        if o >= 0:  # q_o is so small that D(r_o) overflows
-            out[o] = q[o]
-        last = ratio[n - 1] if n > 0 else 0.0
-        height_last = height[n - 1] if n > 0 else 1.0
         # Beyond the last r_j the slope of D is Σ q = 1, and the tail of F is 1 / D.
-        weight = _shares(q, 1.0 / height_last, last, height_last, ratio, item, n, height, out)
-    return _finish(q, weight, out)
+        right = ratio[n - 1] if n > 0 else 0.0
+        height_right = height[n - 1] if n > 0 else 1.0
+        rest = 1.0 / height_right
+        if o >= 0:  # q_o is so small that D(r_o) overflows
+            out[at_o] = q_o
+    # q_j·(F(r_o) - F(r_j)), right to left; F(r_o) - F(0) at last.
+    rest_low = 0.0
+    for i in range(n - 1, -1, -1):
+        rest, rest_low = _add(rest, rest_low, (right - ratio[i]) / height[i] / height_right)
+        right, height_right = ratio[i], height[i]
+        out[item[i]] = max(out[item[i]] * (rest + rest_low), _SMALLEST)
+    rest, rest_low = _add(rest, rest_low, right / height_right)
+    total, total_low = 0.0, 0.0
+    for i in range(begin, end):
+        if out[i] < 0.0:
+            out[i] = max(-out[i] * (rest + rest_low), _SMALLEST)
+        total, total_low = _add(total, total_low, out[i])
+    total += total_low
+    distance = 0.0
+    i = begin
+    for e in range(low, high):
+        if i < end and out_next[i] == next_state[e]:
+            if out[i] > _SMALLEST:
+                out[i] /= total
+            distance += abs(out[i] - probability[e])
+            i += 1
+        else:
+            distance += probability[e]
+    return 0.5 * distance
 
 
 @kernel
-def gumbel_rows(
+def gumbel_sizes(
+    first: int,
+    last: int,
     pairs: Ints,
     row_start: Ints,
     next_state: Ints,
     probability: Floats,
-    p_next: Ints,
-    p: Floats,
+    weight: Floats,
+    is_certain: bool,
     outcome: int,
+    nominal: Ints,
+    size: Ints,
+) -> None:
+    """How long the counterfactual rows of ``pairs[first:last]`` are, and in ``nominal`` which are not influenced."""
+    p_o = weight[outcome]
+    for i in range(first, last):
+        low, high = row_start[pairs[i]], row_start[pairs[i] + 1]
+        o = _entry_of(next_state, low, high, outcome)
+        possible = _possible(next_state, probability, low, high, weight, is_certain, o, p_o)
+        nominal[i] = possible < 0
+        size[i] = possible if possible >= 0 else high - low
+
+
+@kernel
+def gumbel_rows(
+    first: int,
+    last: int,
+    pairs: Ints,
+    row_start: Ints,
+    next_state: Ints,
+    probability: Floats,
+    weight: Floats,
+    outcome: int,
+    nominal: Ints,
     out_start: Ints,
+    out_next: Ints,
     out: Floats,
     strength: Floats,
-    ratio: Floats,
-    item: Ints,
-    height: Floats,
+    numbers: Floats,
+    places: Ints,
 ) -> None:
-    """Counterfactual rows of ``pairs`` given that the row ``p`` over ``p_next`` led to ``outcome``.
+    """Counterfactual rows of ``pairs[first:last]`` given that the row in ``weight`` led to ``outcome``.
 
-    Row i goes to ``out[out_start[i]:out_start[i + 1]]``, entry for entry of the nominal row, and its
-    total variation to the nominal row to ``strength[i]``.
+    Row i goes to ``out_start[i] … out_start[i + 1] - 1`` of ``out_next`` and ``out``, and its total variation to the
+    nominal row to ``strength[i]``. ``numbers`` (2) and ``places`` (3) are scratch, each as long as the longest row.
     """
-    for i in range(pairs.size):
-        low, high = row_start[pairs[i]], row_start[pairs[i] + 1]
+    ratio, height = numbers[0], numbers[1]
+    item, spare, count = places[0], places[1], places[2]
+    p_o = weight[outcome]
+    for i in range(first, last):
+        low, high, begin = row_start[pairs[i]], row_start[pairs[i] + 1], out_start[i]
+        if nominal[i]:
+            for e in range(low, high):
+                out_next[begin + e - low] = next_state[e]
+                out[begin + e - low] = probability[e]
+            strength[i] = 0.0
+            continue
+        o = _entry_of(next_state, low, high, outcome)
         strength[i] = _row(
-            next_state[low:high],
-            probability[low:high],
-            p_next,
-            p,
-            outcome,
-            out[out_start[i] : out_start[i + 1]],
+            next_state,
+            probability,
+            low,
+            high,
+            weight,
+            o,
+            p_o,
+            begin,
+            out_next,
+            out,
             ratio,
             item,
             height,
+            spare,
+            count,
+        )
+
+
+@parallel_kernel
+def gumbel_sizes_parallel(
+    cuts: Ints,
+    pairs: Ints,
+    row_start: Ints,
+    next_state: Ints,
+    probability: Floats,
+    weight: Floats,
+    is_certain: bool,
+    outcome: int,
+    nominal: Ints,
+    size: Ints,
+) -> None:
+    """`gumbel_sizes` for the pieces between ``cuts``, on all cores."""
+    for c in numba.prange(cuts.size - 1):
+        gumbel_sizes(
+            cuts[c], cuts[c + 1], pairs, row_start, next_state, probability, weight, is_certain, outcome, nominal, size
+        )
+
+
+@parallel_kernel
+def gumbel_rows_parallel(
+    cuts: Ints,
+    pairs: Ints,
+    row_start: Ints,
+    next_state: Ints,
+    probability: Floats,
+    weight: Floats,
+    outcome: int,
+    nominal: Ints,
+    out_start: Ints,
+    out_next: Ints,
+    out: Floats,
+    strength: Floats,
+    numbers: Floats,
+    places: Ints,
+) -> None:
+    """`gumbel_rows` for the pieces between ``cuts``, on all cores; scratch for each piece."""
+    for c in numba.prange(cuts.size - 1):
+        gumbel_rows(
+            cuts[c],
+            cuts[c + 1],
+            pairs,
+            row_start,
+            next_state,
+            probability,
+            weight,
+            outcome,
+            nominal,
+            out_start,
+            out_next,
+            out,
+            strength,
+            numbers[c],
+            places[c],
         )

@@ -13,6 +13,9 @@ from tether._kernels.parallel import turn
 
 __all__ = ["kernel", "parallel_kernel"]
 
+_QUICK_TO_COMPILE: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
+"""No code for what no kernel needs: a Python error for a division by zero, and a way in for C."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -34,7 +37,7 @@ def parallel_kernel(function: Function) -> Function:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    compiled = numba.njit(nogil=True, **options)(function)
+    compiled = numba.njit(nogil=True, **_QUICK_TO_COMPILE, **options)(function)
     if hasattr(compiled, "enable_caching"):  # with the JIT off it is the function itself
         compiled._cache = KernelCache(function, find_place)
     return cast(Callable[..., Any], compiled)

@@ -5,9 +5,10 @@ at step t the transition probabilities
 
     P_{t,τ}(s' | s, a) = P(s' | s, a, noise of step t | s_t, a_t led to s_{t+1})
 
-Conditioning changes only rows whose support meets that of the observed row (the paper's
-Proposition 1), so it is stored as the nominal model plus a few edited rows a step; and only the
-pairs that s_0 can reach at that step are edited at all. A row outside is computed when asked for.
+The mechanism says which rows a step changes. Gumbel-max changes only rows whose support meets that of
+the observed row (the paper's Proposition 1), so the result is stored as the nominal model plus a few
+edited rows per step. Only pairs that s_0 can reach at that step are edited at all; a row outside is
+computed when asked for.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from tether._html import facts
 from tether._types import Floats, Ints
 from tether._words import counted
 from tether.counterfactual.gumbel_max import GumbelMax
-from tether.counterfactual.layers import Graph, Layer, Walk, replay
+from tether.counterfactual.layers import Graph, Layer, make_layer, walking
 from tether.counterfactual.mechanism import Mechanism, Posterior
 from tether.counterfactual.mechanisms import make_mechanism
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.errors import PathError, Problem
+from tether.model.form import pair_states
 from tether.model.mdp import MDP
 from tether.observation.earned import Earned, earned
+from tether.observation.indices import observe_indices, path_of
 from tether.observation.path import Observation, Path, observe, time_index
 
 if TYPE_CHECKING:
@@ -418,10 +421,11 @@ class CounterfactualMDP:
             return layer.edits, i
         if posterior is None:
             return None, -1
-        next_state = self.mdp.form.next_state[self.mdp.entries(pair)]
-        if not np.isin(next_state, layer.observed.next_state, assume_unique=True).any():
-            return None, -1
-        return posterior.replay(self.mdp.form, np.array([pair], dtype=np.int64)), 0
+        state = np.array([pair_states(self.mdp.form.pair_start, pair)])
+        with walking(self.mdp, [layer.observed.next_state]) as walk:
+            rows = make_layer(walk, state, layer.observed, posterior).edits
+        i = rows.find(pair)
+        return (None, -1) if i < 0 else (rows, i)
 
     def time(self, t: Any, last: int | None = None) -> int:
         """``t`` as an int from 0 to ``last`` (T - 1 by default), or an error that says so."""
@@ -448,18 +452,20 @@ class CounterfactualMDP:
 
 
 def counterfactual(
-    mdp: MDP, path: Path, mechanism: str | Mechanism = GumbelMax.name, **options: Any
+    mdp: MDP, path: Path | Observation, mechanism: str | Mechanism = GumbelMax.name, **options: Any
 ) -> CounterfactualMDP:
     """Condition a model on an observed path.
 
     Parameters
     ----------
     mdp : MDP
-    path : Path
-        The observed episode; each step must be possible in the model.
+    path : Path or Observation
+        The observed episode; each step must be possible in the model. An `Observation` is one in the model's indices:
+        see `tether.observation.indices.observe_indices`.
     mechanism : str or Mechanism
         ``"gumbel-max"``: exact. ``"gumbel-max-sampled"``: by sampling, with the options ``samples=``,
-        ``rng=`` and ``method=`` of `SampledGumbelMax`. Or any object with the interface of
+        ``rng=`` and ``method=`` of `SampledGumbelMax`. ``"independent"``, ``"comonotone"`` (with the option
+        ``order=``) and ``"maximal"``: see `tether.counterfactual.couplings`. Or any object with the interface of
         `tether.counterfactual.mechanism.Mechanism`.
 
     Returns
@@ -474,27 +480,34 @@ def counterfactual(
     >>> cf.row(0, 0, "treat")  # waiting led to 1; treating makes 1 likelier still: the outcome stands
     ((1,), array([1.]))
     """
-    chosen = make_mechanism(mechanism, options)
-    observation = observe(mdp, path)
+    observation, path = _observed(mdp, path)
+    chosen = make_mechanism(mechanism, options, mdp)
     observed = [_observed_step(mdp, observation, t) for t in range(observation.T)]
     posteriors = tuple(chosen.infer(step) if step.recorded else None for step in observed)
-    walk = Walk(mdp, (step.next_state for step in observed))
     states = observation.states[:1].astype(np.int32)
     states.flags.writeable = False
     layers: list[Layer] = []
-    for step, posterior in zip(observed, posteriors, strict=True):
-        _check_not_stuck(mdp, step.t, states)
-        edits = replay(mdp, posterior, walk.meeting(states, step.next_state))
-        layers.append(Layer(states, edits, step))
-        states = walk.onward(states, edits)
+    with walking(mdp, (step.next_state for step in observed)) as walk:
+        for step, posterior in zip(observed, posteriors, strict=True):
+            _check_not_stuck(mdp, step.t, states)
+            layers.append(make_layer(walk, states, step, posterior))
+            states = walk.onward(states, layers[-1].edits)
     graph = Graph(mdp, observation, tuple(layers), states)
     return CounterfactualMDP(mdp, path, chosen, graph, posteriors)
 
 
+def _observed(mdp: MDP, path: Path | Observation) -> tuple[Observation, Path]:
+    """The episode in the model's indices and in its names, whichever it was given in."""
+    if isinstance(path, Observation):
+        observation = observe_indices(mdp, path.states, path.actions)
+        return observation, path_of(mdp, observation)
+    return observe(mdp, path), path
+
+
 def _observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:
-    entries = mdp.entries(int(observation.pairs[t]))
-    outcome = int(observation.states[t + 1])
-    return ObservedStep(t, mdp.form.next_state[entries], mdp.form.probability[entries], outcome)
+    pair, outcome = int(observation.pairs[t]), int(observation.states[t + 1])
+    entries = mdp.entries(pair)
+    return ObservedStep(t, mdp.form.next_state[entries], mdp.form.probability[entries], outcome, pair)
 
 
 def _check_not_stuck(mdp: MDP, t: int, states: Ints) -> None:

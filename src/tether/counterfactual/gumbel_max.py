@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from tether._kernels.parallel import CHUNKS, use_cores
 from tether._types import Floats, Ints
-from tether.counterfactual.mechanism import Posterior
+from tether.counterfactual.mechanism import Candidates, Posterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start
+from tether.counterfactual.scratch import observed_weights
 from tether.model.form import Form
 
 __all__ = ["GumbelMax"]
+
+_ENTRIES_PER_NODE = 16
+"""An entry costs about so much less than a node of a plan, for which `use_cores` counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +26,7 @@ class GumbelMax:
     """The Gumbel-max mechanism, exactly: a closed form, no sampling.
 
     The outcome of a step is argmax_j log P(j|s,a) + G_j with independent Gumbel noise G
-    (Oberst & Sontag, 2019). The formula is in `tether._kernels.gumbel`; O(n log n) a row.
+    (Oberst & Sontag, 2019). The formula is in `tether._kernels.gumbel`; O(n log n) per row.
 
     Examples
     --------
@@ -45,25 +51,41 @@ class GumbelMax:
 class _ExactPosterior:
     step: ObservedStep
 
-    def replay(self, form: Form, pairs: Ints) -> Rows:
-        from tether._kernels.gumbel import gumbel_rows
+    @property
+    def key(self) -> Hashable:
+        return None if self.step.pair < 0 else (GumbelMax.name, self.step.pair, self.step.outcome)
 
-        start = nominal_start(form, pairs)
-        probability, strength = np.empty(int(start[-1])), np.empty(pairs.size)
-        longest = int(np.diff(start).max(initial=0))
-        gumbel_rows(
-            pairs,
-            form.row_start,
-            form.next_state,
-            form.probability,
-            self.step.next_state,
-            self.step.probability,
-            self.step.outcome,
-            start,
-            probability,
-            strength,
-            np.empty(longest),
-            np.empty(longest, dtype=np.int64),
-            np.empty(longest),
-        )
-        return Rows.from_entries(form, pairs, probability, strength)
+    def changes(self, candidates: Candidates) -> Ints:
+        """Only rows that can lead to a state the observed row could have led to (the paper's Proposition 1)."""
+        return candidates.meeting()
+
+    def replay(self, form: Form, pairs: Ints) -> Rows:
+        from tether._kernels import gumbel
+
+        nominal = nominal_start(form, pairs)
+        longest = int(np.diff(nominal).max(initial=0))
+        on_all_cores = use_cores(int(nominal[-1]) // _ENTRIES_PER_NODE)
+        span: tuple[Any, ...] = (_cuts(nominal),) if on_all_cores else (0, pairs.size)
+        pieces = (CHUNKS,) if on_all_cores else ()
+        count: Callable[..., None] = gumbel.gumbel_sizes_parallel if on_all_cores else gumbel.gumbel_sizes
+        fill: Callable[..., None] = gumbel.gumbel_rows_parallel if on_all_cores else gumbel.gumbel_rows
+        model = pairs, form.row_start, form.next_state, form.probability
+        outcome, is_certain = self.step.outcome, self.step.next_state.size == 1
+        not_influenced, size = np.empty(pairs.size, np.bool_), np.empty(pairs.size, np.int64)
+        strength = np.empty(pairs.size)
+        with observed_weights(form, self.step) as weight:
+            count(*span, *model, weight, is_certain, outcome, not_influenced, size)
+            start = np.concatenate((np.zeros(1, np.int64), np.cumsum(size)))
+            next_state, probability = np.empty(int(start[-1]), form.next_state.dtype), np.empty(int(start[-1]))
+            rows = start, next_state, probability, strength
+            scratch = np.empty((*pieces, 2, longest)), np.empty((*pieces, 3, longest), np.int64)
+            fill(*span, *model, weight, outcome, not_influenced, *rows, *scratch)
+        return Rows(pairs, *rows)
+
+
+def _cuts(start: Ints) -> Ints:
+    """Positions that cut rows into pieces with about the same number of entries."""
+    marks = np.linspace(0, int(start[-1]), CHUNKS + 1)
+    cuts = np.searchsorted(start[:-1], marks)
+    cuts[0], cuts[-1] = 0, start.size - 1
+    return cuts

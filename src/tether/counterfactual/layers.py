@@ -10,29 +10,36 @@ Rules, plans and evaluations all walk the same kind of graph. Three of them are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from tether._kernels.scratch import room
 from tether._types import Floats, Ints
 from tether.counterfactual.mechanism import Posterior
+from tether.counterfactual.memory import remembered
 from tether.counterfactual.rows import ObservedStep, Rows, spans
+from tether.counterfactual.scratch import Scratch, borrowed, observed_weights
 from tether.model.form import pair_states
 from tether.model.mdp import MDP
 from tether.observation.path import Observation
 
-__all__ = ["Graph", "Layer", "Walk", "everywhere", "expand", "nominal_rollout", "replay"]
+__all__ = ["Graph", "Layer", "Walk", "everywhere", "expand", "make_layer", "nominal_rollout", "replay", "walking"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """One time step t < T: its states (ascending), its edited rows, and what was observed."""
+    """One time step t < T: its states (ascending), its edited rows, and what was observed.
+
+    ``meeting`` are the pairs (ascending) whose support meets that of the observed pair. They are among the edited rows,
+    whatever the mechanism; some mechanisms edit others as well.
+    """
 
     states: Ints
     edits: Rows
     observed: ObservedStep
+    meeting: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,37 +63,48 @@ class Graph:
 
 def replay(mdp: MDP, posterior: Posterior | None, pairs: Ints) -> Rows:
     """Counterfactual rows of ``pairs``; nominal ones where the outcome was not recorded."""
-    return Rows.nominal(mdp.form, pairs) if posterior is None else posterior.replay(mdp.form, pairs)
+    if posterior is None:
+        return Rows.nominal(mdp.form, pairs)
+    return remembered(mdp.form, posterior, pairs)
 
 
 class Walk:
     """Goes through a model layer by layer, looking at nothing twice.
 
-    A row can change at some step only if it leads to a state of some observed support: each state is scanned
-    for such pairs once, when it is first met. Its scratch is a few bytes a state, touched only where it walks.
+    A row can lead to a state of some observed support only if it does so nominally: each state is scanned for such
+    pairs once, when it is first met. Its scratch is a few bytes per state, touched only where it walks; `walking` lends
+    the model's.
     """
 
-    def __init__(self, mdp: MDP, supports: Iterable[Ints]) -> None:
+    def __init__(self, mdp: MDP, supports: Iterable[Ints] = (), scratch: Scratch | None = None) -> None:
         self.mdp = mdp
-        self._marked = room(mdp.n_states, np.uint8)
-        for support in supports:
-            self._marked[support] = 1
-        self._scanned = room(mdp.n_states, np.bool_)
-        self._seen = room(mdp.n_states, np.uint8)
+        self._scratch = Scratch.new(mdp.n_states) if scratch is None else scratch
+        self._supports = tuple(supports)
+        for support in self._supports:
+            self._scratch.marked[support] = 1
+        self._met: list[Ints] = []
         self._pairs = np.empty(0, dtype=np.int64)
         self._pair_states = np.empty(0, dtype=np.int64)
         self._layer: Ints | None = None
         self._after = np.empty(0, dtype=np.int32)
 
-    def meeting(self, states: Ints, support: Ints) -> Ints:
-        """Pairs of ``states`` (ascending) whose support meets ``support``, ascending: the only rows that can change."""
+    def leave(self) -> None:
+        """Leave the scratch as it was found: all zero."""
+        for support in self._supports:
+            self._scratch.marked[support] = 0
+        for states in self._met:
+            self._scratch.scanned[states] = 0
+
+    def meeting(self, states: Ints, step: ObservedStep) -> Ints:
+        """Pairs of ``states`` (ascending) whose support meets that of the observed pair, ascending."""
         from tether._kernels.gumbel import which_meet
 
         self._scan(states)
         at = np.minimum(np.searchsorted(states, self._pair_states), states.size - 1)
         here = self._pairs[states[at] == self._pair_states]
         met = np.empty(here.size, dtype=np.int64)
-        n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, support, met)
+        with observed_weights(self.mdp.form, step) as weight:
+            n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, weight, met)
         return met[:n].copy()
 
     def onward(self, states: Ints, edits: Rows) -> Ints:
@@ -103,13 +121,14 @@ class Walk:
     def _scan(self, states: Ints) -> None:
         from tether._kernels.reach import touching
 
-        new = states[~self._scanned[states]]
+        new = states[self._scratch.scanned[states] == 0]
         if new.size == 0:
             return
-        self._scanned[new] = True
+        self._scratch.scanned[new] = 1
+        self._met.append(new)
         form = self.mdp.form
         found = np.empty(int(np.sum(form.pair_start[new + 1] - form.pair_start[new])), dtype=np.int64)
-        n = touching(new, form.pair_start, form.row_start, form.next_state, self._marked, found)
+        n = touching(new, form.pair_start, form.row_start, form.next_state, self._scratch.marked, found)
         self._pairs = np.sort(np.concatenate((self._pairs, found[:n])))
         self._pair_states = pair_states(form.pair_start, self._pairs)
 
@@ -119,7 +138,7 @@ class Walk:
         form = self.mdp.form
         lengths = form.row_start[form.pair_start[states + 1]] - form.row_start[form.pair_start[states]]
         out = np.empty(min(self.mdp.n_states, int(lengths.sum())), dtype=np.int32)
-        n = successors(states, form.pair_start, form.row_start, form.next_state, self._seen, out)
+        n = successors(states, form.pair_start, form.row_start, form.next_state, self._scratch.seen, out)
         after = np.sort(out[:n])
         if np.array_equal(after, states):
             return states
@@ -137,7 +156,7 @@ class Walk:
         if shorter.size == 0:
             return shorter
         _, entry = spans(form.row_start[shorter], form.row_start[shorter + 1])
-        wanted = self._seen
+        wanted = self._scratch.seen
         wanted[form.next_state[entry]] = 1
         wanted[edits.next_state] = 0
         targets = np.unique(form.next_state[entry])
@@ -149,28 +168,70 @@ class Walk:
         return lost
 
 
+@contextmanager
+def walking(mdp: MDP, supports: Iterable[Ints] = ()) -> Iterator[Walk]:
+    """A walk on the model's own scratch."""
+    with borrowed(mdp.form) as scratch:
+        walk = Walk(mdp, supports, scratch)
+        yield walk
+        walk.leave()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    """The pairs of a layer, for a posterior to pick from."""
+
+    mdp: MDP
+    states: Ints
+    met: Ints
+
+    def all(self) -> Ints:
+        pair_start = self.mdp.form.pair_start
+        return spans(pair_start[self.states], pair_start[self.states + 1])[1]
+
+    def meeting(self) -> Ints:
+        return self.met
+
+
+def make_layer(walk: Walk, states: Ints, step: ObservedStep, posterior: Posterior | None) -> Layer:
+    """The layer of some states: what the posterior of its step makes of their rows."""
+    met = walk.meeting(states, step)
+    pairs = met
+    if posterior is not None:
+        changed = posterior.changes(_Candidates(walk.mdp, states, met))
+        # The pairs that meet the support are stored in any case: tests of influence are about them.
+        pairs = met if changed is met else np.union1d(met, changed)
+    edits = replay(walk.mdp, posterior, pairs)
+    return Layer(states, edits, step, edits.pairs if pairs is met else _frozen(met))
+
+
+def _frozen(array: Ints) -> Ints:
+    array.flags.writeable = False
+    return array
+
+
 def everywhere(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
     """Every state of the model at every time."""
     mdp = graph.mdp
     states = np.arange(mdp.n_states, dtype=np.int32)
-    walk = Walk(mdp, (layer.observed.next_state for layer in graph.layers))
-    layers = []
-    for layer, posterior in zip(graph.layers, posteriors, strict=True):
-        pairs = walk.meeting(states, layer.observed.next_state)
-        layers.append(Layer(states, replay(mdp, posterior, pairs), layer.observed))
-    return Graph(mdp, graph.observation, tuple(layers), states)
+    with walking(mdp, (layer.observed.next_state for layer in graph.layers)) as walk:
+        layers = tuple(
+            make_layer(walk, states, layer.observed, posterior)
+            for layer, posterior in zip(graph.layers, posteriors, strict=True)
+        )
+    return Graph(mdp, graph.observation, layers, states)
 
 
 def nominal_rollout(graph: Graph) -> Graph:
     """What s_0 can reach under the nominal rows; supports still tell which pairs are influenced."""
     mdp = graph.mdp
-    walk = Walk(mdp, (layer.observed.next_state for layer in graph.layers))
     states = graph.layers[0].states
     layers = []
-    for layer in graph.layers:
-        edits = Rows.nominal(mdp.form, walk.meeting(states, layer.observed.next_state))
-        layers.append(Layer(states, edits, layer.observed))
-        states = walk.onward(states, edits)
+    with walking(mdp, (layer.observed.next_state for layer in graph.layers)) as walk:
+        for layer in graph.layers:
+            edits = Rows.nominal(mdp.form, walk.meeting(states, layer.observed))
+            layers.append(Layer(states, edits, layer.observed, edits.pairs))
+            states = walk.onward(states, edits)
     return Graph(mdp, graph.observation, tuple(layers), states)
 
 

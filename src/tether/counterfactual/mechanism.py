@@ -7,23 +7,47 @@ The three steps of a counterfactual (Pearl) are visible here and in `tether.coun
 - *action*: another pair is chosen, so another nominal row applies;
 - *prediction*: ``posterior.replay(form, pairs)`` runs these rows on the inferred noise.
 
-Any object with these two methods is a mechanism. Two are built in: `GumbelMax`, exact, and
-`SampledGumbelMax`, which draws the noise as the paper does and serves as a cross-check.
+Which rows a step can change is a property of the mechanism, so the engine asks: ``posterior.changes(candidates)``.
+Any object with this interface is a mechanism; one that needs the model first (an order of its states) also has
+``prepare(mdp)``, which returns the mechanism to use. Under every mechanism the observed pair itself leads to its
+outcome for certain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from tether._types import Floats, Ints
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.form import Form
 
-__all__ = ["Mechanism", "Posterior"]
+__all__ = ["Candidates", "Mechanism", "Posterior"]
+
+
+class Candidates(Protocol):
+    """The pairs of the states that can be reached at one step; `Posterior.changes` picks among them."""
+
+    def all(self) -> Ints:
+        """Every pair, ascending."""
+        ...
+
+    def meeting(self) -> Ints:
+        """Pairs that can lead to a state the observed pair could have led to, ascending."""
+        ...
 
 
 class Posterior(Protocol):
-    """What one observed step says about the noise of its time."""
+    """What is known about the noise of one step after it was observed."""
+
+    @property
+    def key(self) -> Hashable:
+        """Posteriors of the same model with equal keys replay equal rows; None: rows are not to be remembered."""
+        ...
+
+    def changes(self, candidates: Candidates) -> Ints:
+        """The pairs, ascending, whose rows this posterior can alter; all others stay nominal."""
+        ...
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
         """Run the nominal rows of ``pairs`` (ascending indices) on the inferred noise."""

@@ -4,35 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
+from tether.counterfactual.couplings import Comonotone, Independent, Maximal
 from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.mechanism import Mechanism
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.errors import QueryError
+from tether.model.mdp import MDP
 
-__all__ = ["make_mechanism"]
+__all__ = ["EXACT", "make_mechanism"]
 
-_BUILT_IN = {GumbelMax.name: GumbelMax, SampledGumbelMax.name: SampledGumbelMax}
+EXACT = (GumbelMax.name, Independent.name, Comonotone.name, Maximal.name)
+"""The mechanisms whose rows are closed forms."""
+
+_BUILT_IN: dict[str, type[Any]] = {
+    kind.name: kind for kind in (GumbelMax, SampledGumbelMax, Independent, Comonotone, Maximal)
+}
+_OPTIONS = {SampledGumbelMax.name: ["samples", "rng", "method"], Comonotone.name: ["order"]}
 
 
-def make_mechanism(mechanism: str | Mechanism, options: dict[str, Any]) -> Mechanism:
-    """A mechanism by name with its options, or one that was built already."""
-    if not isinstance(mechanism, str):
-        if not (hasattr(mechanism, "infer") and hasattr(mechanism, "standard_error")):
-            raise QueryError(f"mechanism must be a name ({_names()}) or a Mechanism, not {mechanism!r}")
-        if options:
-            raise QueryError(f"options ({', '.join(options)}) go with a mechanism given by name; this one is built")
-        return mechanism
-    if mechanism not in _BUILT_IN:
-        raise QueryError(f"there is no mechanism {mechanism!r}; there is {_names()}")
-    kind = _BUILT_IN[mechanism]
-    known = [] if kind is GumbelMax else ["samples", "rng", "method"]
-    for name in options:
-        if name not in known:
+def make_mechanism(mechanism: str | Mechanism, options: dict[str, Any], mdp: MDP) -> Mechanism:
+    """A mechanism by name with its options, or one that was built already; made ready for the model if it needs it."""
+    if isinstance(mechanism, str):
+        mechanism = _by_name(mechanism, options)
+    elif not all(hasattr(mechanism, name) for name in ("name", "infer", "standard_error")):
+        raise QueryError(f"mechanism must be a name ({_names()}) or a Mechanism, not {mechanism!r}")
+    elif options:
+        raise QueryError(f"options ({', '.join(options)}) go with a mechanism given by name; this one is built")
+    prepared: Mechanism = mechanism.prepare(mdp) if hasattr(mechanism, "prepare") else mechanism
+    return prepared
+
+
+def _by_name(name: str, options: dict[str, Any]) -> Mechanism:
+    if name not in _BUILT_IN:
+        raise QueryError(f"there is no mechanism {name!r}; there is {_names()}")
+    known = _OPTIONS.get(name, [])
+    for option in options:
+        if option not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options"
-            raise QueryError(f"the mechanism {mechanism!r} {takes}; got {name}=")
-    made: Mechanism = kind(**options)
+            raise QueryError(f"the mechanism {name!r} {takes}; got {option}=")
+    made: Mechanism = _BUILT_IN[name](**options)
     return made
 
 
 def _names() -> str:
-    return " and ".join(repr(name) for name in _BUILT_IN)
+    *most, last = (repr(name) for name in _BUILT_IN)
+    return f"{', '.join(most)} and {last}"

@@ -16,13 +16,15 @@ __all__ = ["ObservedStep", "Rows", "nominal_start", "spans"]
 class ObservedStep:
     """One observed transition: the row P(·|s_t, a_t) as next states and probabilities, and s_{t+1}.
 
-    ``outcome`` is -1 where it was not recorded; nothing is inferred from such a step.
+    ``outcome`` is -1 where it was not recorded; nothing is inferred from such a step. ``pair`` is the observed pair's
+    index, -1 where it is not known.
     """
 
     t: int
     next_state: Ints
     probability: Floats
     outcome: int
+    pair: int = -1
 
     @property
     def recorded(self) -> bool:
@@ -69,6 +71,12 @@ class Rows:
         """Next states and probabilities of the row at position ``i``."""
         items = slice(self.start[i], self.start[i + 1])
         return self.next_state[items], self.probability[items]
+
+    def take(self, at: Ints) -> Rows:
+        """The rows at some positions, ascending."""
+        _, item = spans(self.start[at], self.start[at + 1])
+        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.diff(self.start)[at])))
+        return Rows(self.pairs[at], start, self.next_state[item], self.probability[item], self.strength[at])
 
     def expand(self, form: Form, at: Ints) -> tuple[Ints, Ints, Floats]:
         """Items of the rows at some positions: (position in ``at``, entry of the model, probability)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from tether._checks import random_generator
 from tether._types import Floats, Ints
-from tether.counterfactual.mechanism import Posterior
+from tether.counterfactual.mechanism import Candidates, Posterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start
 from tether.errors import Problem, QueryError
 from tether.model.form import Form
@@ -109,6 +110,15 @@ class _SampledPosterior:
     step: ObservedStep
     top: Floats | None
     accepted: Floats | None
+
+    @property
+    def key(self) -> Hashable:
+        """None: the draws of each time are its own."""
+        return None
+
+    def changes(self, candidates: Candidates) -> Ints:
+        """The same rows as the exact mechanism: the noise of other states is as it was before the observation."""
+        return candidates.meeting()
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
         start = nominal_start(form, pairs)

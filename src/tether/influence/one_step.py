@@ -7,8 +7,8 @@ counterfactual row:
 - ``tv(eps)`` (the paper's appendix on notions of influence): ½ Σ |p - q| ≤ eps;
 - ``effective(eps)`` (ours): TV(P_cf, q) > eps, exactly; the observed pair itself always counts.
 
-Every one of them implies overlapping supports, so the influenced pairs of a step are among its
-edited rows.
+The first two are about supports and nominal rows, whatever the mechanism. The influenced pairs of a step are always
+among its edited rows.
 """
 
 from __future__ import annotations
@@ -112,9 +112,10 @@ def make_influence(influence: Any) -> Influence:
 
 def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
     """Pairs of layer t on which the observation exerts one-step influence, ascending."""
-    edits = graph.layers[t].edits
+    layer = graph.layers[t]
+    edits = layer.edits
     if isinstance(influence, Support):
-        return edits.pairs
+        return layer.meeting
     if isinstance(influence, TotalVariation):
         kept = distances(graph, t) <= influence.eps
     else:

@@ -92,7 +92,7 @@ class Rounding:
     tolerance: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Form:
     """The arrays of a model, read-only; see the head of this file."""
 

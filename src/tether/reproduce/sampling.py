@@ -63,7 +63,7 @@ def _resampled(graph: Graph, rng: np.random.Generator, shared: bool) -> Graph:
             rows = mechanism.infer(layer.observed).replay(mdp.form, pairs)
         else:
             rows = _multinomial_rows(graph, layer, pairs, rng)
-        layers.append(Layer(states, rows, layer.observed))
+        layers.append(Layer(states, rows, layer.observed, rows.pairs))
         states = walk.onward(states, rows)
     return Graph(mdp, graph.observation, tuple(layers), states)
 

@@ -1,0 +1,87 @@
+"""Sorting of a stretch of two arrays by the first, without allocating."""
+
+from __future__ import annotations
+
+from tether._kernels.jit import kernel
+from tether._types import Floats, Ints
+
+_SMALL = 32
+
+
+@kernel
+def sort_by_key(key: Floats, item: Ints, n: int, spare_key: Floats, spare_item: Ints, count: Ints) -> None:
+    """Sort ``key[:n]`` (finite) ascending and take ``item[:n]`` along; the other arrays are scratch of at least ``n``.
+
+    Insertion for few. Many are first dealt out to n buckets of equal width, which takes one look at each, and each
+    bucket is sorted by itself: by insertion again, or as a heap where the keys are so uneven that it is full.
+    """
+    first = n - n  # not the literal 0, for which numba would compile everything once more
+    if n <= _SMALL:
+        _insertion(key, item, first, n)
+        return
+    lowest = highest = key[0]
+    for i in range(n):
+        lowest, highest = min(lowest, key[i]), max(highest, key[i])
+        count[i] = 0
+    width = (highest - lowest) / (n - 1)
+    if width < 1e-300:  # all the same, or too close to be divided by
+        _heap(key, item, first, n)
+        return
+    for i in range(n):
+        spare_key[i], spare_item[i] = key[i], item[i]
+        count[min(int((key[i] - lowest) / width), n - 1)] += 1
+    begin = first
+    for b in range(n):
+        begin, count[b] = begin + count[b], begin
+    for i in range(n):
+        b = min(int((spare_key[i] - lowest) / width), n - 1)
+        key[count[b]], item[count[b]] = spare_key[i], spare_item[i]
+        count[b] += 1
+    begin = first
+    for b in range(n):
+        if count[b] - begin > _SMALL:
+            _heap(key, item, begin, count[b])
+        elif count[b] - begin > 1:
+            _insertion(key, item, begin, count[b])
+        begin = count[b]
+
+
+@kernel
+def _insertion(key: Floats, item: Ints, begin: int, end: int) -> None:
+    for i in range(begin + 1, end):
+        k, x = key[i], item[i]
+        j = i - 1
+        while j >= begin and key[j] > k:
+            key[j + 1] = key[j]
+            item[j + 1] = item[j]
+            j -= 1
+        key[j + 1] = k
+        item[j + 1] = x
+
+
+@kernel
+def _heap(key: Floats, item: Ints, begin: int, end: int) -> None:
+    size = end - begin
+    start = size // 2
+    while size > 1:
+        if start > 0:
+            start -= 1
+        else:
+            size -= 1
+            last = begin + size
+            key[last], key[begin] = key[begin], key[last]
+            item[last], item[begin] = item[begin], item[last]
+        root = start
+        k, x = key[begin + root], item[begin + root]
+        child = 2 * root + 1
+        while child < size:
+            if child + 1 < size and key[begin + child + 1] > key[begin + child]:
+                child += 1
+            if key[begin + child] <= k:
+                break
+            key[begin + root] = key[begin + child]
+            item[begin + root] = item[begin + child]
+            root = child
+            child = 2 * root + 1
+        key[begin + root] = k
+        item[begin + root] = x
