@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tether import cases
 from tether._version import __version__
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.counterfactual.couplings import Comonotone, Independent, Maximal
 from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError, TetherError
@@ -30,6 +31,7 @@ from tether.plan.sweep import Sweep
 
 if TYPE_CHECKING:
     from tether import io, views
+    from tether.evaluation.panel import Advice, MechanismPanel, compare_mechanisms
     from tether.io.gym import from_gymnasium
     from tether.learning.learn import learn
     from tether.learning.learned import Learned, learned
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MDP",
+    "Advice",
     "ChangedAction",
     "Classes",
+    "Comonotone",
     "CounterfactualMDP",
     "Counts",
     "Course",
@@ -52,7 +56,10 @@ __all__ = [
     "FileError",
     "Front",
     "GumbelMax",
+    "Independent",
     "Learned",
+    "Maximal",
+    "MechanismPanel",
     "ModelError",
     "Path",
     "PathError",
@@ -72,6 +79,7 @@ __all__ = [
     "Why",
     "__version__",
     "cases",
+    "compare_mechanisms",
     "counterfactual",
     "effective",
     "from_gymnasium",
@@ -85,6 +93,9 @@ __all__ = [
 
 # What not every user needs is loaded when it is first asked for, so that `import tether` stays quick.
 _LATER = {
+    "Advice": "tether.evaluation.panel",
+    "MechanismPanel": "tether.evaluation.panel",
+    "compare_mechanisms": "tether.evaluation.panel",
     "ChangedAction": "tether.learning.uncertainty",
     "Episodes": "tether.observation.episodes",
     "Learned": "tether.learning.learned",

@@ -1,0 +1,322 @@
+"""Does the advice depend on the mechanism? One plan per mechanism, each valued under every mechanism.
+
+Nothing in the data tells mechanisms apart. So make the plan of each, and ask exactly what it would be worth if another
+one were true. A plan knows what to do in the nodes (time, state, changes left) that it can visit under its own
+mechanism. Where another mechanism leads it elsewhere, it goes on with the observed action; where that is not available,
+with the action of lowest index. Neither uses up a change. How likely this is, is part of the answer.
+
+Until the first change a plan stays on the observed path, under every mechanism. What it advises first is therefore
+certain, and can be compared: `Advice`. Later actions are compared by probability: ``agreement[i, j]`` is how likely it
+is, when plan i is followed under its own mechanism, that plan j would have taken the same action at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._html import grid
+from tether._types import Floats, Ints
+from tether._words import counted
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.counterfactual.mechanism import Mechanism
+from tether.counterfactual.mechanisms import EXACT
+from tether.errors import QueryError
+from tether.evaluation.evaluate import evaluate_chain
+from tether.model.mdp import MDP
+from tether.observation.path import Path
+from tether.plan.chain import Chain, Decisions, Visits, build_chain, collect
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from tether.influence.one_step import Influence
+    from tether.influence.rules import Rule
+    from tether.plan.plan import Plan
+
+__all__ = ["Advice", "MechanismPanel", "compare_mechanisms"]
+
+_CERTAIN = 1.0 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The first change of a plan: at step ``t`` in ``state``, ``action`` instead of ``observed``.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> tether.compare_mechanisms(case.mdp, case.path, k=8, m=1).advice[0].t
+    0
+    """
+
+    t: int
+    state: Any
+    observed: Any
+    action: Any
+
+    def __str__(self) -> str:
+        return f"t = {self.t}: {self.action!r} instead of {self.observed!r}"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MechanismPanel:
+    """What the plan of each mechanism is worth under every mechanism; made by `compare_mechanisms`.
+
+    Attributes
+    ----------
+    mechanisms : tuple of str
+        Their names: the order of rows and columns below.
+    k, m : int
+        What every plan was asked for.
+    observed_value : float
+        The observed return.
+    values : array (plans, mechanisms)
+        ``values[i, j]``: expected return of the plan made under mechanism i if mechanism j is true.
+    agreement : array (plans, plans)
+        ``agreement[i, j]``: probability, following plan i under its own mechanism, that plan j takes the same action at
+        every step.
+    unfamiliar : array (plans, mechanisms)
+        ``unfamiliar[i, j]``: probability that plan i under mechanism j meets a node it does not know, and goes on with
+        the observed action.
+    unavailable : array (plans, mechanisms)
+        Of that, the probability that the observed action is not available in some such node; the one of lowest index is
+        taken there.
+    advice : tuple of Advice or None
+        The first change of each plan; None where it changes nothing.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> panel = tether.compare_mechanisms(grid.mdp, grid.path, k=6, m=1)
+    >>> panel
+    <MechanismPanel: k = 6, m = 1, 4 mechanisms: all plans take the same actions>
+    >>> print(panel.advice[0])
+    t = 2: 'right' instead of 'down'
+    """
+
+    mechanisms: tuple[str, ...]
+    k: int
+    m: int
+    observed_value: float
+    values: Floats
+    agreement: Floats
+    unfamiliar: Floats
+    unavailable: Floats
+    advice: tuple[Advice | None, ...]
+
+    @property
+    def first_change_agrees(self) -> bool:
+        """Whether all plans advise the same first change, or all of them none."""
+        return all(one == self.advice[0] for one in self.advice)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all plans take the same actions wherever they can get."""
+        return bool(np.all(self.agreement >= _CERTAIN))
+
+    @property
+    def worst(self) -> Floats:
+        """For each plan, its lowest value under any of these mechanisms."""
+        lowest: Floats = self.values.min(axis=1)
+        return lowest
+
+    @property
+    def verdict(self) -> str:
+        """Whether the advice depends on the mechanism, in a few words."""
+        if self.agrees:
+            return "all plans take the same actions"
+        if self.first_change_agrees:
+            return "the first change agrees, later actions do not always"
+        return "the first change depends on the mechanism"
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per plan and mechanism, as an Arrow table.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> table = tether.compare_mechanisms(grid.mdp, grid.path, k=6, m=1).to_arrow()
+        >>> table.num_rows, table.column_names
+        (16, ['plan', 'mechanism', 'value', 'gain', 'agreement', 'unfamiliar', 'unavailable'])
+        """
+        import pyarrow as pa
+
+        n = len(self.mechanisms)
+        return pa.table(
+            {
+                "plan": np.repeat(self.mechanisms, n).tolist(),
+                "mechanism": list(self.mechanisms) * n,
+                "value": self.values.reshape(-1),
+                "gain": self.values.reshape(-1) - self.observed_value,
+                "agreement": self.agreement.reshape(-1),
+                "unfamiliar": self.unfamiliar.reshape(-1),
+                "unavailable": self.unavailable.reshape(-1),
+            }
+        )
+
+    def __str__(self) -> str:
+        wide = max(len(_CORNER), *(len(name) for name in self.mechanisms))
+        cells = [[f"{value:.6g}" for value in row] for row in self.values]
+        widths = [max(len(name), *(len(row[j]) for row in cells)) for j, name in enumerate(self.mechanisms)]
+        head = "  ".join(f"{name:>{width}}" for name, width in zip(self.mechanisms, widths, strict=True))
+        lines = [f"{_CORNER:<{wide}}  {head}"]
+        for name, row in zip(self.mechanisms, cells, strict=True):
+            lines.append(f"{name:<{wide}}  " + "  ".join(f"{x:>{w}}" for x, w in zip(row, widths, strict=True)))
+        return "\n".join([*lines, f"observed: {self.observed_value:.6g}; {self.verdict}"])
+
+    def __repr__(self) -> str:
+        many = counted(len(self.mechanisms), "mechanism")
+        return f"<MechanismPanel: k = {self.k}, m = {self.m}, {many}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, *(f"{value:.6g}" for value in row), "changes nothing" if advice is None else advice)
+            for name, row, advice in zip(self.mechanisms, self.values, self.advice, strict=True)
+        ]
+        below = f"<p>observed: {self.observed_value:.6g}; {self.verdict}</p>"
+        return grid((_CORNER, *self.mechanisms, "first change"), rows) + below
+
+
+_CORNER = "plan \\ if true"
+
+
+def compare_mechanisms(
+    mdp: MDP,
+    path: Path,
+    k: int | None = None,
+    m: int = 1,
+    *,
+    mechanisms: Sequence[str | Mechanism] = EXACT,
+    rule: Rule = "definition",
+    influence: str | Influence = "support",
+) -> MechanismPanel:
+    r"""The plan of each mechanism, valued exactly under every mechanism; and whether their advice agrees.
+
+    Parameters
+    ----------
+    mdp, path
+        As in `counterfactual`.
+    k, m, rule, influence
+        As in `CounterfactualMDP.plan`. Without k, all plans use the one that is enough under the first mechanism.
+    mechanisms : sequence of str or Mechanism
+        At least two, by name or built; by default all that are exact.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> print(tether.compare_mechanisms(case.mdp, case.path, k=8, m=1))
+    plan \ if true  gumbel-max  independent  comonotone  maximal
+    gumbel-max              -1           -1          -1       -1
+    independent             -1           -1          -1       -1
+    comonotone              -1           -1          -1       -1
+    maximal                 -1           -1          -1       -1
+    observed: -38; all plans take the same actions
+    """
+    if isinstance(mechanisms, str) or len(mechanisms) < 2:
+        raise QueryError(f"mechanisms must be at least two to compare, not {mechanisms!r}")
+    worlds = [counterfactual(mdp, path, mechanism=mechanism) for mechanism in mechanisms]
+    first = worlds[0].plan(k, m, rule=rule, influence=influence)
+    plans = [first, *(cf.plan(first.k, m, rule=rule, influence=influence) for cf in worlds[1:])]
+    n = len(plans)
+    values, unfamiliar, unavailable, agreement = (np.zeros((n, n)) for _ in range(4))
+    for i, plan in enumerate(plans):
+        for j, cf in enumerate(worlds):
+            values[i, j], unfamiliar[i, j], unavailable[i, j] = _follow(plan, cf)
+            agreement[i, j] = _agreement(plan, plans[j])
+    for array in (values, agreement, unfamiliar, unavailable):
+        array.flags.writeable = False
+    names = tuple(cf.mechanism.name for cf in worlds)
+    advice = tuple(_first_change(plan) for plan in plans)
+    return MechanismPanel(names, first.k, m, first.observed_value, values, agreement, unfamiliar, unavailable, advice)
+
+
+def _follow(plan: Plan, cf: CounterfactualMDP) -> tuple[float, float, float]:
+    """Value of a plan under a mechanism; how likely it leaves what it knows, and lacks the observed action there."""
+    start = Visits(*(np.array([value]) for value in (int(cf.observation.states[0]), plan.m, 0)))
+    strange: list[Ints] = []
+    lacking: list[Ints] = []
+
+    def decide(t: int, visits: Visits) -> Decisions:
+        decided, unknown, unavailable = _decide(plan, t, visits)
+        strange.append(unknown)
+        lacking.append(unavailable)
+        return decided
+
+    chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, start, decide, cf.T)
+    value = evaluate_chain(cf.mdp, chain, None, ()).mean
+    return value, 1.0 - _never(chain, strange), 1.0 - _never(chain, lacking)
+
+
+def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Decisions, Ints, Ints]:
+    """What a plan does in some nodes; which of them it does not know; and where the observed action is missing."""
+    form, known = plan.cf.mdp.form, plan.chain.decisions[t]
+    at = _locate(plan, t, visits)
+    unknown = at < 0
+    observed, available = _observed_pairs(plan.cf, t, visits.states)
+    pairs = np.where(unknown, np.where(available, observed, form.pair_start[visits.states]), known.pairs[at])
+    changes = np.where(unknown, visits.changes, known.changes[at])
+    runs = np.where(unknown, 0, known.runs[at])
+    if plan.rule == "assured":
+        runs = np.where(unknown & ~np.isin(pairs, plan.influenced[t]), visits.runs + 1, runs)
+    decided = Decisions(np.arange(visits.size), pairs, np.ones(visits.size), changes, runs)
+    return decided, unknown, unknown & ~available
+
+
+def _locate(plan: Plan, t: int, visits: Visits) -> Ints:
+    """Position of each node among those the plan knows at t, -1 where it does not know it."""
+    known = plan.chain.visits[t]
+    wanted, mine = _keys(plan, visits), _keys(plan, known)
+    at = np.minimum(np.searchsorted(mine, wanted), mine.size - 1)
+    return np.where(mine[at] == wanted, at, -1)
+
+
+def _keys(plan: Plan, visits: Visits) -> Ints:
+    """One number per node, ascending as the nodes of a chain are."""
+    keys: Ints = (visits.states.astype(np.int64) * (plan.m + 1) + visits.changes) * (plan.T + 1) + visits.runs
+    return keys
+
+
+def _observed_pairs(cf: CounterfactualMDP, t: int, states: Ints) -> tuple[Ints, Ints]:
+    """The pair of each state with the observed action of step t, and whether there is one."""
+    action = int(cf.observation.actions[t])
+    pairs = np.array([cf.mdp.find_pair(int(state), action) for state in states], dtype=np.int64)
+    return pairs, pairs >= 0
+
+
+def _agreement(plan: Plan, other: Plan) -> float:
+    """Probability that following ``plan``, under its own mechanism, ``other`` takes the same action at every step."""
+    differs = [
+        _decide(other, t, visits)[0].pairs != decided.pairs
+        for t, (visits, decided) in enumerate(zip(plan.chain.visits, plan.chain.decisions, strict=False))
+    ]
+    return _never(plan.chain, differs)
+
+
+def _never(chain: Chain, flagged: list[Ints]) -> float:
+    """Probability that a chain never visits a flagged node."""
+    mass: Floats = np.ones(1)
+    for link, flags, after in zip(chain.links, flagged, chain.visits[1:], strict=True):
+        mass = np.where(flags, 0.0, mass)
+        mass = collect(link.target, mass[link.source] * link.probability, after.size)
+    return float(min(mass.sum(), 1.0))
+
+
+def _first_change(plan: Plan) -> Advice | None:
+    """Where a plan leaves the observed path; until then every mechanism says that the path is repeated."""
+    cf = plan.cf
+    for t, (visits, decided) in enumerate(zip(plan.chain.visits, plan.chain.decisions, strict=False)):
+        node = visits.find(int(cf.observation.states[t]), plan.m, 0)
+        pair, observed = int(decided.pairs[node]), int(cf.observation.actions[t])
+        action = int(cf.mdp.form.pair_action[pair])
+        if action != observed:
+            state = cf.mdp.states[int(cf.observation.states[t])]
+            return Advice(t, state, cf.mdp.actions[observed], cf.mdp.actions[action])
+    return None
