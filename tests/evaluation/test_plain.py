@@ -159,9 +159,7 @@ def test_as_many_steps_as_the_model_is_good_for(grid):
     assert mdp.solve().horizon == mdp.simulate("random", rng=0).T == 3
     assert mdp.evaluate("random").mean == mdp.evaluate("random", 3).mean
     for ask in (grid.solve, lambda: grid.evaluate("random"), lambda: grid.simulate("random")):
-        with pytest.raises(
-            tether.QueryError, match=r"how many steps\? This model is good for any number"
-        ):
+        with pytest.raises(tether.QueryError, match=r"how many steps\? This model is good for any number"):
             ask()
 
 

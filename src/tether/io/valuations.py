@@ -72,7 +72,7 @@ def read_value(text: str) -> bool | int:
 
 
 def read_valuation(text: str) -> tuple[str, Any]:
-    """One part of a comment of Storm's, a variable and its value; of ``true`` Storm 1.10 leaves even the name out.
+    """One part of a comment of Storm's, a variable and its value; where it is true, Storm may leave even the name out.
 
     >>> read_valuation("wear=3"), read_valuation("!broken"), read_valuation("broken"), read_valuation("")
     (('wear', 3), ('broken', False), ('broken', True), ('', True))

@@ -278,7 +278,7 @@ class MDP:
         >>> import tether
         >>> mdp = tether.cases.epidemic().mdp.with_labels({"many ill": lambda s: s.I >= 5, "start": [(9, 1, 20)]})
         >>> len(mdp.labels["many ill"]), (9, 1, 20) in mdp.labels["start"]
-        (441, True)
+        (1386, True)
         """
         return replace(self, label_sets=with_label_sets(self.states, self.label_sets, self.form.terminal, labels))
 

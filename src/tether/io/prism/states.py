@@ -21,8 +21,8 @@ _NAMED = re.compile(r'\s*([0-9]{1,18})="([^"]*)"')
 
 
 def read_states(file: File, n_states: int | None, complaints: Complaints) -> list[Any]:
-    """Read a ``.sta``: the labels of states."""
-    labels: dict[int, Any] = {}
+    """Read a ``.sta``: the names of states."""
+    found_names: dict[int, Any] = {}
     with opened(file) as handle:
         line, text, _ = first_line(handle)
         if not (text.startswith("(") and text.endswith(")") and len(text) > 2):
@@ -40,14 +40,14 @@ def read_states(file: File, n_states: int | None, complaints: Complaints) -> lis
             index, words = int(found.group(1)), found.group(2).split(",")
             if len(words) != len(names):
                 complaints.add(f"{counted(len(words), 'value')}, but there are {counted(len(names), 'variable')}", at)
-            elif index in labels:
+            elif index in found_names:
                 complaints.add(f"the state {index} is given twice", line=at)
             else:
                 try:
-                    labels[index] = make([values[word] for word in words])
+                    found_names[index] = make([values[word] for word in words])
                 except ValueError as error:
                     complaints.add(f"expected whole numbers, true or false, found {cut(str(error))}", line=at)
-    return _complete(labels, n_states, complaints)
+    return _complete(found_names, n_states, complaints)
 
 
 class _Values(dict[str, Any]):
@@ -58,20 +58,20 @@ class _Values(dict[str, Any]):
         return self[word]
 
 
-def _complete(labels: dict[int, Any], n_states: int | None, complaints: Complaints) -> list[Any]:
+def _complete(found_names: dict[int, Any], n_states: int | None, complaints: Complaints) -> list[Any]:
     if complaints.total:
         return []
-    n = n_states if n_states is not None else 1 + max(labels, default=-1)
-    missing = next((i for i in range(n) if i not in labels), None)
-    if len(labels) != n or missing is not None:
+    n = n_states if n_states is not None else 1 + max(found_names, default=-1)
+    missing = next((i for i in range(n) if i not in found_names), None)
+    if len(found_names) != n or missing is not None:
         told = "" if missing is None else f"; the state {missing} is missing"
-        complaints.add(f"{counted(len(labels), 'state')} are listed, but the model has {n:,}{told}")
+        complaints.add(f"{counted(len(found_names), 'state')} are listed, but the model has {n:,}{told}")
         return []
-    listed = [labels[i] for i in range(n)]
+    listed = [found_names[i] for i in range(n)]
     seen: dict[Any, int] = {}
-    for i, label in enumerate(listed):
-        if seen.setdefault(label, i) != i:
-            complaints.add(f"the states {seen[label]} and {i} have the same values, {label!r}")
+    for i, name in enumerate(listed):
+        if seen.setdefault(name, i) != i:
+            complaints.add(f"the states {seen[name]} and {i} have the same values, {name!r}")
     return listed
 
 
