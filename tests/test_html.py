@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pages import EVIL, Page
 
-from tether._html import cut, facts, grid, heat, shortened, signed, told, typeset
+from tether._html import facts, grid, heat, shortened, signed, told, typeset
+from tether._words import cut, cut_apart
 
 
 @given(st.text())
@@ -32,6 +33,14 @@ def test_long_texts_are_cut():
     assert cut("abc", 3) == "abc"
     assert cut("abcd", 3) == "ab…"
     assert len(shortened("x" * 1000)) == 160
+
+
+@given(st.lists(st.text("ab…", max_size=14), max_size=12), st.integers(7, 10))
+def test_names_that_are_cut_stay_apart(names, most):
+    short = cut_apart(names, most)
+    assert [len(one) <= most for one in short] == [True] * len(names)
+    assert len(set(zip(names, short, strict=True))) == len(set(names)) == len(set(short))
+    assert [one for name, one in zip(names, short, strict=True) if len(name) <= most and one != name] == []
 
 
 def test_minus_signs():

@@ -1,17 +1,22 @@
-"""Small pieces of HTML, escaped: what records show in a notebook, and the report too."""
+"""Small pieces of HTML, escaped: what records show in a notebook, and the k × m table of the report too.
+
+Only strings, no templates: a record shows itself in a notebook without anything else being loaded.
+"""
 
 from __future__ import annotations
 
 import html
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from tether._types import Floats, Ints
+from tether._words import cut
 
-__all__ = ["cut", "facts", "grid", "heat", "shortened", "signed", "told", "typeset"]
+__all__ = ["clean", "facts", "grid", "heat", "shortened", "signed", "together", "told", "typeset"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that no page may hold."""
@@ -26,6 +31,9 @@ _ROWS = 30
 _HIGH, _WIDE = 24, 16
 """Rows and columns of a shaded table before some of them are left out."""
 
+_FEW = (0, 1, 2, 3)
+"""Numbers of changes that every table shows: what one change gains is the first thing a reader asks."""
+
 _SHADES = np.array([(240, 246, 251), (158, 202, 225), (49, 130, 189), (8, 64, 126)], dtype=float)
 """From hardly any gain to the largest."""
 
@@ -36,8 +44,17 @@ def told(value: Any) -> str:
     >>> told("<b>")
     '&lt;b&gt;'
     """
+    return html.escape(clean(value))
+
+
+def clean(value: Any) -> str:
+    r"""Any value as a text without characters that no page may hold.
+
+    >>> clean("a\x00b")
+    'a\N{REPLACEMENT CHARACTER}b'
+    """
     text = str(value).encode("utf-8", "replace").decode("utf-8")
-    return html.escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def shortened(value: Any, most: int = 160) -> str:
@@ -49,11 +66,6 @@ def shortened(value: Any, most: int = 160) -> str:
     return told(cut(str(value), most))
 
 
-def cut(text: str, most: int = 100) -> str:
-    """The beginning of a text that is too long."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def signed(text: str) -> str:
     """A text whose numbers have true minus signs.
 
@@ -63,13 +75,22 @@ def signed(text: str) -> str:
     return _MINUS.sub("\N{MINUS SIGN}", text)
 
 
-def typeset(text: str) -> str:
-    """A sentence of ours, escaped, with true minus signs and nothing like ``k = 3`` or ``90 %`` torn in two.
+def together(text: str) -> str:
+    """A sentence of ours with true minus signs, and nothing like ``k = 3`` or ``90 %`` torn in two.
 
-    >>> typeset("k = 3") == "k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3"
+    >>> together("k = 3") == "k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3"
     True
     """
-    return told(_TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), signed(text)))
+    return _TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), signed(text))
+
+
+def typeset(text: str) -> str:
+    """The same, escaped.
+
+    >>> typeset("k < 3")
+    'k &lt; 3'
+    """
+    return told(together(text))
 
 
 def facts(rows: Iterable[tuple[str, Any]]) -> str:
@@ -96,16 +117,19 @@ def heat(
     mark: tuple[int, int] | None = None,
     merge: bool = False,
     wide: int = _WIDE,
+    suggested: int | None = None,
 ) -> str:
     """The k × m table, shaded by what is gained; what gains nothing stays plain.
 
     ``mark`` is a (k, m) to outline; with ``merge``, neighbours that are the same are one row, or one column. Of more
-    columns than ``wide`` some are left out.
+    rows or columns than there is room for, some are left out, but never the ends, the marked ones, the ``suggested``
+    k or m = 0 … 3.
     """
     down, across = _spans(ks, values, merge), _spans(ms, values.T, merge)
     row_of = None if mark is None else _span_of(ks, down, mark[0])
     column_of = None if mark is None else _span_of(ms, across, mark[1])
-    down, across = _thinned(down, _HIGH, row_of), _thinned(across, wide, column_of)
+    down = _thinned(down, _HIGH, [row_of, None if suggested is None else _span_of(ks, down, suggested)])
+    across = _thinned(across, wide, [column_of, *(_span_of(ms, across, m) for m in _FEW)])
     gained = np.where(np.isfinite(values), values - observed, 0.0)
     most = float(gained.max(initial=0.0))
     decimals = _decimals(most)
@@ -146,12 +170,16 @@ def _span_of(names: Ints, spans: list[_Span], name: int) -> _Span | None:
     return next((span for span in spans if name in names[span[0] : span[1] + 1]), None)
 
 
-def _thinned(spans: list[_Span], most: int, kept: _Span | None) -> list[_Span]:
-    """Of too many, some at even distances; the first, the last and the one that is marked always."""
+def _thinned(spans: list[_Span], most: int, kept: Sequence[_Span | None]) -> list[_Span]:
+    """Of too many, the first, the last and those to be kept; and others, far from these, while there is room."""
     if len(spans) <= most:
         return spans
-    chosen = set(np.linspace(0, len(spans) - 1, most - 1).round().astype(int).tolist())
-    return [span for i, span in enumerate(spans) if i in chosen or span == kept]
+    chosen = {0, len(spans) - 1, *(i for i, span in enumerate(spans) if span in kept)}
+    while len(chosen) < most:
+        here = sorted(chosen)
+        gap, low = max(((b - a, -a) for a, b in pairwise(here)))
+        chosen.add(-low + gap // 2)
+    return [span for i, span in enumerate(spans) if i in chosen]
 
 
 def _span_text(name: str, names: Ints, span: _Span) -> str:

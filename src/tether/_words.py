@@ -1,8 +1,11 @@
-"""How numbers are put into words, in messages, sentences and tables."""
+"""How numbers and names are put into words, in messages, tables, figures and pages."""
 
 from __future__ import annotations
 
-__all__ = ["average", "counted", "number", "percent"]
+from collections import Counter
+from collections.abc import Sequence
+
+__all__ = ["average", "counted", "cut", "cut_apart", "number", "percent"]
 
 
 def counted(n: int, noun: str) -> str:
@@ -50,3 +53,37 @@ def percent(share: float, short: bool = False) -> str:
     if share > 0.995:
         return ">99 %" if short else "over 99 %"
     return f"{100 * share:.0f} %"
+
+
+def cut(text: str, most: int = 100) -> str:
+    """The beginning of a text that is too long."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def cut_apart(names: Sequence[str], most: int) -> list[str]:
+    """Names cut to ``most`` letters, so that different names stay different.
+
+    Where beginnings are alike the middle is left out; where ends are alike too, a number tells them apart.
+
+    >>> cut_apart(["ward 7 bed 2", "ward 7 bed 3", "home"], 8)
+    ['ward…d 2', 'ward…d 3', 'home']
+    """
+    short = {name: cut(name, most) for name in dict.fromkeys(names)}
+    for name in _alike(short, most):
+        head = most // 2
+        short[name] = f"{name[:head]}…{name[len(name) - (most - head - 1) :]}"
+    numbered = _alike(short, most)
+    taken = {text for name, text in short.items() if name not in numbered}
+    for name in numbered:
+        n = 1
+        while (text := f"{cut(name, most - len(f' ({n})'))} ({n})") in taken:
+            n += 1
+        short[name] = text
+        taken.add(text)
+    return [short[name] for name in names]
+
+
+def _alike(short: dict[str, str], most: int) -> list[str]:
+    """Names that were cut, to the same text as another name."""
+    times = Counter(short.values())
+    return [name for name, text in short.items() if len(name) > most and times[text] > 1]

@@ -85,8 +85,8 @@ def test_a_table_is_shaded_and_one_column_is_a_curve(epidemic):
     table = epidemic.sweep()
     assert len(table.plot().texts) == table.values.size
     ax = table.plot(m=2)
-    assert legend(ax)[-1].startswith("$k$ = 7: value −19.58")  # 90 % of what k = 7 gives, only k = 7 gives
-    assert legend(epidemic.sweep().plot(m=0)) == ["best value, $m$ = 0", "no tether", "observed", "lost to the tether"]
+    assert legend(ax)[-1].startswith("k = 7: value −19.58")  # 90 % of what k = 7 gives, only k = 7 gives
+    assert legend(epidemic.sweep().plot(m=0)) == ["best value, m = 0", "no tether", "observed", "lost to the tether"]
 
 
 @pytest.mark.parametrize("m", ["2", 1.5, True])
@@ -99,6 +99,6 @@ def test_classes_are_those_of_the_function():
     toy = tether.cases.toy()
     cf = tether.counterfactual(toy.mdp, toy.path)
     mine = cf.plot(2, rule="published", rollout="counterfactual", label=str.upper)
-    theirs = plot.plot_classes(cf, 2, "counterfactual", label=str.upper, rule="published")
+    theirs = plot.plot_classes(cf, 2, rule="published", rollout="counterfactual", label=str.upper)
     assert [patch.get_label() for patch in mine.patches] == [patch.get_label() for patch in theirs.patches]
     assert mine.texts[0].get_text() == theirs.texts[0].get_text()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ from tether.views import figures as plot
 from tether.views.figures.layered import arrange
 from tether.views.figures.series import Series, fit_limits, merge, slots
 
-K, M, T_ = "length of the tether, $k$ (steps)", "actions that may change, $m$", "time, $t$ (steps)"
-VALUE = "value of the initial state, $V(s_0)$"
+K, M, T_ = "length of the tether k (steps)", "actions that may change, m", "time t (steps)"
+VALUE = "value of the initial state"
 
 
 def replayed(name):
@@ -256,10 +257,11 @@ def test_a_course_is_its_mean_and_spread(infected):
     course = infected["k = 7, m = 4"]
     np.testing.assert_array_equal(line(ax, "k = 7, m = 4").get_ydata(), course.mean)
     bars = np.array(ax.collections[1].get_segments())
-    np.testing.assert_allclose(bars[:, 1, 1] - bars[:, 0, 1], 2 * course.std)
+    np.testing.assert_allclose(bars[:, 1, 1], np.minimum(course.mean + course.std, course.highest))
+    np.testing.assert_allclose(bars[:, 0, 1], np.maximum(course.mean - course.std, course.lowest))
     np.testing.assert_array_equal(bars[:, 0, 0], line(ax, "k = 7, m = 4").get_xdata())
     low, high = ax.get_ylim()
-    assert low < (course.mean - course.std).min()
+    assert low < course.band()[0].min()
     assert high > 9
 
 
@@ -281,7 +283,7 @@ def test_published_courses_are_hollow_with_dashes(infected):
     low, high = [one for one in ax.lines if one.get_marker() == "_"]
     np.testing.assert_array_equal(low.get_ydata(), mean[3:] - 0.5)  # a spread of 0 has no ends
     np.testing.assert_array_equal(high.get_ydata(), mean[3:] + 0.5)
-    assert legend(ax)[-2:] == ["filled, bar: exact", "hollow, dashes: published"]
+    assert legend(ax)[-2:] == ["filled mark and line: exact", "hollow mark and caps: published"]
 
 
 def test_a_long_course_has_bands(walk):
@@ -304,13 +306,8 @@ def test_courses_that_cannot_be_drawn(infected):
 def test_tailoring_is_two_bars_a_step(epidemic):
     outlooks = {f"k = {k}": epidemic.plan(k, m=4).evaluate() for k in (3, 6)}
     ax = plot.plot_tailoring(outlooks)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == (T_, "influence of the observation (0 to 1)")
-    assert legend(ax) == [
-        "k = 3",
-        "k = 6",
-        "outlined: probability of influence",
-        "filled: expected strength",
-    ]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (T_, "from 0 to 1")
+    assert legend(ax) == ["k = 3", "k = 6", "filled: strength", "outlined: probability of an influenced step"]
     for i, outlook in enumerate(outlooks.values()):
         outlined, filled = ax.containers[2 * i : 2 * i + 2]
         np.testing.assert_array_equal([bar.get_height() for bar in outlined], outlook.tailoring.influenced)
@@ -325,7 +322,7 @@ def test_tailoring_over_many_steps_is_two_curves(walk):
     thin, thick = ax.lines[:2]
     np.testing.assert_array_equal(thin.get_ydata(), outlooks["k = 1"].tailoring.influenced)
     np.testing.assert_array_equal(thick.get_ydata(), outlooks["k = 1"].tailoring.strength)
-    assert legend(ax)[-2:] == ["thin: probability of influence", "thick: expected strength"]
+    assert legend(ax)[-2:] == ["thick: strength", "thin: probability of an influenced step"]
 
 
 def test_tailoring_needs_an_observation(epidemic):
@@ -350,7 +347,7 @@ def test_the_table_is_shaded(epidemic_table):
     assert ax.yaxis_inverted()
     texts = np.array([text.get_text() for text in ax.texts]).reshape(8, 8)
     assert texts[6, 1] == "−27.83"
-    assert drawn(ax).axes[1].get_ylabel() == "value, $V(s_0)$; plain: as observed"
+    assert drawn(ax).axes[1].get_ylabel() == "value; plain: as observed"
 
 
 def test_numbers_fit_their_cells(epidemic_table, grid):
@@ -373,6 +370,55 @@ def test_a_table_without_gain_is_plain(toy):
     assert ax.collections[0].get_array().mask.all()
     assert {text.get_text() for text in ax.texts} == {"0.00"}
     assert len(drawn(ax).axes) == 1  # no colour, no colour bar
+
+
+def test_a_large_table_has_no_lines_between_its_cells(epidemic_table):
+    """160 × 160: lines around cells of two points would be all there is to see. Few cells keep theirs."""
+    few = plot.plot_heat(epidemic_table).collections[0]
+    assert few.get_linewidth()[0] > 0
+    assert not few.get_rasterized()
+    n = np.arange(160)
+    many = dataclasses.replace(epidemic_table, ks=n + 1, ms=n, values=np.add.outer(n, n) / 10.0)
+    mesh = plot.plot_heat(many).collections[0]
+    assert mesh.get_linewidth()[0] == 0
+    assert not len(mesh.get_edgecolor())
+    assert mesh.get_rasterized()  # 25,600 shapes would be a file of megabytes
+
+
+# words over time
+
+
+def test_words_over_time():
+    chance = np.array([[1.0, 0.2, 0.0], [0.0, 0.8, 1.0]])
+    ax = plot.plot_strip(["no", "yes"], chance, [0, 1, -1])
+    (mesh,) = [one for one in ax.collections if one.get_array() is not None and one.get_array().ndim == 3]
+    np.testing.assert_allclose(mesh.get_array()[..., 3], chance)
+    (seen,) = [one for one in ax.lines if one.get_marker() == "s"]
+    assert seen.get_xydata().tolist() == [[0.5, 0.5], [1.5, 1.5]]  # the last was not recorded
+    drawn(ax)
+
+
+def test_signs_in_names_are_only_signs():
+    """What looks like mathematics, breaks lines or is not in the font is text all the same."""
+    names = ["$\\frac$ and $x$", "two\nlines", "病院"]
+    svg = plot.inline_svg(plot.plot_strip(names, np.eye(3), [0, 1, 2]), "a", "names")
+    assert all(name in svg for name in ("$\\frac$ and $x$", "two lines", "病院"))
+
+
+def test_a_band_is_drawn_as_it_is_told():
+    ax = plot.plot_band([1, 2], [0, 1], [3, 5], [1, np.nan], band="all of it")
+    assert legend(ax) == ["observed", "plan, on average", "all of it"]
+    corners = {tuple(point) for point in ax.collections[0].get_paths()[0].vertices}
+    assert {(0, 0), (0, 3), (1, 1), (1, 5)} <= corners
+    assert plot.plot_band([1, 2], [0, 1], [3, 5], [1, 1], legend=False).get_legend() is None
+
+
+def test_a_single_plan_shows_where_it_changes_the_action(epidemic):
+    outlook = epidemic.plan(3, 1).evaluate()
+    ax = plot.plot_tailoring({"plan": outlook})
+    marked = [int(one.get_xdata()[0]) for one in ax.lines if one.get_marker() == "^"]
+    assert marked == np.flatnonzero(outlook.changed > 0.005).tolist() == [5]
+    assert legend(ax)[-1] == "the plan may change the action"
 
 
 # the layered graph
@@ -411,7 +457,7 @@ OBSERVED, HELD, CUT, FREE = (
     ],
 )
 def test_the_papers_figure(toy, k, expected):
-    ax = plot.plot_classes(toy, k)
+    ax = plot.plot_classes(toy, k, rollout="nominal")
     observed = {("s0", 0): OBSERVED, ("s2", 1): OBSERVED, ("s5", 2): OBSERVED, ("s7", 3): OBSERVED, ("s7", 4): OBSERVED}
     classes, shapes = nodes(ax)
     assert classes == expected | observed
@@ -422,13 +468,13 @@ def test_the_papers_figure(toy, k, expected):
     assert all(len(colours) == 1 for colours in fills.values())
     assert fills[OBSERVED] != fills[HELD] != fills[CUT]
     assert all((shape.get_linestyle() == "-") == (classes[key] != FREE) for key, shape in shapes.items())
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == [f"$t$ = {t}" for t in range(5)]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == [f"t = {t}" for t in range(5)]
     assert legend(ax)[:4] == [OBSERVED, HELD, CUT, FREE]
     drawn(ax)
 
 
 def test_the_steps_of_the_papers_figure(toy):
-    assert edges(plot.plot_classes(toy, 1)) == {
+    assert edges(plot.plot_classes(toy, 1, rollout="nominal")) == {
         "s0 –a0→ s2 at t = 0": "observed",
         "s0 –a0→ s3 at t = 0": "kept",
         "s0 –a1→ s1 at t = 0": "not allowed",
@@ -441,19 +487,19 @@ def test_the_steps_of_the_papers_figure(toy):
         "s6 –a0→ s7 at t = 2": "unreachable",
         "s7 –a0→ s7 at t = 3": "observed",
     }
-    two = edges(plot.plot_classes(toy, 2))
+    two = edges(plot.plot_classes(toy, 2, rollout="nominal"))
     assert two["s1 –a0→ s4 at t = 1"] == "unreachable"
     assert two["s3 –a1→ s6 at t = 1"] == two["s6 –a0→ s7 at t = 2"] == "kept"
 
 
 def test_the_counterfactual_rollout_has_fewer_nodes(toy):
-    classes, _ = nodes(plot.plot_classes(toy, 1, "counterfactual"))
+    classes, _ = nodes(plot.plot_classes(toy, 1))
     assert ("s3", 1) not in classes  # the observation rules it out
     assert len(classes) == 7
 
 
 def test_the_observed_path_is_straight_and_thick(toy):
-    ax = plot.plot_classes(toy, 1)
+    ax = plot.plot_classes(toy, 1, rollout="nominal")
     classes, shapes = nodes(ax)
     assert {shapes[key].center[1] for key, told in classes.items() if told == OBSERVED} == {0.0}
     widths = {
@@ -487,8 +533,8 @@ def away_from_the_nodes(ax):
 
 @pytest.mark.parametrize("rollout", ["nominal", "counterfactual"])
 def test_no_step_runs_through_a_node(toy, clinic, rollout):
-    assert away_from_the_nodes(plot.plot_classes(toy, 1, rollout)) >= 7
-    assert away_from_the_nodes(plot.plot_classes(clinic, 1, rollout)) >= 7
+    assert away_from_the_nodes(plot.plot_classes(toy, 1, rollout=rollout)) >= 7
+    assert away_from_the_nodes(plot.plot_classes(clinic, 1, rollout=rollout)) >= 7
 
 
 @pytest.mark.parametrize("length", [2, 9])
@@ -498,11 +544,11 @@ def test_no_steep_step_runs_through_a_node(length):
     states, actions = [names[0]] * 9 + names[1:], [f"a{i}" for i in range(1, 10)] + ["stay"] * 9
     mdp = tether.MDP.from_table(states, actions, names[1:] * 2, [1.0] * 18)
     cf = tether.counterfactual(mdp, tether.Path([names[0], names[5], names[5]], ["a5", "stay"]))
-    assert away_from_the_nodes(plot.plot_classes(cf, 2)) == 19
+    assert away_from_the_nodes(plot.plot_classes(cf, 2, rollout="nominal")) == 19
 
 
 def test_long_names_get_boxes_and_several_actions_several_curves(clinic):
-    ax = plot.plot_classes(clinic, 1, label=str.upper)
+    ax = plot.plot_classes(clinic, 1, rollout="nominal", label=str.upper)
     classes, shapes = nodes(ax)
     assert classes["WORSE", 1] == OBSERVED
     assert all(isinstance(shape, FancyBboxPatch) for shape in shapes.values())
@@ -517,25 +563,25 @@ def test_long_names_get_boxes_and_several_actions_several_curves(clinic):
 
 def test_an_unrecorded_outcome_has_no_observed_node(clinic):
     cf = tether.counterfactual(clinic.mdp, tether.Path(["sick", "worse"], ["wait", "wait"]))
-    classes, _ = nodes(plot.plot_classes(cf, 1, "counterfactual"))
+    classes, _ = nodes(plot.plot_classes(cf, 1))
     assert OBSERVED not in {told for (_, t), told in classes.items() if t == 2}
 
 
 @pytest.mark.parametrize("rule", ["published", "printed", "assured"])
 def test_every_rule_can_be_drawn(toy, rule):
-    classes, _ = nodes(plot.plot_classes(toy, 2, rule=rule))
+    classes, _ = nodes(plot.plot_classes(toy, 2, rule=rule, rollout="nominal"))
     for (name, t), told in classes.items():
         assert toy.classify(k=2, t=t, rule=rule, rollout="nominal")[name] == told
 
 
 def test_other_influence_can_be_drawn(toy):
-    classes, _ = nodes(plot.plot_classes(toy, 1, influence=tether.effective(0)))
+    classes, _ = nodes(plot.plot_classes(toy, 1, influence=tether.effective(0), rollout="nominal"))
     for (name, t), told in classes.items():
         assert toy.classify(k=1, t=t, influence=tether.effective(0), rollout="nominal")[name] == told
 
 
 def test_large_layers_are_counted(walk):
-    ax = plot.plot_classes(walk, 3, "counterfactual")
+    ax = plot.plot_classes(walk, 3)
     assert not nodes(ax)[0]
     assert (ax.get_xlabel(), ax.get_ylabel()) == (T_, "states of the counterfactual rollout")
     names = [OBSERVED, HELD, CUT, FREE]
@@ -551,7 +597,7 @@ def test_large_layers_are_counted(walk):
 def test_dense_steps_are_counted_too():
     """Four states, but every one leads to every one, each way its own: no graph to look at."""
     mdp = tether.MDP.from_arrays(np.full((5, 2, 5), 0.2))
-    ax = plot.plot_classes(tether.counterfactual(mdp, tether.Path([0, 1, 2], [0, 0])), 1)
+    ax = plot.plot_classes(tether.counterfactual(mdp, tether.Path([0, 1, 2], [0, 0])), 1, rollout="nominal")
     assert len(ax.containers) == 4
 
 
@@ -567,7 +613,23 @@ def test_a_drawing_beside_others(toy):
 @pytest.mark.parametrize(("k", "rollout"), [(0, "nominal"), (1, "dreamt")])
 def test_questions_without_an_answer(toy, k, rollout):
     with pytest.raises(tether.QueryError):
-        plot.plot_classes(toy, k, rollout)
+        plot.plot_classes(toy, k, rollout=rollout)
+
+
+def test_the_states_of_a_plan_are_ringed(toy):
+    plan = toy.plan(2, 1)
+    ax = plot.plot_classes(toy, 2, plan=plan)
+    visited = sum(np.unique(visits.states).size for visits in plan.chain.visits)
+    assert sum(patch.get_gid() == "ring" for patch in ax.patches) == visited > 0
+    assert "the plan can be here" in legend(ax)
+    assert "the plan can be here" not in legend(plot.plot_classes(toy, 2))
+
+
+def test_long_names_are_cut_but_stay_apart(clinic):
+    ax = plot.plot_classes(clinic, 1, label=lambda name: "a very long name of the state " + name)
+    names = {name for name, _ in nodes(ax)[0]}
+    assert len(names) == len({name for t in range(3) for name in clinic.reachable(t)})
+    assert max(map(len, names)) <= 20
 
 
 def crossings(heights, links):
@@ -594,7 +656,7 @@ def test_crossings_are_undone():
 def test_the_front_is_its_points(grid):
     front = grid.pareto(m=6)
     ax = plot.plot_pareto(front)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("expected influence (steps of 11)", VALUE)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("expected strength, summed over the 11 steps", VALUE)
     np.testing.assert_array_equal(ax.lines[0].get_xydata(), np.column_stack((front.measures, front.values)))
     assert legend(ax) == ["supported policies, and mixtures of them", "no better than these"]
     drawn(ax)
@@ -609,13 +671,13 @@ def test_a_front_of_one_point(toy):
 def test_what_each_k_loses(epidemic_table):
     ax = plot.plot_lost(epidemic_table, m=2, suggested=6)
     assert (ax.get_xlabel(), ax.get_ylabel()) == (K, VALUE)
-    stairs = [patch for patch in ax.patches if patch.get_label() == "best value, $m$ = 2"]
+    stairs = [patch for patch in ax.patches if patch.get_label() == "best value, m = 2"]
     np.testing.assert_allclose(stairs[0].get_data().values, epidemic_table.values[:, 2])
     (lost,) = [patch for patch in ax.patches if patch.get_label() == "lost to the tether"]
     values, _, free = lost.get_data()
     np.testing.assert_allclose(free - values, epidemic_table.lost(2))
     assert set(line(ax, "no tether").get_ydata()) == {-1.0}
-    assert legend(ax)[-1] == "$k$ = 6: value −26.08, 25.08 lost"
+    assert legend(ax)[-1] == "k = 6: value −26.08, 25.08 lost"
     (ring,) = [one for one in ax.lines if is_hollow(one)]
     np.testing.assert_allclose(ring.get_xydata(), [[6, epidemic_table.value(6, 2)]])
     other = ax.child_axes[0]
@@ -638,7 +700,7 @@ def test_lines_and_what_they_are_compared_to():
     values = [0.0, 0.0, -11.95]
     ax = plot.plot_lines([1, 2, 3], values, {"known": 0.0, "hidden": -13.33, "best": 0.0}, ylabel="average return")
     assert (ax.get_xlabel(), ax.get_ylabel()) == (K, "average return")
-    assert legend(ax) == ["policy made for each $k$", "known = best", "hidden"]
+    assert legend(ax) == ["policy made for each k", "known = best", "hidden"]
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), values)
     assert set(line(ax, "hidden").get_ydata()) == {-13.33}
     drawn(ax)
@@ -666,11 +728,15 @@ def test_states_over_time_and_paths_through_them():
     assert ax.yaxis_inverted()
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("state", T_)
     assert legend(ax)[:3] == list(paths)
-    for label, path in paths.items():
-        np.testing.assert_array_equal(np.round(line(ax, label).get_xdata()), path)  # aside, but nearest to their state
-    assert len({line(ax, label).get_xdata()[0] for label in paths}) == 3  # all start in the same state
-    assert line(ax, "unconstrained").get_xdata()[1] == 4  # alone there
-    assert len({line(ax, label).get_linestyle() + line(ax, label).get_marker() for label in paths}) == 3
+    drawn_paths = [line(ax, label) for label in paths]
+    for one, path in zip(drawn_paths, paths.values(), strict=True):
+        np.testing.assert_array_equal(one.get_xdata(), path)  # every mark on its own state, never beside it
+    # Where paths coincide each is narrower than the one below it, so that all are seen.
+    for below, above in pairwise(drawn_paths):
+        assert above.get_zorder() > below.get_zorder()
+        assert above.get_linewidth() < below.get_linewidth()
+        assert above.get_markersize() < below.get_markersize()
+    assert len({one.get_marker() for one in drawn_paths}) == 3
     bar = drawn(ax).axes[1]
     assert [tick.get_text() for tick in bar.get_yticklabels()][1] == "both alike"
 

@@ -1,5 +1,7 @@
 """What records show in a notebook: small tables, balanced and escaped, whatever the labels."""
 
+import warnings
+
 import pytest
 from pages import ODD, Page, walk
 
@@ -80,7 +82,7 @@ def test_what_is_shown():
     assert {row[0]: int(row[1].replace(",", "")) for row in rows(classes)[1:]} == classes.counts()
     front = cf.pareto(m=1)
     assert [row[1] for row in rows(front)[1:]] == ["-1", "-38"]
-    assert dict(rows(front.points[0]))["influence"] == "0 of 7"
+    assert dict(rows(front.points[0]))["measure"] == "0 of 7"
     why = cf.why(0, (9, 1, 20), "V_I", k=3)
     assert dict(rows(why)) == {"allowed": "no", "it takes": "k ≥ 8", "why": why.sentence}
     assert dict(rows(cf))["edited"] == "7 rows"
@@ -96,3 +98,27 @@ def test_a_plan_of_a_large_model_does_not_wait(monkeypatch):
     monkeypatch.setattr("tether.plan.plan.LARGE", 0)
     plan = walk(5, 4).plan(2, 1)
     assert "plan" not in dict(rows(plan))
+
+
+CELLS = [
+    "import tether\ncase = tether.cases.epidemic()\ncf = tether.counterfactual(case.mdp, case.path)",
+    "plan = cf.plan(7, 4)\nplan.plot('I')",
+    "ax = cf.sweep().plot()",  # no value to show, and not even the last line
+    "cf.plot(3);\nax = None",
+    "from pathlib import Path\nplan.report('report.html').name",
+]
+
+
+def test_a_figure_appears_below_the_cell_that_draws_it(tmp_path, monkeypatch):
+    """In a real kernel: once for each drawing, whatever becomes of the axes; and not for those of a report."""
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # as quick as compiling, here
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the kernel's own: event loops, sockets
+        nbclient.NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [[list(output.get("data", {})) for output in cell.outputs] for cell in book.cells]
+    pictures = [sum("image/png" in kinds for kinds in outputs) for outputs in shown]
+    assert pictures == [0, 1, 1, 1, 0]

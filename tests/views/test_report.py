@@ -1,5 +1,6 @@
 """The report: what it says against the library's numbers, whatever the model, its labels and the plan."""
 
+import datetime as dt
 import os
 import re
 import subprocess
@@ -13,17 +14,18 @@ from hypothesis import strategies as st
 from pages import EVIL, ODD, Page, Position, read, walk, write
 
 import tether
+from tether._words import percent
+from tether.explanation import sentences
 from tether.influence.classes import CLASSES, classify_reachable
 from tether.views.report import report
+from tether.views.report.drawings import Drawing
 from tether.views.report.features import Band, Strip, over_time
-from tether.views.report.layers import _short
-from tether.views.report.svg import axis_number, ticks, time_ticks
-from tether.views.report.words import percent
+from tether.views.report.limits import sweep_around
 
 SECTIONS = [
     "Step by step",
     "Over time",
-    "Where the observation still speaks",
+    "How much of it is about this episode",
     "Other limits",
     "The states over time",
     "How to read this",
@@ -77,7 +79,8 @@ def test_it_needs_nothing_but_itself(outbreak):
     _, page = outbreak
     assert "script" not in page.tags
     assert not {"img", "iframe", "object", "embed", "form"} & page.tags
-    assert [value for name, value in page.attributes if name in ("src", "href", "action", "srcset")] == ["data:,"]
+    elsewhere = [value for name, value in page.attributes if name in ("src", "href", "action", "srcset")]
+    assert {value for value in elsewhere if not value.startswith("#")} == {"data:,"}
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in [value for _, value in page.attributes]
 
@@ -89,17 +92,21 @@ def test_the_style_sheet_loads_nothing(tmp_path):
     assert not re.search(r"https?://", html)
 
 
-def test_it_draws_without_matplotlib(tmp_path):
+def test_nothing_is_loaded_before_it_is_needed(tmp_path):
+    """`import tether`, and what records show in a notebook, need neither templates nor figures."""
     code = """
 import sys, tether
 toy = tether.cases.toy()
-tether.counterfactual(toy.mdp, toy.path).plan(2, 1).report(sys.argv[1])
-print("matplotlib" in sys.modules, "pyarrow" in sys.modules)
+plan = tether.counterfactual(toy.mdp, toy.path).plan(2, 1)
+plan._repr_html_(), plan.cf.sweep()._repr_html_()
+print("matplotlib" in sys.modules, "jinja2" in sys.modules)
+plan.report(sys.argv[1])
+print("matplotlib.pyplot" in sys.modules, "pyarrow" in sys.modules)
 """
     command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "report.html")]
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
-    assert done.stdout.split() == ["False", "False"]
+    assert done.stdout.split() == ["False"] * 4
 
 
 # --- What it says --------------------------------------------------------------------------------------
@@ -109,11 +116,17 @@ def test_the_summary_is_the_library_s(outbreak):
     plan, page = outbreak
     told = page.parts[""]
     # V(k = 7, m = 4) = -11.28 against -38, as the sweep of the epidemic has it; 3.67 changes on average.
-    assert "Changing 3.67 actions on average, at 4 possible times, would raise the expected return by 26.72." in told
-    assert "t = 3: V_I instead of NIL (in 89 % of the futures)" in told
+    assert "Changing 3.67 actions on average would raise the expected return by 26.72." in told
+    assert "at t = 3 V_I instead of NIL (89 % of the time)" in told
     assert "The expected return is −11.28; the return of the observed episode was −38. That is a gain of 26.72." in told
     assert "the standard deviation of the return is 3.951." in told
-    assert "The longest stretch without it is 6 steps, fewer than k = 7." in told
+    # Two measures, two names, strength first: both as the library says them, and not one for the other.
+    explanation = plan.explain()
+    strength = sentences.strength(plan.cf, explanation.outlook, explanation.steps)
+    influenced = sentences.influenced_steps(explanation.outlook.tailoring, 7)
+    assert "the longest stretch without is 6 steps, fewer than k = 7." in influenced
+    assert told.index(strength) < told.index(influenced)
+    assert told.index("Strength0.01") < told.index("Influenced steps1of 7".replace("1of", "1 of"))
     for sentence in plan.explain().beyond.sentences():
         assert sentence.replace("-", "−") in told
     assert "the best that changes at most 4 actions (m = 4)" in told
@@ -124,7 +137,7 @@ def test_the_steps_are_the_library_s(outbreak):
     steps = plan.explain().steps
     head, *rows = page.tables[0]
     assert head[0] == "t"
-    assert head[-1] == "Observation speaks"
+    assert head[-2:] == ["Strength", "Influenced"]
     for row, step in zip(rows, steps, strict=True):
         assert row[0] == str(step.t)
         assert row[1] in (str(step.observed_state), "as before")
@@ -132,7 +145,8 @@ def test_the_steps_are_the_library_s(outbreak):
             assert row[3] == f"{step.state} {percent(step.state_probability)}"
     assert [row[4].strip() for row in rows[:-1]] == ["as done", "V_I", "V_I", "V_I", "V_I", "as done", "as done"]
     assert [row[5] for row in rows] == ["no", "yes", "yes", "89 %", "78 %", "no", "no", ""]
-    assert [row[7].split()[0] for row in rows[:-1]] == ["yes", *["no"] * 6]
+    assert [row[7].strip() for row in rows[:-1]] == ["0.10", *["0"] * 6]
+    assert [row[8] for row in rows[:-1]] == ["yes", *["no"] * 6]
 
 
 def test_the_table_is_the_sweep(outbreak):
@@ -165,7 +179,7 @@ def test_no_k_is_suggested_where_none_helps(tmp_path):
     away = tether.counterfactual(mdp, tether.Path(["s", "t", "t"], ["a", "a"])).plan(3, 1)
     told = write(away, tmp_path).text
     assert "something can be gained only without a tether (k = 3), namely 5." in told
-    assert "no limit is set on how far it may go from what was observed (k = 3)" in told
+    assert "The tether (k = 3): no tether; the answer may be what the model expects of anyone." in told
 
 
 def test_what_made_it(outbreak):
@@ -185,7 +199,7 @@ def test_settings_in_words(tmp_path):
     assert "within 0.5 (total variation)" in told
     assert "read from<a> file.csv" in told
     told = write(cf.plan(3, 2, rule="assured", influence=tether.effective(0.25)), tmp_path).text
-    assert "never goes 3 steps in a row without the observation's influence" in told
+    assert "the plan never takes 3 steps in a row that the observation does not influence" in told
     assert "by more than 0.25" in told
     assert (
         "of one that the observed steps could have led to at any time"
@@ -194,7 +208,7 @@ def test_settings_in_words(tmp_path):
     objective = cf.mdp.with_objective(discount=0.9, final_reward=float)
     sampled = tether.counterfactual(objective, cf.path, "gumbel-max-sampled", samples=20, rng=1)
     told = write(sampled.plan(9, 9), tmp_path).text
-    assert "discounted by 0.9 a step; and a reward for the last state" in told
+    assert "discounted by 0.9 per step; and a reward for the last state" in told
     assert "estimated from 20 draws" in told
     assert "every action is allowed everywhere" in told
 
@@ -211,7 +225,7 @@ def test_nothing_to_change(tmp_path):
     assert "Change nothing: the plan does what was done." in page.text
     assert "No plan within these limits is expected to do better." in page.text
     assert "Whatever k and m, nothing is gained: the expected return stays 0." in page.text
-    assert "the plan may change the action here" not in page.text
+    assert "the plan may change the action" not in page.text
     assert len(page.tables) == 1
 
 
@@ -244,6 +258,27 @@ def test_a_large_model_is_looked_at_in_part(tmp_path, monkeypatch):
     assert page.tables[1][0] == ["", "m = 0", "m = 1", "m = 2", "m = 3"]
 
 
+def test_the_suggested_k_and_the_first_m_are_always_among_the_limits(tmp_path, monkeypatch):
+    """A table of 101 × 101 leaves most limits out; a model too large for the table has only a few of them."""
+    plan = walk(10, 100).plan(70, 30)
+    whole = plan.cf.sweep()
+    suggested = tether.plan.limits.enough_k(whole, 30)
+    assert suggested not in (1, 70, 101)
+    head, *rows = write(plan, tmp_path).tables[1]
+
+    def holds(names, letter, number):
+        spans = [[int(end) for end in name.removeprefix(f"{letter} = ").split(" … ")] for name in names]
+        return any(span[0] <= number <= span[-1] for span in spans)
+
+    assert all(holds(head[1:], "m", m) for m in (0, 1, 2, 3, 30, 100))
+    assert all(holds([row[0] for row in rows], "k", k) for k in (1, suggested, 70, 101))
+    monkeypatch.setattr("tether.views.report.limits._WORK", 0.0)
+    table, complete = sweep_around(plan)
+    assert not complete
+    assert suggested in table.ks
+    assert {0, 1, 2, 3} <= set(table.ms.tolist())
+
+
 # --- Any plan --------------------------------------------------------------------------------------------
 
 
@@ -259,7 +294,12 @@ def test_any_plan_has_a_page(tmp_path_factory, world, chosen, data):
     rule, criterion = chosen
     k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
     plan = world.cf.plan(k, m, rule=rule, influence=in_package(criterion))
-    page = write(plan, tmp_path_factory.mktemp("any"))
+    with pytest.MonkeyPatch.context() as patch:  # drawings have tests of their own, and take longest
+        for draw in ("plot_band", "plot_strip", "plot_tailoring", "plot_lost", "plot_classes"):
+            patch.setattr(f"tether.views.figures.{draw}", lambda *given, **options: None)
+        patch.setattr("tether.views.report.drawings._chart", lambda *given, **options: None)
+        patch.setattr("tether.views.report.drawings._drawn", lambda ax, name, caption: Drawing(caption, ""))
+        page = write(plan, tmp_path_factory.mktemp("any"))
     explanation = plan.explain()
     assert page.headings == SECTIONS
     assert ("Change nothing" in page.text) == (not explanation.changes)
@@ -309,10 +349,10 @@ def test_names_are_the_caller_s(tmp_path):
         action_name={"NIL": "leave alone", "V_I": "vaccinate the ill", "V_S": "vaccinate the well"}.get,
         features={"ill": lambda state: state.I, "many": lambda state: state.I > 4},
     )
-    assert "t = 1: vaccinate the ill instead of leave alone" in page.text
+    assert "at t = 1 vaccinate the ill instead of leave alone" in page.text
     steps = plan.explain(group=lambda state: f"{state.I} ill").steps
     assert [row[3] for row in page.tables[0][2:5]] == [
-        "as observed ",
+        "as observed",
         f"2 ill {percent(steps[2].state_probability)}",
         f"as before {percent(steps[3].state_probability)}",
     ]
@@ -399,7 +439,7 @@ def test_an_outcome_that_was_not_recorded_has_no_mark():
 
 def test_too_many_features_are_counted(tmp_path):
     page = write(walk(6, 4).plan(3, 2), tmp_path, features={f"f{i}": (lambda s, i=i: s * i) for i in range(1, 21)})
-    assert "8 features more not drawn." in page.text
+    assert "8 more features not drawn." in page.text
 
 
 def test_a_scale_that_only_part_of_the_model_has():
@@ -460,6 +500,7 @@ def test_labels_of_several_kinds_are_shown_themselves():
         ({"features": {"x": lambda state: float("nan")}}, "is nan, not a finite number"),
         ({"state_name": "I"}, "state_name must be a function of a label, not 'I'"),
         ({"action_name": lambda action: action.nothing}, "action_name failed for 'V_I': AttributeError"),
+        ({"date": "today"}, "date must be a datetime.date, not 'today'"),
         ({"about": "file.csv"}, "about must map names to what is to be said of them"),
     ],
 )
@@ -490,7 +531,8 @@ def test_a_place_that_cannot_be_written(tmp_path, outbreak):
 
 def test_the_same_plan_gives_the_same_bytes(tmp_path):
     plans = [walk(12, 8, [Position(i, i % 2 == 0, "abc"[i // 4]) for i in range(12)]).plan(4, 2) for _ in range(2)]
-    first, second = (plan.report(tmp_path / f"{i}.html").read_bytes() for i, plan in enumerate(plans))
+    day = dt.date(2024, 2, 29)
+    first, second = (plan.report(tmp_path / f"{i}.html", date=day).read_bytes() for i, plan in enumerate(plans))
     assert first == second
 
 
@@ -503,7 +545,7 @@ tether.counterfactual(case.mdp, case.path).plan(7, 4).report(sys.argv[1])
     pages = []
     for seed in ("1", "2"):
         file = tmp_path / f"{seed}.html"
-        env = {**os.environ, "PYTHONHASHSEED": seed, "NUMBA_DISABLE_JIT": "1"}
+        env = {**os.environ, "PYTHONHASHSEED": seed, "NUMBA_DISABLE_JIT": "1", "SOURCE_DATE_EPOCH": "0"}
         subprocess.run([sys.executable, "-c", code, str(file)], check=True, env=env)
         pages.append(file.read_bytes())
     assert pages[0] == pages[1]
@@ -529,38 +571,96 @@ def test_a_gain_of_nothing_to_speak_of_is_not_called_one(tmp_path):
     mdp = tether.MDP.from_table(["s", "s"], ["a", "b"], ["s", "s"], [1.0, 1.0], [1.0, 1.0 + 1e-10])
     page = write(tether.counterfactual(mdp, tether.Path(["s", "s"], ["a"])).plan(2, 1), tmp_path)
     assert "Changing 1 action would keep the expected return." in page.text
-    assert "The expected return is 1, as observed." in page.text
+    assert "The expected return is 1, the same as the observed one." in page.text
     assert page.tables[0][1][6] == "0"
 
 
-def test_large_numbers_are_short_beside_axes():
-    assert [axis_number(value) for value in (2.5e9, -1.2e6, 5000.0, 0.25, -0.0)] == [
-        "2.5 G",
-        "−1.2 M",
-        "5,000",
-        "0.25",
-        "0",
-    ]
-    assert [_short(n) for n in (999, 1000, 12_345, 1_000_000)] == ["999", "1.0k", "12k", "1.0M"]
+# --- Drawings ------------------------------------------------------------------------------------------------------
+
+
+def test_names_of_drawings_do_not_meet(outbreak):
+    """What one drawing defines, such as a mark or a clip, another one never uses by accident."""
+    _, page = outbreak
+    names = [value for name, value in page.attributes if name == "id"]
+    assert len(names) == len(set(names)) > 10
+    used = [value.removeprefix("#") for name, value in page.attributes if name == "href" and value.startswith("#")]
+    used += [found for name, value in page.attributes for found in re.findall(r"url\(#([^)]*)\)", value)]
+    assert set(used) <= set(names)
+    assert used
+
+
+def test_drawings_take_the_page_s_ink(outbreak):
+    _, page = outbreak
+    style = [value for name, value in page.attributes if name == "style"]
+    assert not [value for value in style if re.search("(fill|stroke): #(000000|ffffff)", value)]
+    assert [value for value in style if "var(--ink)" in value]
+    assert [value for value in style if "var(--paper)" in value]
+
+
+def test_words_in_drawings_are_words(outbreak):
+    """Text stays text: it can be searched, read aloud, and set in the reader's own fonts."""
+    _, page = outbreak
+    assert "text" in page.tags
+    assert "time t (steps)" in page.parts["Over time"]
+    assert "filled: strength" in page.parts["How much of it is about this episode"]
+
+
+def test_bands_stay_within_what_can_happen():
+    """Of the sepsis path, mean ± standard deviation promised more than any future holds."""
+    outlook = planned("sepsis").evaluate()
+    low, high = outlook.returns.band()
+    assert ((outlook.returns.mean + outlook.returns.std) > high + 1).any()
+    returns = np.zeros((4000, 11))
+    drawn = planned("sepsis").sample(4000, rng=1)
+    for i, path in enumerate(drawn.paths):
+        pairs = zip(path.states[:-1], path.actions, strict=True)
+        returns[i, 1:] = np.cumsum([outlook.mdp.reward(state, action) for state, action in pairs])
+    assert (returns.min(axis=0) >= outlook.returns.lowest - 1e-9).all()
+    assert (returns.max(axis=0) <= outlook.returns.highest + 1e-9).all()
+    assert (low >= outlook.returns.lowest).all()
+    assert (high <= outlook.returns.highest).all()
+
+
+def test_rows_that_are_cut_stay_apart(tmp_path):
+    """Names of 500 letters that differ in the last: no two rows of a strip, or of the table, look alike."""
+    page = write(ODD["long labels"](), tmp_path)
+    seen = [row[1] for row in page.tables[0][1:] if row[1] != "as before"]
+    states = ODD["long labels"]().cf.path.states
+    assert len(set(seen)) == len(set(states)) > 1
+    rows = re.findall("x+…x*[0-9]", page.parts["Over time"])
+    assert len(rows) == len(set(rows)) > 1
+
+
+def test_where_nothing_is_left_to_chance_there_is_no_luck_to_keep(tmp_path):
+    mdp = tether.MDP.from_table(["a", "a", "b"], ["stay", "go", "stay"], ["a", "b", "b"], [1.0] * 3, [0.0, 1.0, 0.0])
+    page = write(tether.counterfactual(mdp, tether.Path(["a", "a", "a"], ["stay", "stay"])).plan(3, 1), tmp_path)
+    assert "there is no luck of the episode to keep" in page.parts[""]
+    assert "Influenced steps" not in page.parts[""]
+
+
+# --- The date -------------------------------------------------------------------------------------------------------
+
+
+def test_the_date_is_today_or_as_told(tmp_path, monkeypatch, outbreak):
+    plan, _ = outbreak
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    before = dt.date.today()
+    told = write(plan, tmp_path).parts["What made this report"]
+    assert any(f"date{day.isoformat()}" in told.replace("\n", "") for day in (before, dt.date.today()))
+    for date in (dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12)):
+        assert "2024-02-29" in write_on(plan, tmp_path, date)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    assert "1970-01-02" in write(plan, tmp_path).parts["What made this report"]
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "soon")
+    with pytest.raises(tether.QueryError, match="SOURCE_DATE_EPOCH must be a number of seconds, not 'soon'"):
+        plan.report(tmp_path / "report.html")
+
+
+def write_on(plan, folder, date):
+    return read(plan.report(folder / "report.html", date=date)).parts["What made this report"]
 
 
 # --- Small parts --------------------------------------------------------------------------------------------------
-
-
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
-def test_ticks_are_few_and_within(low, span):
-    high = low + span
-    if high > low:
-        marks = ticks(low, high)
-        assert 0 <= len(marks) <= 8
-        assert all(low - 1e-6 * span - 1e-9 <= mark <= high + 1e-6 * span + 1e-9 for mark in marks)
-
-
-@given(st.integers(0, 5), st.integers(0, 20_000), st.floats(30, 400))
-def test_times_have_room(first, steps, room):
-    marks = time_ticks(first, first + steps, room)
-    assert 0 < len(marks) <= max(3, room / 12)
-    assert all(first <= mark <= first + steps for mark in marks)
 
 
 def test_a_page_read_strictly_finds_what_is_not_closed():

@@ -411,7 +411,7 @@ class CounterfactualMDP:
         """
         from tether.views.figures import plot_classes
 
-        return plot_classes(self, k, rollout, ax, label, rule, influence)
+        return plot_classes(self, k, ax, rule=rule, influence=influence, rollout=rollout, label=label)
 
     def _edited(self, t: int, pair: int) -> tuple[Rows | None, int]:
         """The row of a pair as it was stored, or as it is now computed; None where it is nominal."""

@@ -48,6 +48,12 @@ __all__ = [
 class Course:
     """A quantity over time: its mean and spread (standard deviation) at each t.
 
+    Attributes
+    ----------
+    mean, std : array
+    lowest, highest : array
+        The smallest and the largest value that can happen at each t: mean ± std may lie outside of them.
+
     Examples
     --------
     >>> import tether
@@ -59,6 +65,22 @@ class Course:
 
     mean: Floats
     std: Floats
+    lowest: Floats
+    highest: Floats
+
+    def band(self) -> tuple[Floats, Floats]:
+        """One standard deviation below and above the mean, as far as it is possible.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> returns = tether.counterfactual(patient.mdp, patient.path).plan(k=8, m=3).evaluate().returns
+        >>> low, high = returns.band()
+        >>> (returns.mean + returns.std)[4].round(1), high[4]  # four steps cannot bring more than 200
+        (np.float64(288.1), np.float64(200.0))
+        """
+        return np.maximum(self.mean - self.std, self.lowest), np.minimum(self.mean + self.std, self.highest)
 
     def __repr__(self) -> str:
         first, last = (f"{self.mean[i]:.4g} ± {self.std[i]:.3g}" for i in (0, -1))
@@ -268,13 +290,15 @@ class Evaluation:
             The name of a numeric attribute of the state labels (``"I"`` for the epidemic), a function of
             the label, or a mapping from labels.
         """
-        mean, std = np.empty(self.T + 1), np.empty(self.T + 1)
+        mean, std, lowest, highest = np.empty((4, self.T + 1))
         for t in range(self.T + 1):
             states, chance = self._by_state(t)
             values = np.array([_feature_value(feature, self.mdp.states[int(s)]) for s in states])
             mean[t] = chance @ values
             std[t] = np.sqrt(chance @ (values - mean[t]) ** 2)
-        return Course(mean, std)
+            possible = values[chance > 0]
+            lowest[t], highest[t] = possible.min(), possible.max()
+        return Course(mean, std, lowest, highest)
 
     def to_arrow(self) -> pyarrow.Table:
         """The distribution over states in rows t, state, probability, as an Arrow table.
@@ -415,7 +439,7 @@ def evaluate_chain(mdp: MDP, chain: Chain, cf: CounterfactualMDP | None, influen
         mdp,
         chain,
         tuple(occupancy),
-        Course(so_far, spread),
+        Course(so_far, spread, *_return_range(chain, worth)),
         rewards,
         float(so_far[-1]) + extra,
         float(np.sqrt(variance)),
@@ -442,6 +466,23 @@ def _return_spread(
         scatter = within + collect(link.target, mass * (here - off[link.target]) ** 2, after.size)
         spread.append(float(np.sqrt(np.sum(scatter + after * off**2))))
     return np.array(spread), off, scatter
+
+
+def _return_range(chain: Chain, worth: Floats) -> tuple[Floats, Floats]:
+    """The smallest and the largest return so far that can happen, at each t."""
+    low, high = np.zeros(chain.visits[0].size), np.zeros(chain.visits[0].size)
+    ranges = [(0.0, 0.0)]
+    for t, link in enumerate(chain.links):
+        possible = link.probability > 0
+        source, target, reward = link.source[possible], link.target[possible], worth[t] * link.reward[possible]
+        after = chain.visits[t + 1].size
+        below, above = np.full(after, np.inf), np.full(after, -np.inf)
+        np.minimum.at(below, target, low[source] + reward)
+        np.maximum.at(above, target, high[source] + reward)
+        low, high = below, above
+        ranges.append((float(low.min()), float(high.max())))
+    lowest, highest = np.array(ranges).T
+    return lowest, highest
 
 
 def _changed(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats]) -> Floats:

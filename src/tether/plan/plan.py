@@ -19,6 +19,7 @@ from tether.influence.rules import Nodes, Rule
 from tether.plan.chain import Chain, Decisions, Visits, build_chain
 
 if TYPE_CHECKING:
+    import datetime
     import os
     import pathlib
 
@@ -189,6 +190,7 @@ class Plan:
         action_name: Callable[[Any], str] | None = None,
         title: str | None = None,
         about: Mapping[str, Any] | None = None,
+        date: datetime.date | None = None,
     ) -> pathlib.Path:
         """Write the plan, beside what happened, as one self-contained HTML file; see `tether.views.report.report`.
 
@@ -204,7 +206,14 @@ class Plan:
         from tether.views.report import report
 
         return report(
-            self, file, features=features, state_name=state_name, action_name=action_name, title=title, about=about
+            self,
+            file,
+            features=features,
+            state_name=state_name,
+            action_name=action_name,
+            title=title,
+            about=about,
+            date=date,
         )
 
     def _repr_html_(self) -> str:

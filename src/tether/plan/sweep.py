@@ -120,7 +120,7 @@ class Sweep:
         >>> case = tether.cases.epidemic()
         >>> table = tether.counterfactual(case.mdp, case.path).sweep()
         >>> table.plot().get_ylabel(), table.plot(m=2).get_xlabel()
-        ('length of the tether, $k$ (steps)', 'length of the tether, $k$ (steps)')
+        ('length of the tether k (steps)', 'length of the tether k (steps)')
         """
         from tether.views.figures import plot_sweep
 

@@ -56,11 +56,12 @@ def write(study: Study, out: Path, progress: Callable[[str], None] = lambda name
 
 
 def _draw(figure: Figure, folder: Path) -> None:
-    from tether.views.figures import save
+    from tether.views.figures import forget, save
 
     drawn = figure.draw()
     for suffix in ("svg", "png"):
         save(drawn, folder / f"{figure.name}.{suffix}")
+    forget(drawn)
 
 
 def _write_csv(section: Section, file: Path) -> None:

@@ -6,5 +6,5 @@ May import: everything but the command line and the reproduction.
 >>> from tether.views import figures
 >>> case = tether.cases.epidemic()
 >>> figures.plot_values(tether.counterfactual(case.mdp, case.path).sweep()).get_xlabel()
-'actions that may change, $m$'
+'actions that may change, m'
 """

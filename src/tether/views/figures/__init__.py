@@ -10,20 +10,25 @@ is what they all share.
 >>> case = tether.cases.epidemic()
 >>> ax = tether.views.figures.plot_values(tether.counterfactual(case.mdp, case.path).sweep())
 >>> ax.get_xlabel()
-'actions that may change, $m$'
+'actions that may change, m'
 """
 
-from tether.views.figures.classes import plot_classes
-from tether.views.figures.course import plot_course, plot_tailoring
+from tether.views.figures.classes import is_graph, plot_classes
+from tether.views.figures.course import plot_band, plot_course, plot_strip, plot_tailoring
 from tether.views.figures.heat import plot_heat
+from tether.views.figures.notebook import forget
 from tether.views.figures.occupancy import plot_occupancy
-from tether.views.figures.output import save
+from tether.views.figures.output import inline_svg, save
 from tether.views.figures.plans import plot_plan, plot_sweep
 from tether.views.figures.style import styled
 from tether.views.figures.tradeoffs import plot_lines, plot_lost, plot_pareto
 from tether.views.figures.values import plot_sizes, plot_values
 
 __all__ = [
+    "forget",
+    "inline_svg",
+    "is_graph",
+    "plot_band",
     "plot_classes",
     "plot_course",
     "plot_heat",
@@ -33,6 +38,7 @@ __all__ = [
     "plot_pareto",
     "plot_plan",
     "plot_sizes",
+    "plot_strip",
     "plot_sweep",
     "plot_tailoring",
     "plot_values",

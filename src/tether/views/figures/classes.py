@@ -1,44 +1,55 @@
 """The four classes of states over time, as the paper's figures on k = 1 and k = 2 draw them.
 
-Where states and steps are few this is the layered graph itself: a column a time, edges with their actions. Where
-they are not, it is a bar a time with the number of states of each class: a graph of hundreds of nodes shows nothing.
+Where states and steps are few this is the layered graph itself: one column per time, edges with their actions. Where
+they are not, it is one bar per time with the number of states of each class: a graph of hundreds of nodes shows
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._checks import whole_number
 from tether._types import Ints
+from tether._words import cut, cut_apart
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, nominal_rollout
-from tether.influence.classes import CLASSES, with_strengths
-from tether.influence.rules import thresholds
+from tether.influence.classes import CLASSES, classify_reachable, with_strengths
+from tether.influence.rules import Thresholds, thresholds
+from tether.plan.plan import Plan
 from tether.views.figures.network import FILLS, OUTLINES, draw_network
-from tether.views.figures.steps import steps_of
-from tether.views.figures.style import TIME, axes, explain_with, steps_axis, styled
+from tether.views.figures.steps import Step, steps_of
+from tether.views.figures.style import TIME, axes, explain_with, single_line, steps_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_classes"]
+__all__ = ["is_graph", "plot_classes"]
 
 _LARGE, _LONG, _DENSE = 12, 8, 16
 """States in a layer, steps in time, and edges between two layers, beyond which classes are counted, not drawn."""
 
-_HATCHES = ("", "", "", "//////")
+_NAME = 20
+"""How long a name is before it is cut."""
+
+_HATCHES = ("", "", "", "////")
 
 
 def plot_classes(
     cf: CounterfactualMDP,
     k: int,
-    rollout: str = "counterfactual",
     ax: Axes | None = None,
-    label: Callable[[Any], str] = str,
+    *,
     rule: Any = "definition",
     influence: Any = "support",
+    rollout: str = "counterfactual",
+    label: Callable[[Any], str] = str,
+    action_label: Callable[[Any], str] = str,
+    plan: Plan | None = None,
     legend: bool = True,
 ) -> Axes:
     """States over time by class: observed, influenced and reachable, influenced but unreachable, not influenced.
@@ -47,13 +58,15 @@ def plot_classes(
     ----------
     cf : CounterfactualMDP
     k : int
-    rollout : {"nominal", "counterfactual"}
-        Which states and steps are drawn: what could have been reached without the observation, as in the paper,
-        or what can be reached in the counterfactual MDP.
-    label : callable
-        Names a state.
     rule, influence
         As in `CounterfactualMDP.plan`.
+    rollout : {"counterfactual", "nominal"}
+        Which states and steps are drawn: what can be reached in the counterfactual MDP, or what could have been
+        reached without the observation, as in the paper.
+    label, action_label : callable
+        Name a state, and an action.
+    plan : Plan, optional
+        The states that this plan can be in are ringed.
     legend : bool
         Whether to say what fills and lines mean; once is enough for several drawings side by side.
 
@@ -66,22 +79,55 @@ def plot_classes(
     >>> [text.get_text() for text in ax.get_legend().get_texts()][:2]
     ['observed', 'influenced and reachable']
     """
+    k = min(whole_number("k", k, 1), cf.T + 1)
     question = cf.tether(rule=rule, influence=influence)
-    codes = [question.classify(t, k, rollout).codes for t in range(cf.T + 1)]
-    graph = cf.graph if rollout == "counterfactual" else _nominal(cf)
-    states = [graph.states(t) for t in range(cf.T + 1)]
-    shown = [code[layer] for code, layer in zip(codes, states, strict=True)]
-    small = cf.T <= _LONG and max(layer.size for layer in states) <= _LARGE
-    k = min(k, cf.T + 1)
-    found = (
-        question.thresholds(k) if graph is cf.graph else thresholds(graph, question.rule, question.influence, up_to=k)
-    )
-    steps = steps_of(cf, found, k) if small else []
-    if not small or max(sum(step.t == t for step in steps) for t in range(cf.T)) > _DENSE:
-        return _counts(shown, rollout, ax, legend)
-    names = [[label(name) for name in cf.mdp.names_of(layer)] for layer in states]
+    if rollout == "counterfactual":
+        found = question.thresholds(k)
+        codes = classify_reachable(cf, found, k)
+    else:
+        classes = [question.classify(t, k, rollout).codes for t in range(cf.T + 1)]
+        found = thresholds(_nominal(cf), question.rule, question.influence, up_to=k)
+        codes = tuple(code[found.graph.states(t)] for t, code in enumerate(classes))
+    states = [found.graph.states(t) for t in range(cf.T + 1)]
+    steps = _drawable(cf, found, k)
+    if steps is None:
+        return _counts(codes, rollout, ax, legend)
+    names = _names(cf, states, label)
+    steps = [
+        replace(step, actions=tuple(cut(single_line(action_label(a)), _NAME) for a in step.actions)) for step in steps
+    ]
     middle = [_position(layer, int(seen)) for layer, seen in zip(states, cf.observation.states, strict=True)]
-    return draw_network(names, shown, steps, middle, ax, legend)
+    ringed = [np.isin(layer, [] if plan is None else plan.chain.visits[t].states) for t, layer in enumerate(states)]
+    return draw_network(names, codes, steps, middle, ringed, ax, legend)
+
+
+def is_graph(cf: CounterfactualMDP, k: int, *, rule: Any = "definition", influence: Any = "support") -> bool:
+    """Whether `plot_classes` draws the counterfactual rollout as a graph, and not as counts.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import is_graph
+    >>> toy, grid = tether.cases.toy(), tether.cases.grid_world()
+    >>> [is_graph(tether.counterfactual(case.mdp, case.path), k=1) for case in (toy, grid)]
+    [True, False]
+    """
+    return _drawable(cf, cf.tether(rule=rule, influence=influence).thresholds(k), k) is not None
+
+
+def _drawable(cf: CounterfactualMDP, found: Thresholds, k: int) -> list[Step] | None:
+    """The steps of a rollout, or None where a graph of them would show nothing."""
+    if cf.T > _LONG or max(found.graph.states(t).size for t in range(cf.T + 1)) > _LARGE:
+        return None
+    steps = steps_of(cf, found, k)
+    return steps if max(sum(step.t == t for step in steps) for t in range(cf.T)) <= _DENSE else None
+
+
+def _names(cf: CounterfactualMDP, states: list[Ints], label: Callable[[Any], str]) -> list[list[str]]:
+    """Names of the states of each layer, cut where they are long, but never two states to one name."""
+    every = np.unique(np.concatenate(states))
+    short = cut_apart([single_line(label(name)) for name in cf.mdp.names_of(every)], _NAME)
+    return [[short[i] for i in np.searchsorted(every, layer)] for layer in states]
 
 
 def _nominal(cf: CounterfactualMDP) -> Graph:
@@ -93,8 +139,8 @@ def _position(states: Ints, state: int) -> int | None:
     return int(np.searchsorted(states, state)) if state >= 0 else None
 
 
-def _counts(codes: list[Ints], rollout: str, ax: Axes | None, legend: bool) -> Axes:
-    """A stacked bar a time."""
+def _counts(codes: Sequence[Ints], rollout: str, ax: Axes | None, legend: bool) -> Axes:
+    """One stacked bar per time."""
     from matplotlib.ticker import MaxNLocator
 
     times = np.arange(len(codes))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_heat"]
 
 _READABLE = 13
-"""Rows or columns beyond which cells are too small for numbers: T = 12, and m = 0."""
+"""Rows or columns beyond which cells are too small for numbers, and for lines around them: T = 12, and m = 0."""
 
 
 def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
@@ -37,6 +37,7 @@ def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
     rows, columns = table.values.shape
     gained = table.values - table.observed_value
     plain = np.abs(gained) <= 1e-9 * max(1.0, abs(table.observed_value))
+    readable = max(rows, columns) <= _READABLE
     with styled():
         ax = axes(ax, (float(np.clip(1.5 + 0.5 * columns, 5.5, 7.2)), float(np.clip(0.8 + 0.3 * rows, 2.2, 4.6))), "")
         low, high = float(table.values.min()), float(table.values.max())
@@ -45,17 +46,18 @@ def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
             cmap="cividis_r",
             vmin=min(low, table.observed_value),
             vmax=high if high > low else low + 1.0,
-            edgecolors="#cccccc",
-            linewidth=0.5 if max(rows, columns) <= _READABLE else 0.1,
+            edgecolors="#cccccc" if readable else "none",
+            linewidth=0.5 if readable else 0.0,
+            rasterized=not readable,  # thousands of shapes are a bitmap
         )
         ax.set_xlim(0, columns)
         ax.set_ylim(rows, 0)
         _ticks(ax, table)
-        if max(rows, columns) <= _READABLE:
+        if readable:
             _numbers(ax, table.values, plain, mesh)
         if not plain.all():
             bar = figure_of(ax).colorbar(mesh, ax=ax, pad=0.02, aspect=25)
-            bar.set_label("value, $V(s_0)$; plain: as observed")
+            bar.set_label("value; plain: as observed")
             bar.ax.tick_params(labelsize=SMALL)
             bar.outline.set_visible(False)
         ax.set_xlabel(CHANGES)

@@ -11,8 +11,9 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether.influence.classes import CLASSES
 from tether.views.figures.layered import arrange
+from tether.views.figures.notebook import new_figure
 from tether.views.figures.steps import Step
-from tether.views.figures.style import BLACK, GREY, SMALL, axes, figure_of, styled, text_width
+from tether.views.figures.style import BLACK, GREY, SMALL, VERMILLION, axes, figure_of, styled, text_width, write_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILLS", "OUTLINES", "draw_network"]
 
-FILLS = ("#4d4d4d", "#c4c4c4", "white", "white")
+FILLS = (BLACK, "#c4c4c4", "white", "white")
 OUTLINES = (BLACK, BLACK, BLACK, GREY)
 _TEXTS = ("white", BLACK, BLACK, "#666666")
 _DASHES: Any = (0, (2.5, 1.5))
@@ -75,10 +76,11 @@ def draw_network(
     codes: Sequence[Ints],
     steps: Sequence[Step],
     middle: Sequence[int | None],
+    ringed: Sequence[Ints],
     ax: Axes | None,
     legend: bool,
 ) -> Axes:
-    """Nodes by name and class, layer by layer, and the steps between them."""
+    """Nodes by name and class, layer by layer, those of a plan ringed, and the steps between them."""
     edges = [sorted({(step.source, step.target) for step in steps if step.t == t}) for t in range(len(names) - 1)]
     heights = arrange([len(layer) for layer in names], edges, middle)
     with styled():
@@ -90,20 +92,23 @@ def draw_network(
         ax.set_xlim(left, right)
         ax.set_ylim(bottom, top)
         _edges(ax, geometry, steps, names)
-        _nodes(ax, geometry, names, codes)
+        _nodes(ax, geometry, names, codes, ringed)
         _times(ax, geometry)
         if legend:
-            _legend(ax, steps, 2 if own or ax.get_window_extent().width / figure_of(ax).dpi >= _WIDE else 1)
+            _legend(
+                ax,
+                steps,
+                any(map(np.any, ringed)),
+                2 if own or ax.get_window_extent().width / figure_of(ax).dpi >= _WIDE else 1,
+            )
     return ax
 
 
 def _own(width: float, height: float) -> Axes:
     """Axes in a figure that fits the drawing at its own scale, with room for the times above and the legend below."""
-    from matplotlib.figure import Figure
-
     wide, high = width * _UNIT / 72, height * _UNIT / 72
     across, down = max(wide, 4.4), high + 0.25 + _LEGEND
-    return Figure(figsize=(across, down)).add_axes(
+    return new_figure((across, down)).add_axes(
         ((across - wide) / 2 / across, _LEGEND / down, wide / across, high / down)
     )
 
@@ -125,7 +130,9 @@ def action_text(step: Step) -> str:
     return ", ".join(map(str, step.actions)) if len(step.actions) <= 2 else f"{len(step.actions)} actions"
 
 
-def _nodes(ax: Axes, geometry: _Geometry, names: Sequence[Sequence[str]], codes: Sequence[Ints]) -> None:
+def _nodes(
+    ax: Axes, geometry: _Geometry, names: Sequence[Sequence[str]], codes: Sequence[Ints], ringed: Sequence[Ints]
+) -> None:
     for t, layer in enumerate(names):
         for i, name in enumerate(layer):
             code = int(codes[t][i])
@@ -135,15 +142,21 @@ def _nodes(ax: Axes, geometry: _Geometry, names: Sequence[Sequence[str]], codes:
             patch.set_linestyle(_DASHES if code == 3 else "-")
             patch.set_label(f"{name} at t = {t}: {CLASSES[code]}")
             ax.add_patch(patch)
-            ax.text(x, y, name, ha="center", va="center_baseline", fontsize=9, color=_TEXTS[code], zorder=4)
+            if ringed[t][i]:
+                ring = _shape(geometry, x, y, 0.09)
+                ring.set(fill=False, edgecolor=VERMILLION, linewidth=1.6, zorder=3)
+                ring.set_gid("ring")
+                ax.add_artist(ring)
+            how: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": 9, "color": _TEXTS[code]}
+            write_name(ax, x, y, name, zorder=4, **how)
 
 
-def _shape(geometry: _Geometry, x: float, y: float) -> Any:
+def _shape(geometry: _Geometry, x: float, y: float, more: float = 0.0) -> Any:
     from matplotlib.patches import Circle, FancyBboxPatch
 
+    wide, high = geometry.half_width + more, geometry.half_height + more
     if geometry.round:
-        return Circle((x, y), geometry.half_width)
-    wide, high = geometry.half_width, geometry.half_height
+        return Circle((x, y), wide)
     return FancyBboxPatch((x - wide, y - high), 2 * wide, 2 * high, boxstyle="round,pad=0,rounding_size=0.2")
 
 
@@ -163,9 +176,8 @@ def _edges(ax: Axes, geometry: _Geometry, steps: Sequence[Step], names: Sequence
     for step, (x, y) in zip(steps, _label_places(steps, curves), strict=True):
         colour = BLACK if step.kind in ("kept", "observed") else "#666666"
         around = {"boxstyle": "square,pad=0.08", "facecolor": "white", "edgecolor": "none"}
-        ax.text(
-            x, y, action_text(step), ha="center", va="center", fontsize=SMALL, color=colour, bbox=around, zorder=2.5
-        )
+        how = {"ha": "center", "va": "center", "fontsize": SMALL, "color": colour}
+        write_name(ax, x, y, action_text(step), bbox=around, zorder=2.5, **how)
 
 
 def _curves(geometry: _Geometry, steps: Sequence[Step]) -> list[Floats]:
@@ -242,11 +254,11 @@ def _times(ax: Axes, geometry: _Geometry) -> None:
         spine.set_visible(False)
     ax.set_yticks([])
     times = range(len(geometry.places))
-    ax.set_xticks([t * geometry.column for t in times], [f"$t$ = {t}" for t in times])
+    ax.set_xticks([t * geometry.column for t in times], [f"t = {t}" for t in times])
     ax.tick_params(axis="x", length=0, pad=1, top=False, bottom=False, labeltop=True, labelbottom=False, labelsize=9)
 
 
-def _legend(ax: Axes, steps: Sequence[Step], columns: int) -> None:
+def _legend(ax: Axes, steps: Sequence[Step], rings: bool, columns: int) -> None:
     """What fills and lines mean."""
     from matplotlib.lines import Line2D
 
@@ -263,6 +275,9 @@ def _legend(ax: Axes, steps: Sequence[Step], columns: int) -> None:
         )
         for i, name in enumerate(CLASSES)
     ]
+    if rings:
+        how: dict[str, Any] = {"facecolor": "none", "edgecolor": VERMILLION, "linewidth": 1.6}
+        handles.append(ax.scatter([], [], s=75, label="the plan can be here", **how))
     kinds = {step.kind for step in steps}
-    handles += [Line2D([], [], label=_MEANING[kind], **how) for kind, how in _LINES.items() if kind in kinds]
+    handles += [Line2D([], [], label=_MEANING[kind], **line) for kind, line in _LINES.items() if kind in kinds]
     ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=columns, borderaxespad=0.3)

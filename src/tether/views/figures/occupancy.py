@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_occupancy"]
 
-_LOOKS = (Look(BLACK, "s", "-"), Look(BLUE, "o", (0, (4, 1.6))), Look(VERMILLION, "^", (0, (6, 1.5, 1, 1.5))))
+_LOOKS = (Look(BLACK, "s", "-"), Look(BLUE, "o", "-"), Look(VERMILLION, "^", "-"))
 _SHOWN = (0.01, 0.1, 1.0)
+
+_WIDEST, _LARGEST = 5.0, 11.0
+"""Points of the first path's line and of its marks; the others are narrower, to be seen on top of it."""
 
 
 def plot_occupancy(
@@ -51,7 +54,8 @@ def plot_occupancy(
     weight : array (T + 1, n), from 0 to 1
         How often it is visited: the area of the dot goes with the square root. 0: no dot.
     paths : mapping of label to column indices, at t = 0 …
-        The observed path, the unconstrained and the constrained one, in this order.
+        The observed path, the unconstrained and the constrained one, in this order. Every mark is on its state:
+        where two paths coincide, the later one is drawn narrower, on top of the other.
     ends : pair of str
         What the two ends of the colour scale mean.
     states : sequence of str, optional
@@ -127,25 +131,18 @@ def _scale() -> LinearSegmentedColormap:
 
 
 def _paths(ax: Axes, paths: Mapping[str, Sequence[int]]) -> list[Any]:
-    """The paths, side by side where they share a state; on white, to stand out from the dots."""
+    """The paths, every mark on its own state; where paths coincide, the later one is the narrower and lies on top."""
     lines = []
-    step = 4.5 / points_per_unit(ax)[0]
     for i, (label, path) in enumerate(paths.items()):
         how = _LOOKS[i] if i < len(_LOOKS) else look(i)
+        thinner = max(0.25, 1.0 - 0.36 * i)
         t = np.arange(len(path))
-        x = np.asarray(path, dtype=float) + step * np.array(
-            [_aside(list(paths.values()), i, u) for u in range(len(path))]
-        )
-        ax.plot(x, t, color="white", linewidth=3.2, zorder=2)
-        style: dict[str, Any] = {"color": how.colour, "marker": how.marker, "linestyle": how.line, "linewidth": 1.5}
-        lines += ax.plot(x, t, label=label, zorder=3, **style)
+        if i == 0:
+            ax.plot(path, t, color="white", linewidth=_WIDEST + 1.5, zorder=2)  # to stand out from the dots
+        (line,) = ax.plot(path, t, color=how.colour, marker=how.marker, linestyle=how.line, label=label, zorder=3 + i)
+        line.set(linewidth=_WIDEST * thinner, markersize=_LARGEST * thinner)
+        lines.append(line)
     return lines
-
-
-def _aside(paths: list[Sequence[int]], i: int, t: int) -> float:
-    """How many places the i-th path stands aside of its state at time t, for the others that are there too."""
-    there = [j for j, path in enumerate(paths) if t < len(path) and path[t] == paths[i][t]]
-    return there.index(i) - (len(there) - 1) / 2
 
 
 def _axes_names(ax: Axes, T: int, n: int, states: Sequence[str] | None, xlabel: str) -> None:

@@ -1,23 +1,26 @@
-"""Figures to files, byte for byte the same each time."""
+"""Figures to files and into pages, byte for byte the same each time."""
 
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tether._html import told
 from tether._writing import written
 from tether.errors import QueryError
-from tether.views.figures.style import figure_of, styled
+from tether.views.figures.style import BLUE, VERMILLION, figure_of, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["save"]
+__all__ = ["inline_svg", "save"]
 
 _UNDATED: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 
@@ -45,12 +48,88 @@ def save(what: Axes | Figure, path: str | os.PathLike[str]) -> Path:
     if kind not in _UNDATED:
         raise QueryError(f"figures are written as .svg or .png; {target.name!r} ends in neither")
     figure = figure_of(what) if isinstance(what, Axes) else what
-    drawn = BytesIO()
-    with styled(), _undisturbed(figure):
-        figure.savefig(drawn, format=kind, dpi=200, metadata=_UNDATED[kind])
+    drawn = _drawn(figure, kind)
     with written(target) as partial:
-        partial.write_bytes(drawn.getvalue())
+        partial.write_bytes(drawn)
     return target
+
+
+def _drawn(figure: Figure, kind: str, metadata: dict[str, None] | None = None, **options: Any) -> bytes:
+    made = BytesIO()
+    with styled(), _undisturbed(figure), warnings.catch_warnings():
+        # A label may hold letters that the measuring font lacks; whoever shows the text has fonts of their own.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure.savefig(made, format=kind, dpi=200, metadata=metadata or _UNDATED[kind], **options)
+    return made.getvalue()
+
+
+_BARE: dict[str, None] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+_PAGE_COLOURS = {
+    "#000000": "var(--ink)",
+    "#ffffff": "var(--paper)",
+    "#555555": "var(--soft)",
+    "#666666": "var(--soft)",
+    "#c4c4c4": "var(--mid)",
+    "#dddddd": "var(--line)",
+    "#e8e8e8": "var(--faint)",
+    BLUE.lower(): "var(--blue)",
+    VERMILLION.lower(): "var(--orange)",
+}
+"""Ink, paper and greys of a drawing are those of the page it stands on, in daylight and at night."""
+
+_HEAD = re.compile(r"<svg [^>]*?viewBox=\"0 0 ([\d.]+) ([\d.]+)\"[^>]*>")
+_FONT = re.compile(r" ?font-family: [^;\"]*;?")
+_SCALE = 1.25
+"""Pixels to a point, where the page leaves a drawing its own size."""
+_UNUSED = re.compile(r' transform="rotate\(-0 [^"]*"|(?<=<g) id="[^"]*"(?=>)')
+"""Turns by nothing, and names of groups that nothing refers to."""
+_TAG = re.compile(r"<[^>]*>")
+_LONG = re.compile(r"(\d+\.\d{2})\d+")
+
+
+def inline_svg(what: Axes | Figure, name: str, label: str) -> str:
+    """A figure as SVG for the middle of a page: without a background, in the page's own ink and fonts.
+
+    Parameters
+    ----------
+    what : Axes or Figure
+    name : str
+        Letters and digits that no other drawing of the page has: they keep apart what drawings define.
+    label : str
+        What the drawing shows, for those who cannot see it.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import inline_svg, plot_values
+    >>> case = tether.cases.epidemic()
+    >>> drawing = inline_svg(plot_values(tether.counterfactual(case.mdp, case.path).sweep()), "values", "Values")
+    >>> drawing[:28], "http" in drawing
+    ('<svg role="img" aria-label="V', False)
+    """
+    from matplotlib.axes import Axes
+
+    figure = figure_of(what) if isinstance(what, Axes) else what
+    text = _drawn(figure, "svg", _BARE, transparent=True).decode("utf-8")
+    head = _HEAD.search(text)
+    assert head is not None
+    body = re.sub(r"<style[^>]*>.*?</style>|<!--.*?-->", "", text[head.end() :], flags=re.DOTALL)
+    body = re.sub(r">\s+<", "><", _TAG.sub(lambda tag: _adapted(tag[0], name), body))
+    size = f'viewBox="0 0 {head[1]} {head[2]}" width="{_SCALE * float(head[1]):.0f}"'
+    return f'<svg role="img" aria-label="{told(label)}" {size}>{body.strip()}'
+
+
+def _adapted(tag: str, name: str) -> str:
+    """One tag of a drawing as it stands in a page: names of its own, the page's colours and fonts, and no more digits
+    than can be seen. Texts are between the tags: whatever they say is left alone.
+    """
+    tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", tag.replace("xlink:href", "href"))
+    tag = _UNUSED.sub("", tag)
+    tag = _LONG.sub(r"\1", _FONT.sub("", " ".join(tag.split())))
+    for colour, here in _PAGE_COLOURS.items():
+        tag = tag.replace(colour, here)
+    return tag
 
 
 @contextmanager

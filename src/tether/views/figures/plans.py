@@ -77,7 +77,7 @@ def plot_sweep(table: Sweep, m: int | None = None, ax: Axes | None = None) -> Ax
     >>> case = tether.cases.epidemic()
     >>> table = tether.counterfactual(case.mdp, case.path).sweep()
     >>> plot_sweep(table).get_xlabel(), plot_sweep(table, m=4).get_xlabel()
-    ('actions that may change, $m$', 'length of the tether, $k$ (steps)')
+    ('actions that may change, m', 'length of the tether k (steps)')
     """
     if m is None:
         return plot_heat(table, ax)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._html import clean, signed
+from tether._types import Ints
+from tether._words import number
+from tether.views.figures.notebook import new_figure
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.text import Text
 
 __all__ = [
     "BLACK",
@@ -29,13 +38,18 @@ __all__ = [
     "VERMILLION",
     "Look",
     "axes",
+    "axis_number",
     "explain_with",
     "figure_of",
     "look",
+    "number_axis",
     "points_per_unit",
+    "single_line",
     "steps_axis",
     "styled",
     "text_width",
+    "time_ticks",
+    "write_name",
 ]
 
 BLACK, GREY = "#000000", "#8c8c8c"
@@ -44,8 +58,8 @@ BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", 
 SIZE = (5.5, 3.6)
 """Width and height of a figure in inches: a column of a journal."""
 
-TIME, TETHER, CHANGES = "time, $t$ (steps)", "length of the tether, $k$ (steps)", "actions that may change, $m$"
-VALUE = "value of the initial state, $V(s_0)$"
+TIME, TETHER, CHANGES = "time t (steps)", "length of the tether k (steps)", "actions that may change, m"
+VALUE = "value of the initial state"
 
 SMALL = 8.0
 """The smallest text, in points."""
@@ -66,7 +80,6 @@ _LINES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)
 _RC: dict[str, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
-    "mathtext.fontset": "dejavusans",
     "font.size": 9.0,
     "axes.labelsize": 9.0,
     "axes.titlesize": 9.0,
@@ -91,7 +104,7 @@ _RC: dict[str, Any] = {
     "savefig.facecolor": "white",
     "savefig.dpi": 200,
     "savefig.bbox": None,
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
     "svg.hashsalt": "tether",
 }
 
@@ -113,7 +126,8 @@ def look(i: int) -> Look:
     return Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)], _LINES[i % len(_LINES)])
 
 
-def styled() -> AbstractContextManager[None]:
+@contextmanager
+def styled() -> Iterator[None]:
     """The style of the figures, as a context: for what you draw beside them.
 
     Examples
@@ -124,18 +138,20 @@ def styled() -> AbstractContextManager[None]:
     ...     matplotlib.rcParams["legend.fontsize"]
     8.0
     """
-    from matplotlib import rc_context
+    from matplotlib import interactive, is_interactive, rc_context
 
     settings: Any = dict(_RC)
-    return rc_context(settings)
+    with rc_context(settings):
+        yield
+        # A notebook turns this on with the first figure. It is no matter of style: put back, no later figure appears.
+        appears = is_interactive()
+    interactive(appears)
 
 
 def axes(ax: Axes | None, size: tuple[float, float] = SIZE, grid: Any = "y") -> Axes:
     """The axes given, or those of a new figure; tidied. Call it inside `styled`."""
     if ax is None:
-        from matplotlib.figure import Figure
-
-        ax = Figure(figsize=size, layout="constrained").add_subplot()
+        ax = new_figure(size, layout="constrained").add_subplot()
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.tick_params(labelsize=SMALL)
@@ -158,11 +174,18 @@ def explain_with(ax: Axes, handles: Sequence[Any], *, beside: bool = False) -> N
     if beside and widest <= _NARROW:
         _place(ax, handles, "upper left", (1.0, 1.0), (5.0, 0.0), 1)
         return
-    room = 1.2 * 72 * ax.get_window_extent().width / figure_of(ax).dpi
+    room = _room(ax)
     columns = next(c for c in range(len(handles), 0, -1) if c == 1 or sum(_column_widths(handles, c)) <= room)
     rows = -(-len(handles) // columns)
     down = _LABELS if len(ax.get_xticks()) else 0.6 * _LABELS
     _place(ax, handles, "upper center", (0.5, 0.0), (0.0, -down), -(-len(handles) // rows))
+
+
+def _room(ax: Axes) -> float:
+    """Points that a legend in the middle below the axes can take and stay within the figure."""
+    box, figure = ax.get_window_extent(), figure_of(ax)
+    middle = (box.x0 + box.x1) / 2
+    return float(0.97 * 2 * min(middle, figure.bbox.width - middle) * 72 / figure.dpi)
 
 
 def _place(
@@ -183,6 +206,16 @@ def _column_widths(handles: Sequence[Any], columns: int) -> list[float]:
     return [max(widths[i] for i in part) + 45.0 for part in parts]
 
 
+def write_name(ax: Axes, x: float, y: float, name: str, **options: Any) -> Text:
+    """A name of the user's in a drawing: a text and nothing else, whatever signs it holds."""
+    return ax.text(x, y, single_line(name), parse_math=False, **options)
+
+
+def single_line(name: str) -> str:
+    """A name without line breaks and without characters that no drawing may hold."""
+    return clean(" ".join(name.split()))
+
+
 def points_per_unit(ax: Axes) -> tuple[float, float]:
     """Points of paper a unit of x and of y takes, as the axes stand before they are laid out; linear axes only."""
     box, dpi = ax.get_window_extent(), figure_of(ax).dpi
@@ -201,12 +234,47 @@ def steps_axis(ax: Axes, first: int, last: int) -> None:
         ax.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True))
 
 
+def time_ticks(last: int, most: int = 12) -> Ints:
+    """Whole numbers from 0 to ``last``, at even distances, about ``most`` of them.
+
+    >>> time_ticks(20).tolist()
+    [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
+    """
+    step = next(n * 10**e for e in range(9) for n in (1, 2, 5) if last / (n * 10**e) < most)
+    return np.arange(0, last + 1, step)
+
+
+def number_axis(axis: Axis, whole: bool = False) -> None:
+    """Round numbers along an axis, written as the text beside the drawing writes them."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=6, integer=whole, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(lambda value, _: axis_number(value))
+
+
+def axis_number(value: float) -> str:
+    """A number beside an axis, short.
+
+    >>> axis_number(2.5e9), axis_number(5000.0), axis_number(-0.25)
+    ('2.5 G', '5,000', '−0.25')
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M")):
+        if abs(value) >= size:
+            return signed(f"{value / size:.4g} {letter}")
+    return signed(number(round(value, 12) + 0.0))
+
+
+@cache
 def text_width(text: str, size: float = SMALL) -> float:
     """Width of a text in points."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
+    from matplotlib.textpath import text_to_path
 
-    if not text.strip():
-        return 0.0
-    width = TextPath((0, 0), text, size=size, prop=FontProperties(family="DejaVu Sans")).get_extents().width
+    width, _, _ = text_to_path.get_text_width_height_descent(text, _font(size), ismath=False)
     return float(width)
+
+
+@cache
+def _font(size: float) -> FontProperties:
+    from matplotlib.font_manager import FontProperties
+
+    return FontProperties(family="DejaVu Sans", size=size)

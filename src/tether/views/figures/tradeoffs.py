@@ -22,6 +22,7 @@ from tether.views.figures.style import (
     axes,
     explain_with,
     look,
+    number_axis,
     steps_axis,
     styled,
 )
@@ -60,12 +61,14 @@ def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
         under = np.concatenate(([-0.03 * right], x)), np.concatenate((y[:1], y))
         area = ax.fill_between(*under, low - room, color="#ececec", linewidth=0, zorder=0, label="no better than these")
         explain_with(ax, [line, area])
-        ax.set_xlabel(f"expected influence (steps of {front.points[0].plan.T})")
+        ax.set_xlabel(f"expected {front.against}, summed over the {front.points[0].plan.T} steps")
         ax.set_ylabel(VALUE)
     return ax
 
 
-def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | None = None) -> Axes:
+def plot_lost(
+    table: Sweep, m: int, ax: Axes | None = None, suggested: int | None = None, chosen: int | None = None
+) -> Axes:
     """The value at each k, and what it loses against no tether at all (the axis on the right).
 
     Parameters
@@ -74,7 +77,9 @@ def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | Non
         With ``m`` and k = T + 1 among those asked for.
     m : int
     suggested : int, optional
-        A k to mark.
+        A k to mark as suggested.
+    chosen : int, optional
+        A k to mark as that of a plan.
 
     Examples
     --------
@@ -83,15 +88,16 @@ def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | Non
     >>> case = tether.cases.epidemic()
     >>> ax = plot_lost(tether.counterfactual(case.mdp, case.path).sweep(), m=2, suggested=6)
     >>> ax.get_legend().get_texts()[-1].get_text()
-    '$k$ = 6: value −26.08, 25.08 lost'
+    'k = 6: value −26.08, 25.08 lost'
     """
     lost = table.lost(m)
     order = np.argsort(table.ks)
     ks, lost = table.ks[order], lost[order]
     free = table.value(table.cf.T + 1, m)
     values = free - lost
-    if suggested is not None and suggested not in ks:
-        raise QueryError(f"k = {suggested} was not asked for in this sweep, so it cannot be marked")
+    for k in (suggested, chosen):
+        if k is not None and k not in ks:
+            raise QueryError(f"k = {k} was not asked for in this sweep, so it cannot be marked")
     with styled():
         ax = axes(ax)
         fit_limits(ax, [Series("", ks.astype(float), values)], [table.observed_value])
@@ -99,10 +105,12 @@ def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | Non
         top = ax.axhline(free, color=GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="no tether")
         seen = ax.axhline(table.observed_value, color=BLACK, linewidth=0.8, label="observed")
         gap = ax.stairs(values, edges, baseline=free, fill=True, color="#e8e8e8", zorder=0, label="lost to the tether")
-        step = ax.stairs(values, edges, baseline=None, color=BLUE, linewidth=1.4, label=f"best value, $m$ = {m}")
+        step = ax.stairs(values, edges, baseline=None, color=BLUE, linewidth=1.4, label=f"best value, m = {m}")
         ax.plot(ks, values, color=BLUE, marker="o", linestyle="none")
-        value = values[ks == suggested]
-        ringed = [] if suggested is None else _suggest(ax, suggested, float(value[0]), free)
+        at = dict(zip(ks.tolist(), values.tolist(), strict=True))
+        ringed = [] if suggested is None else _suggest(ax, suggested, at[suggested], free)
+        if chosen is not None:
+            ringed += ax.plot([chosen], [at[chosen]], label=f"this plan, k = {chosen}", color=BLACK, **_mark(6, "D"))
         steps_axis(ax, int(ks[0]), int(ks[-1]))
         ax.set_xlabel(TETHER)
         ax.set_ylabel(VALUE)
@@ -111,7 +119,9 @@ def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | Non
             """Value to loss, and loss to value."""
             return free - one
 
+        number_axis(ax.yaxis)
         other = ax.secondary_yaxis("right", functions=(off, off))
+        number_axis(other.yaxis)
         other.set_ylabel("lost against no tether")
         other.tick_params(labelsize=8)
         explain_with(ax, [step, top, seen, gap, *ringed])
@@ -120,9 +130,18 @@ def plot_lost(table: Sweep, m: int, ax: Axes | None = None, suggested: int | Non
 
 def _suggest(ax: Axes, k: int, value: float, free: float) -> list[Line2D]:
     """Ring the suggested k; the legend says what it gives."""
-    how: dict[str, Any] = {"markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.4, "linestyle": "none"}
-    told = f"$k$ = {k}: value {value:.4g}, {free - value:.4g} lost".replace("-", "\N{MINUS SIGN}")
-    return ax.plot([k], [value], marker="o", color=VERMILLION, label=told, **how)
+    text = f"k = {k}: value {value:.4g}, {free - value:.4g} lost".replace("-", "\N{MINUS SIGN}")
+    return ax.plot([k], [value], color=VERMILLION, label=text, **_mark(10, "o"))
+
+
+def _mark(size: float, marker: str) -> dict[str, Any]:
+    return {
+        "marker": marker,
+        "markersize": size,
+        "markerfacecolor": "none",
+        "markeredgewidth": 1.4,
+        "linestyle": "none",
+    }
 
 
 def plot_lines(
@@ -131,7 +150,7 @@ def plot_lines(
     references: Mapping[str, float],
     ax: Axes | None = None,
     ylabel: str = "expected return",
-    label: str = "policy made for each $k$",
+    label: str = "policy made for each k",
 ) -> Axes:
     """What the policies made for each k are worth, with levels to compare them to.
 
@@ -146,7 +165,7 @@ def plot_lines(
     >>> from tether.views.figures import plot_lines
     >>> ax = plot_lines([1, 2, 3], [-400.0, -400.0, -513.07], {"knows": -400.0, "does not know": -518.3})
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['policy made for each $k$', 'knows', 'does not know']
+    ['policy made for each k', 'knows', 'does not know']
     """
     series = series_of(label, ks, values)
     levels: dict[float, str] = {}

@@ -21,6 +21,7 @@ from tether.views.figures.style import (
     explain_with,
     figure_of,
     look,
+    number_axis,
     steps_axis,
     styled,
 )
@@ -78,6 +79,7 @@ def plot_values(table: Sweep, published: Mapping[int, Any] | None = None, ax: Ax
             gap = [Line2D([], [], linestyle="none", label=" ")] if told else []
             explain_with(ax, [*lines, line, *gap, *told], beside=True)
         steps_axis(ax, int(ms.min()), int(ms.max()))
+        number_axis(ax.yaxis)
         ax.set_xlabel(CHANGES)
         ax.set_ylabel(VALUE)
     return ax
@@ -120,7 +122,7 @@ def plot_sizes(series: Mapping[str, tuple[Any, Any]], ax: Axes | None = None) ->
     >>> table = tether.counterfactual(case.mdp, case.path).sweep()
     >>> ax = plot_sizes({"visited": (table.ks, table.sizes), "the paper's count": (table.ks, table.layered_sizes)})
     >>> ax.get_yscale(), ax.get_xlabel()
-    ('log', 'length of the tether, $k$ (steps)')
+    ('log', 'length of the tether k (steps)')
     """
     if not series:
         raise QueryError("there are no sizes to draw")

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tether._html import told
 from tether._writing import written
 from tether.errors import Problem, QueryError
 from tether.plan.plan import Plan
+from tether.views.pages import render
+from tether.views.report.contents import Contents
 from tether.views.report.features import over_time
 from tether.views.report.limits import sweep_around
-from tether.views.report.sections import SECTIONS, Contents
+from tether.views.report.settings import meanings, settings
 
 __all__ = ["report"]
 
 _TITLE = "What could have been done differently"
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""What the page may load: nothing."""
 
 
 def report(
@@ -33,11 +31,12 @@ def report(
     action_name: Callable[[Any], str] | None = None,
     title: str | None = None,
     about: Mapping[str, Any] | None = None,
+    date: dt.date | None = None,
 ) -> Path:
     """Write a plan, beside what happened, as one self-contained HTML file.
 
-    The page has no script, loads nothing and holds no date: the same plan gives the same bytes. It appears when
-    it is complete.
+    The page has no script and loads nothing. The same plan and date give the same bytes. The file appears when it is
+    complete.
 
     Parameters
     ----------
@@ -52,6 +51,8 @@ def report(
     title : str, optional
     about : mapping, optional
         Further lines for the settings at the end, such as the files that were read.
+    date : datetime.date, optional
+        The date that the page carries: by default today, or the day of ``SOURCE_DATE_EPOCH`` where that is set.
 
     Returns
     -------
@@ -73,7 +74,14 @@ def report(
         raise QueryError(f"expected a plan, made by cf.plan(k, m), not {type(plan).__name__}")
     if about is not None and not isinstance(about, Mapping):
         raise QueryError(f"about must map names to what is to be said of them, not {about!r}")
-    text = _page(title or _TITLE, _contents(plan, features, state_name, action_name, about or {}))
+    contents = _contents(plan, features, state_name, action_name)
+    text = render(
+        "report.html",
+        title=title or _TITLE,
+        meanings=meanings(plan),
+        settings=settings(plan, contents.state_name, about or {}, _day(date)),
+        **contents.sections(),
+    )
     target = Path(file)
     with written(target) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
@@ -85,14 +93,13 @@ def _contents(
     features: Any,
     state_name: Callable[[Any], str] | None,
     action_name: Callable[[Any], str] | None,
-    facts: Mapping[str, Any],
 ) -> Contents:
     """All that is computed for the page."""
     state, action = _naming("state_name", state_name), _naming("action_name", action_name)
     explanation = plan.explain(None if state_name is None else state)  # unnamed states need not be grouped
     courses = over_time(plan, explanation.outlook, features, state)
     table, complete = sweep_around(plan)
-    return Contents(explanation, table, complete, courses, state, action, facts)
+    return Contents(explanation, table, complete, courses, state, action)
 
 
 def _naming(option: str, name: Callable[[Any], str] | None) -> Callable[[Any], str]:
@@ -112,14 +119,15 @@ def _naming(option: str, name: Callable[[Any], str] | None) -> Callable[[Any], s
     return named
 
 
-def _page(title: str, contents: Contents) -> str:
-    body = "\n".join(section(contents) for section in SECTIONS)
-    style = files("tether.views.report").joinpath("style.css").read_text(encoding="utf-8")
-    return (
-        "<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
-        "<meta name='generator' content='Tether'>\n<link rel='icon' href='data:,'>\n"
-        f"<title>{told(title)}</title>\n<style>\n{style}</style>\n</head>\n"
-        f"<body>\n<main>\n<h1>{told(title)}</h1>\n{body}\n</main>\n</body>\n</html>\n"
-    )
+def _day(date: Any) -> dt.date:
+    """The date of the page; ``SOURCE_DATE_EPOCH`` is what makes builds reproducible."""
+    if date is None:
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        if epoch is None:
+            return dt.date.today()
+        if not epoch.isdecimal():
+            raise QueryError(f"SOURCE_DATE_EPOCH must be a number of seconds, not {epoch!r}")
+        return dt.datetime.fromtimestamp(int(epoch), dt.UTC).date()
+    if not isinstance(date, dt.date):
+        raise QueryError(f"date must be a datetime.date, not {date!r}")
+    return date.date() if isinstance(date, dt.datetime) else date

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import platform
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -10,19 +11,21 @@ from typing import Any
 from tether._html import signed
 from tether._version import __version__
 from tether._words import counted
+from tether.explanation.terms import influence_in_words, mechanism_in_words, rule_in_words
 from tether.plan.plan import Plan
-from tether.views.report.words import in_words, mechanism_in_words, rule_in_words
 
 __all__ = ["meanings", "settings"]
 
 
-def settings(plan: Plan, state_name: Callable[[Any], str], about: Mapping[str, Any]) -> list[tuple[str, str]]:
+def settings(
+    plan: Plan, state_name: Callable[[Any], str], about: Mapping[str, Any], date: dt.date
+) -> list[tuple[str, str]]:
     """Names and values; what the caller adds comes first."""
     cf, mdp = plan.cf, plan.cf.mdp
     shape = mdp.describe()
     rewards = f"{shape.rewards}, from {shape.reward_range[0]:g} to {shape.reward_range[1]:g}"
     if mdp.discount != 1.0:
-        rewards += f"; discounted by {mdp.discount:g} a step"
+        rewards += f"; discounted by {mdp.discount:g} per step"
     if mdp.final_reward is not None:
         rewards += "; and a reward for the last state"
     end = "the last outcome recorded" if cf.path.last_recorded else "the last outcome not recorded"
@@ -45,8 +48,9 @@ def settings(plan: Plan, state_name: Callable[[Any], str], about: Mapping[str, A
         ("k", f"{plan.k} of 1 … {plan.T + 1}"),
         ("m", f"{plan.m} of 0 … {plan.T}"),
         ("rule", f"{plan.rule}: {rule_in_words(plan.rule, plan.k, plan.T)}"),
-        ("influence", f"{test}: {in_words(plan.influence)}"),
+        ("influence", f"{test}: {influence_in_words(plan.influence)}"),
         ("call", call),
+        ("date", date.isoformat()),
         ("versions", ", ".join(f"{name} {number}" for name, number in _versions())),
     ]
 
@@ -80,15 +84,19 @@ def meanings(plan: Plan) -> list[tuple[str, str]]:
             "others less so.",
         ),
         (
-            "the observation speaks",
-            "A step is influenced by the observation if what was seen at that time says anything about it. Where it "
-            "does not, the plan can only expect what the model expects of anyone. The strength, from 0 to 1, is how "
-            "much of the probability the observation moves.",
+            "strength",
+            "How much of the probability of a step's outcomes the observation moves, from 0 to 1, exactly. Where it is "
+            "0, the plan can only expect what the model expects of anyone.",
+        ),
+        (
+            "influenced step",
+            "A step that passes the test that k counts: see influence, below. A step can pass it although the strength "
+            "is next to nothing.",
         ),
         (
             f"k = {plan.k}",
-            "The length of the tether: how many steps off the observation's influence may be. A small k keeps the plan "
-            f"about this episode; k = {plan.T + 1} sets no limit.",
+            "The length of the tether: within how many steps an influenced step must stay possible. A small k keeps "
+            f"the plan about this episode; k = {plan.T + 1} sets no limit.",
         ),
         (f"m = {plan.m}", "How many actions may differ from those that were taken."),
     ]

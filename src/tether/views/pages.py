@@ -1,0 +1,67 @@
+"""Pages of HTML from templates. Whatever a template prints is escaped, and cleaned of what no page may hold.
+
+The templates are in ``templates/``: `page.html` is the frame that every page stands in, with its style sheet and the
+rule that it loads nothing; `report.html` is the report.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tether._html import clean, signed, together
+from tether._words import counted, cut, number, percent
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["drawing", "render"]
+
+
+def render(template: str, **contents: Any) -> str:
+    """A page from one of the templates.
+
+    >>> page = render("page.html", title="<b>")
+    >>> "<title>&lt;b&gt;</title>" in page
+    True
+    """
+    return _environment().get_template(template).render(**contents)
+
+
+def drawing(markup: str) -> Any:
+    """A drawing or table of ours, which the template is to take as it is.
+
+    >>> str(drawing("<svg></svg>"))
+    '<svg></svg>'
+    """
+    from markupsafe import Markup
+
+    return Markup(markup)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("tether.views"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters.update(
+        counted=counted, cut=_cut, number=lambda value: signed(number(value)), percent=percent, sentence=together
+    )
+    return made
+
+
+def _cut(value: Any, most: int = 160) -> str:
+    return cut(str(value), most)
+
+
+def _printable(value: Any) -> Any:
+    """What a template prints, without characters that no page may hold; drawings of ours have none."""
+    return value if hasattr(value, "__html__") else clean(value)

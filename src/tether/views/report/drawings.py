@@ -1,0 +1,104 @@
+"""The drawings of a report: the figures of the library, at the size of a phone and in the ink of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tether._words import cut_apart
+from tether.evaluation.evaluate import Evaluation
+from tether.plan.plan import Plan
+from tether.plan.sweep import Sweep
+from tether.views import figures
+from tether.views.figures.style import figure_of, single_line, styled, text_width
+from tether.views.pages import drawing
+from tether.views.report.features import Band, Strip
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Drawing", "draw_band", "draw_classes", "draw_influence", "draw_strip", "draw_values"]
+
+_WIDE, _HIGH = 338.0, 190.0
+"""Points: width and height of a drawing. A phone is as wide, a page twice as wide: letters have 8 pixels or more."""
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 6.0, 6.0, 32.0
+"""Points beside, above and below the axes; the same for all, so that times stand below each other."""
+
+_ROW = 16.0
+"""Height of a row of a strip."""
+
+_SHOWS = {
+    "influence": "Strength and influenced steps over time",
+    "limits": "Value against k",
+    "states": "States over time by class",
+}
+"""What the drawings without a caption show."""
+
+_NAME = 22
+"""How many letters of a name fit beside a strip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A drawing as markup, and what stands above it."""
+
+    caption: str
+    svg: Any
+
+
+def draw_band(band: Band, name: str, what: str, legend: bool) -> Drawing:
+    """A mean and its band, beside what was observed; ``what`` says what the band is."""
+    height = _HIGH + 30.0 if legend else _HIGH
+    ax = _chart(height, bottom=_BOTTOM + (30.0 if legend else 0.0))
+    figures.plot_band(band.mean, band.low, band.high, band.observed, ax, band=what, whole=band.whole, legend=legend)
+    return _drawn(ax, name, band.name)
+
+
+def draw_strip(strip: Strip, name: str) -> Drawing:
+    """One row per value, shaded by its probability; the observed values marked."""
+    rows = cut_apart([single_line(row) for row in strip.rows], _NAME)
+    left = max(_LEFT, 8.0 + max(map(text_width, rows)))
+    ax = _chart(_TOP + _ROW * len(rows) + _BOTTOM, left)
+    figures.plot_strip(rows, strip.chance, strip.observed, ax)
+    return _drawn(ax, name, strip.name)
+
+
+def draw_influence(outlook: Evaluation) -> Drawing:
+    """Strength and probability of influence at each step of the plan, and where it may change the action."""
+    ax = _chart(_HIGH + 60.0, bottom=_BOTTOM + 60.0)
+    figures.plot_tailoring({"plan": outlook}, ax)
+    return _drawn(ax, "influence", "")
+
+
+def draw_values(table: Sweep, plan: Plan, suggested: int | None) -> Drawing:
+    """The best value with m changes against k; without a tether and as observed for comparison."""
+    ax = _chart(_HIGH + 70.0, bottom=_BOTTOM + 52.0, right=52.0)
+    figures.plot_lost(table, plan.m, ax, suggested, plan.k)
+    return _drawn(ax, "limits", "")
+
+
+def draw_classes(
+    plan: Plan, state_name: Callable[[Any], str], action_name: Callable[[Any], str]
+) -> tuple[Drawing, bool]:
+    """The states over time by class; and whether it is the graph itself."""
+    options: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence}
+    graph = figures.is_graph(plan.cf, plan.k, **options)
+    ax = None if graph else _chart(_HIGH + 60.0, bottom=_BOTTOM + 46.0)
+    ax = figures.plot_classes(plan.cf, plan.k, ax, plan=plan, label=state_name, action_label=action_name, **options)
+    return _drawn(ax, "states", ""), graph
+
+
+def _chart(height: float, left: float = _LEFT, right: float = _RIGHT, bottom: float = _BOTTOM) -> Axes:
+    """Axes in a figure of our own, laid out by hand: charts are alike, and cost a fraction of what layout does."""
+    from matplotlib.figure import Figure
+
+    inside = (left / _WIDE, bottom / height, (_WIDE - left - right) / _WIDE, (height - bottom - _TOP) / height)
+    with styled():
+        return Figure(figsize=(_WIDE / 72, height / 72)).add_axes(inside)
+
+
+def _drawn(ax: Axes, name: str, caption: str) -> Drawing:
+    shows = f"{caption} over time" if caption else _SHOWS[name]
+    return Drawing(caption, drawing(figures.inline_svg(figure_of(ax), name, shows)))

@@ -1,0 +1,162 @@
+"""The step-by-step table, cell by cell: what happened, what the plan would do, what it gains, what is influenced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tether._html import signed
+from tether._words import cut_apart, number, percent
+from tether.explanation.explain import ExplainedStep, Explanation
+
+__all__ = ["Cell", "StepRow", "StepTable", "step_table"]
+
+_SHOWN = 200
+"""How many steps are listed; of longer episodes, those at which the plan changes the action most often."""
+
+_NAME = 160
+"""How long a name is before it is cut."""
+
+_HEAD = (
+    "t",
+    "What happened",
+    "What was done",
+    "Plan: likeliest state",
+    "Plan: action there",
+    "Changed",
+    "Gain here",
+    "Strength",
+    "Influenced",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text, its look ("aside": less, "strong": more), a note behind it, and a bar of so many percent before it."""
+
+    text: str
+    look: str = ""
+    note: str = ""
+    bar: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """The cells of a step, None where there is nothing to say; and whether the action mostly changes."""
+
+    cells: tuple[Cell | None, ...]
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepTable:
+    """The names of the columns, the rows, and how many steps are left out."""
+
+    head: tuple[str, ...]
+    rows: tuple[StepRow, ...]
+    left_out: int
+
+
+def step_table(explanation: Explanation, action_name: Callable[[Any], str]) -> StepTable:
+    """One row per step."""
+    steps = _chosen(explanation)
+    writer = _Writer(explanation, action_name, steps)
+    befores: list[ExplainedStep | None] = [None, *steps[:-1]]
+    rows = tuple(writer.row(step, before) for before, step in zip(befores, steps, strict=True))
+    return StepTable(_HEAD, rows, len(explanation.steps) - len(steps))
+
+
+def _chosen(explanation: Explanation) -> list[ExplainedStep]:
+    """Steps to list, in order: all, or those that change and then the first ones."""
+    steps = list(explanation.steps)
+    if len(steps) <= _SHOWN:
+        return steps
+    first = sorted(steps, key=lambda step: (-step.changed, step.t))[:_SHOWN]
+    return sorted(first, key=lambda step: step.t)
+
+
+class _Writer:
+    """Writes rows; knows how each state and action is written, so that no two of them look alike."""
+
+    def __init__(
+        self, explanation: Explanation, action_name: Callable[[Any], str], steps: Sequence[ExplainedStep]
+    ) -> None:
+        plan = explanation.plan
+        self.T, self.recorded = plan.T, plan.cf.path.last_recorded
+        self.rounding = 1e-9 * max(1.0, abs(plan.value), abs(plan.observed_value))
+        self.action_name = action_name
+        self.states = _short([str(state) for step in steps for state in (step.observed_state, step.state)])
+        actions = {name: None for step in steps for name in (step.observed_action, step.action) if name is not None}
+        self.actions = _short([action_name(name) for name in actions])
+
+    def row(self, step: ExplainedStep, before: ExplainedStep | None) -> StepRow:
+        last = step.t == self.T
+        cells = (
+            Cell(str(step.t)),
+            self._observed(step, before),
+            None if last else Cell(self._action(step.observed_action)),
+            self._state(step, before),
+            None if last else self._planned(step),
+            None if last else _changed(step.changed),
+            self._gain(step.gain) if not last or abs(step.gain) > self.rounding else None,
+            None if last else Cell(_strength(step.strength), bar=round(100 * step.strength)),
+            None if last else Cell(_yes_or_share(step.influenced)),
+        )
+        return StepRow(cells, step.changed > 0.5)
+
+    def _unknown(self, step: ExplainedStep) -> bool:
+        return step.t == self.T and not self.recorded
+
+    def _observed(self, step: ExplainedStep, before: ExplainedStep | None) -> Cell:
+        if self._unknown(step):
+            return Cell("not recorded", "aside")
+        if before is not None and step.observed_state == before.observed_state:
+            return Cell("as before", "aside")
+        return Cell(self.states[str(step.observed_state)])
+
+    def _state(self, step: ExplainedStep, before: ExplainedStep | None) -> Cell:
+        """The plan's state; in two words where the row has it already, or the row above spelt it out."""
+        note = _note(step.state_probability)
+        if not self._unknown(step) and step.state == step.observed_state:
+            return Cell("as observed", "aside", note)
+        spelt = before is not None and before.state != before.observed_state
+        if before is not None and spelt and step.state == before.state:
+            return Cell("as before", "aside", note)
+        return Cell(self.states[str(step.state)], note=note)
+
+    def _planned(self, step: ExplainedStep) -> Cell:
+        note = _note(step.action_probability)
+        if step.action == step.observed_action:
+            return Cell("as done", "aside", note)
+        return Cell(self._action(step.action), "strong", note)
+
+    def _action(self, action: Any) -> str:
+        return self.actions[self.action_name(action)]
+
+    def _gain(self, gain: float) -> Cell:
+        if abs(gain) <= self.rounding:
+            return Cell("0")
+        return Cell(("+" if gain > 0 else "") + signed(number(gain)))
+
+
+def _short(names: Sequence[str]) -> dict[str, str]:
+    return dict(zip(names, cut_apart(names, _NAME), strict=True))
+
+
+def _note(share: float) -> str:
+    return "" if share > 1 - 1e-9 else percent(share)
+
+
+def _changed(share: float) -> Cell:
+    if share <= 1e-12:
+        return Cell("no", "aside")
+    return Cell("yes", "strong") if share > 1 - 1e-9 else Cell(percent(share))
+
+
+def _yes_or_share(share: float) -> str:
+    return "no" if share <= 1e-12 else "yes" if share > 1 - 1e-9 else percent(share)
+
+
+def _strength(strength: float) -> str:
+    return "0" if strength <= 1e-12 else "under 0.01" if strength < 0.005 else f"{strength:.2f}"
