@@ -50,8 +50,8 @@ def told(value: Any) -> str:
 def clean(value: Any) -> str:
     r"""Any value as a text without characters that no page may hold.
 
-    >>> clean("a\x00b")
-    'a\N{REPLACEMENT CHARACTER}b'
+    >>> clean("a\x00b") == "a\N{REPLACEMENT CHARACTER}b"
+    True
     """
     text = str(value).encode("utf-8", "replace").decode("utf-8")
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -16,7 +16,7 @@ def new_figure(size: tuple[float, float], layout: Any = None) -> Figure:
 
     Everywhere else pyplot is not imported: no window, no backend, no global state.
 
-    >>> new_figure((4.0, 3.0)).get_figwidth()
+    >>> float(new_figure((4.0, 3.0)).get_figwidth())
     4.0
     """
     if in_notebook():

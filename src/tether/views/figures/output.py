@@ -105,7 +105,7 @@ def inline_svg(what: Axes | Figure, name: str, label: str) -> str:
     >>> from tether.views.figures import inline_svg, plot_values
     >>> case = tether.cases.epidemic()
     >>> drawing = inline_svg(plot_values(tether.counterfactual(case.mdp, case.path).sweep()), "values", "Values")
-    >>> drawing[:28], "http" in drawing
+    >>> drawing[:29], "http" in drawing
     ('<svg role="img" aria-label="V', False)
     """
     from matplotlib.axes import Axes
