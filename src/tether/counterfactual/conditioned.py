@@ -84,9 +84,12 @@ class CounterfactualMDP:
     graph: Graph
     posteriors: tuple[Posterior | None, ...]
     _questions: dict[Any, Any] = field(default_factory=dict, init=False)
+    _is_made: bool = field(default=False, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without the questions it keeps: what they have computed can be computed again.
+        # As what it was made of: all the rest can be computed again. A copy with another graph cannot.
+        if self._is_made:
+            return counterfactual, (self.mdp, self.path, self.mechanism)
         return CounterfactualMDP, (self.mdp, self.path, self.mechanism, self.graph, self.posteriors)
 
     @property
@@ -493,7 +496,9 @@ def counterfactual(
             layers.append(make_layer(walk, states, step, posterior))
             states = walk.onward(states, layers[-1].edits)
     graph = Graph(mdp, observation, tuple(layers), states)
-    return CounterfactualMDP(mdp, path, chosen, graph, posteriors)
+    made = CounterfactualMDP(mdp, path, chosen, graph, posteriors)
+    object.__setattr__(made, "_is_made", True)  # not of the constructor: a changed copy is not what this call makes
+    return made
 
 
 def _observed(mdp: MDP, path: Path | Observation) -> tuple[Observation, Path]:

@@ -26,6 +26,7 @@ from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_plan
 from tether.learning.following import Follower
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
+from tether.model.form import Form
 from tether.model.mdp import MDP
 from tether.plan.backward import observed_value
 from tether.plan.plan import Plan
@@ -38,6 +39,8 @@ Progress = Callable[[int, int], None]
 
 _MOST = 100_000
 """More draws than anyone needs; a slip of the finger should not fill the memory."""
+
+_ARRAYS = ("pair_start", "pair_action", "row_start", "next_state", "probability", "terminal")
 
 _LEAST = 1e-300
 """What can happen keeps a probability, however small: all draws have the same transitions."""
@@ -95,7 +98,7 @@ class Posterior:
         """
         if not isinstance(asked, Plan | Sweep):
             raise QueryError(f"expected a plan or a sweep, not {type(asked).__name__}: cf.plan(k, m) or cf.sweep()")
-        if asked.cf.mdp.form is not self.mdp.form:
+        if not _same(asked.cf.mdp.form, self.mdp.form):
             raise QueryError(
                 "this was made with another model; ask the posterior of its own: tether.posterior(plan.cf.mdp)"
             )
@@ -189,6 +192,15 @@ def posterior(mdp: MDP, draws: int = 200, *, rng: Any = None) -> Posterior:
     several = lengths[lengths > 1]
     start = np.cumsum(several) - several
     return Posterior(mdp, draws, (int(words[0]), int(words[1])), free, start, concentration[free])
+
+
+def _same(one: Form, other: Form) -> bool:
+    """Whether two forms are of one model; a plan that was pickled apart from its model has one of its own."""
+    if one is other or (one.place is not None and one.place == other.place):
+        return True
+    pairs = [(getattr(one, name), getattr(other, name)) for name in _ARRAYS]
+    pairs.append((one.rewards.values, other.rewards.values))
+    return one.rewards.by_entry == other.rewards.by_entry and all(np.array_equal(a, b) for a, b in pairs)
 
 
 def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> PlanUncertainty:

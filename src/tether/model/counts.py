@@ -9,6 +9,7 @@ import numpy as np
 
 from tether._types import Floats, Ints
 from tether._words import counted
+from tether.model.place import Place, pickled_as
 
 __all__ = ["Counts"]
 
@@ -68,6 +69,7 @@ class Counts:
     empty_rewards: Literal["", "last", "zero", "mean"] = ""
     empty: int = 0
     unplaced: int = 0
+    place: Place | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.transitions.flags.writeable = False
@@ -75,7 +77,8 @@ class Counts:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor, as `Form`: a pickle forgets that an array is read-only.
-        return Counts, tuple(getattr(self, one.name) for one in fields(self))
+        contents = Counts, tuple(getattr(self, one.name) for one in fields(self) if one.init)
+        return pickled_as(self.place, "counts", contents)
 
     @property
     def concentration(self) -> Floats:

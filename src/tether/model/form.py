@@ -22,7 +22,7 @@ available, nobody can be said to have chosen otherwise, and taking another one i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem
 from tether.model.names import Names, name_list
+from tether.model.place import Place, pickled_as
 
 __all__ = [
     "LARGEST_REWARD",
@@ -104,6 +105,7 @@ class Form:
     rewards: Rewards
     rounding: Rounding
     terminal: Ints
+    place: Place | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for array in (self.pair_start, self.pair_action, self.row_start, self.next_state, self.probability):
@@ -113,7 +115,8 @@ class Form:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor, not field by field: a pickle forgets that an array is read-only.
-        return Form, tuple(getattr(self, field.name) for field in fields(self))
+        contents = Form, tuple(getattr(self, one.name) for one in fields(self) if one.init)
+        return pickled_as(self.place, "form", contents)
 
 
 def finish(

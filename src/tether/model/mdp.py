@@ -25,6 +25,7 @@ from tether.model.from_function import form_from_function
 from tether.model.from_table import form_from_table
 from tether.model.labels import Labels, LabelSets, check_names, with_label_sets
 from tether.model.names import Names, make_names, name_list
+from tether.model.place import Place, pickled_as
 
 if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation
@@ -53,6 +54,8 @@ class MDP:
         Reward of the state in which an episode ends. Set by `with_objective`.
     counts : Counts or None
         How often each transition was seen, for a model learned from episodes.
+    place : Place or None
+        Where the model lies on disk, if it was opened from there and not changed since.
     label_sets : LabelSets
         The labels that were given, as indices. Set by `with_labels`; `labels` shows them by name.
 
@@ -82,6 +85,7 @@ class MDP:
     final_reward: Floats | None = None
     counts: Counts | None = None
     label_sets: LabelSets = field(default_factory=LabelSets)
+    place: Place | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.final_reward is not None:
@@ -89,7 +93,8 @@ class MDP:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor, as `Form`: a pickle forgets that an array is read-only.
-        return MDP, tuple(getattr(self, one.name) for one in fields(self))
+        contents = MDP, tuple(getattr(self, one.name) for one in fields(self) if one.init)
+        return pickled_as(self.place, "model", contents)
 
     @classmethod
     def from_arrays(
@@ -432,6 +437,25 @@ class MDP:
         from tether.model.storage import load
 
         return load(directory, check)
+
+    def in_memory(self) -> MDP:
+        """The same model with all its numbers in memory, and not on disk.
+
+        A model that was opened from disk pickles as its place, to be opened there again; this one carries its numbers
+        along, as a machine needs that does not see the same disk. It also does not mind if the files change.
+
+        Examples
+        --------
+        >>> import pickle, tempfile, tether
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.cases.grid_world().mdp.save(f"{folder}/grid")
+        ...     text = pickle.dumps(tether.MDP.load(f"{folder}/grid").in_memory())
+        >>> pickle.loads(text)
+        <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+        """
+        from tether.model.storage import in_memory
+
+        return in_memory(self)
 
     @classmethod
     def _of(cls, states: Names, actions: Names, form: Form, horizon: int | None = None) -> MDP:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,9 @@ class Plan:
         What "allowed" means.
     price : float
         What the plan was ready to give away for influence (`CounterfactualMDP.pareto`); 0 for the best plan.
+    is_best : bool
+        Whether it is the best plan for its k and m, as `CounterfactualMDP.plan` gives it. Such a plan is pickled as its
+        question (the model, or its place on disk; the episode; k, m, rule, influence) and made again when it is read.
 
     Examples
     --------
@@ -71,6 +74,13 @@ class Plan:
     choices: tuple[Ints, ...]
     influenced: tuple[Ints, ...]
     price: float = 0.0
+    is_best: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As the question it answers: what it visits and does there is as large as what s_0 reaches.
+        if self.is_best:
+            return _asked_again, (self.cf, self.k, self.m, self.rule, self.influence, self.value)
+        return Plan, tuple(getattr(self, one.name) for one in fields(self))
 
     @property
     def gain(self) -> float:
@@ -233,3 +243,8 @@ class Plan:
             f"<Plan: k = {self.k}, m = {self.m}, {self.rule}, {self.influence}: "
             f"value {self.value:.4g}, observed {self.observed_value:.4g}>"
         )
+
+
+def _asked_again(cf: CounterfactualMDP, k: int, m: int, rule: Rule, influence: Influence, value: float) -> Plan:
+    """A plan from a pickle. Its value is the one it had, whatever the kernels of this machine round."""
+    return replace(cf.tether(rule=rule, influence=influence).plan(k, m), value=value)

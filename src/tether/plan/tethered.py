@@ -99,7 +99,7 @@ class Tethered:
         solved = solve_backward(found, np.array([k]), m, keep=True)
         value, observed = float(solved.values[0, m]), observed_value(cf)
         arrays = solved.nodes, solved.choices, found.influenced
-        return Plan(cf, k, m, self.rule, self.influence, value, observed, *arrays)
+        return Plan(cf, k, m, self.rule, self.influence, value, observed, *arrays, is_best=True)
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
         r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for; see `CounterfactualMDP.sweep`.

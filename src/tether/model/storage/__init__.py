@@ -8,6 +8,6 @@ Names 0 … n-1 are stored as n, a few thousand others as JSON, more as columns 
 `tether.MDP.save` and `tether.MDP.load` are the way in.
 """
 
-from tether.model.storage.files import load, save
+from tether.model.storage.files import in_memory, load, save
 
-__all__ = ["load", "save"]
+__all__ = ["in_memory", "load", "save"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
@@ -13,6 +13,7 @@ import msgspec
 from tether._types import Ints
 from tether.errors import FileError, ModelError, Problem
 from tether.model.names import Names, make_names, name_list
+from tether.model.place import Part, Place, pickled_as
 from tether.model.storage.meta import MODEL, ColumnMeta, LabelsMeta, NamedTupleMeta
 from tether.model.storage.named import class_of
 
@@ -27,6 +28,7 @@ class LabelReader:
     """Turns a description back into labels."""
 
     folder: str
+    place: Place
     arrays: dict[str, Any]
     named_tuples: tuple[NamedTupleMeta, ...]
 
@@ -38,7 +40,7 @@ class LabelReader:
             if meta.listed is not None:
                 return make_names([_restored(item, classes) for item in meta.listed], meta.n, noun)
             if meta.column is not None:
-                return _StoredNames(self._column(meta.column, classes), meta.n, self.folder, noun)
+                return _StoredNames(self._column(meta.column, classes), meta.n, self.folder, self.place, noun)
             return make_names(None, meta.n, noun)
         except (ModelError, KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
             message = f"{file}: its {noun} labels are not what MDP.save writes ({error}); save the model again"
@@ -130,12 +132,12 @@ def _restored(item: Any, classes: list[Any]) -> Any:
 class _StoredNames(Names):
     """Names as columns on disk: one is decoded when it is asked for, all of them when one is first searched for."""
 
-    __slots__ = ("_column", "_folder", "_listed", "_n", "_noun")
+    __slots__ = ("_column", "_folder", "_listed", "_n", "_noun", "_place")
 
-    def __init__(self, column: _Column, n: int, folder: str, noun: str) -> None:
+    def __init__(self, column: _Column, n: int, folder: str, place: Place, noun: str) -> None:
         if len(column) != n:
             raise ValueError(f"{len(column):,} in columns for {n:,} {noun}s")
-        self._column, self._n, self._folder, self._noun = column, n, folder, noun
+        self._column, self._n, self._folder, self._place, self._noun = column, n, folder, place, noun
         self._listed: Names | None = None
 
     def __len__(self) -> int:
@@ -177,7 +179,10 @@ class _StoredNames(Names):
         message = f"{self._folder}: its {self._noun} labels are damaged ({error}); save the model again with MDP.save"
         return FileError(Problem(message, file=self._folder))
 
-    def __reduce__(self) -> tuple[Callable[..., Names], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
+        part: Part = "states" if self._noun == "state" else "actions"
+        if self._place.is_there():
+            return pickled_as(self._place, part, ())
         return make_names, (tuple(self), None, self._noun)
 
     def __repr__(self) -> str:

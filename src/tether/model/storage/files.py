@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +19,8 @@ from tether.model.counts import Counts
 from tether.model.form import Form, Rewards, Rounding
 from tether.model.labels import LabelSets
 from tether.model.mdp import MDP
+from tether.model.names import make_names
+from tether.model.place import Place
 from tether.model.storage.checked import Version
 from tether.model.storage.checks import DTYPES, check, checksum, expected_shapes
 from tether.model.storage.columns import LabelReader
@@ -35,7 +38,7 @@ from tether.model.storage.meta import (
     write_meta,
 )
 
-__all__ = ["load", "save"]
+__all__ = ["in_memory", "load", "save"]
 
 _OTHER = ("<i8", "<f8", "|b1", "|u1")  # of counts, and of labels in columns
 _AGAIN = "save the model again with MDP.save, or copy its directory again as a whole"
@@ -78,9 +81,10 @@ def load(directory: str | os.PathLike[str], check: bool = False) -> MDP:
 
 def _load(folder: Path, check_again: bool) -> MDP:
     described, meta = read_meta(folder)
+    place = Place.of(folder, described)
     opened = _open_all(folder, meta)
     arrays = {name: array for name, (array, _) in opened.items()}
-    reader = LabelReader(str(folder), arrays, meta.named_tuples)
+    reader = LabelReader(str(folder), place, arrays, meta.named_tuples)
     states, actions = reader.read(meta.states, "state"), reader.read(meta.actions, "action")
     form = Form(
         arrays["pair_start"],
@@ -106,7 +110,38 @@ def _load(folder: Path, check_again: bool) -> MDP:
         told = msgspec.structs.asdict(meta.counts)
         counts = Counts(arrays["counts"], dropped=arrays["dropped"].reshape(-1, 3), **told)
     label_sets = LabelSets({name: arrays[f"label_{i}"] for i, name in enumerate(meta.labels)})
-    return MDP(states, actions, form, meta.horizon, meta.discount, arrays.get("final_reward"), counts, label_sets)
+    final_reward = arrays.get("final_reward")
+    mdp = MDP(states, actions, form, meta.horizon, meta.discount, final_reward, counts, label_sets)
+    for part in (mdp, form, counts):
+        if part is not None:
+            object.__setattr__(part, "place", place)  # not a field of the constructor: a changed copy has no place
+    return mdp
+
+
+def in_memory(mdp: MDP) -> MDP:
+    """A copy of a model that needs no file; see `tether.MDP.in_memory`."""
+    form, rewards, counts = mdp.form, mdp.form.rewards, mdp.counts
+    copied = Form(
+        form.pair_start.copy(),
+        form.pair_action.copy(),
+        form.row_start.copy(),
+        form.next_state.copy(),
+        form.probability.copy(),
+        Rewards(rewards.values.copy(), rewards.by_entry),
+        form.rounding,
+        form.terminal.copy(),
+    )
+    if counts is not None:
+        counts = replace(counts, transitions=counts.transitions.copy(), dropped=counts.dropped.copy())
+    return replace(
+        mdp,
+        states=make_names(mdp.states, mdp.n_states, "state"),
+        actions=make_names(mdp.actions, mdp.n_actions, "action"),
+        form=copied,
+        final_reward=None if mdp.final_reward is None else mdp.final_reward.copy(),
+        counts=counts,
+        label_sets=LabelSets({name: states.copy() for name, states in mdp.label_sets.items()}),
+    )
 
 
 def _folder(directory: Any) -> Path:
