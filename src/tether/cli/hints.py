@@ -6,6 +6,7 @@ __all__ = ["hint"]
 
 _OPTIONS = {
     "terminal=[": "--terminal STATE",
+    "time='": "--time COLUMN --step SIZE",
     "columns=": "--column OURS=YOURS, or for PATH --path-column OURS=YOURS",
     "reward_model=": "--reward-model NAME",
     "empty_rewards=": "--empty-rewards zero|mean",

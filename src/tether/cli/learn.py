@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tether.cli.answers import Answer, label, labels, print_json
-from tether.cli.options import as_json, columns_of
+from tether.cli.options import as_json, columns_of, with_times
 
 __all__ = ["LearnAnswer", "learn"]
 
@@ -40,7 +40,8 @@ class LearnAnswer(Answer, kw_only=True):
 Examples:
   tether learn log.csv learned-model
   tether learn log.csv learned-model --prior 0.5 --minimum 5
-  tether learn log.csv learned-model --column episode=patient
+  tether learn log.csv learned-model --column episode=patient --column state=status,lactate
+  tether learn log.csv learned-model --time hour --step 4
 
 \b
 and then, for the episode 17 of the log:
@@ -63,7 +64,9 @@ and then, for the episode 17 of the log:
 @click.option("--end", default="(end)", show_default=True, metavar="NAME",
               help="Name of the state after an action whose outcome was never recorded.")  # fmt: skip
 @click.option("--column", "columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
-              help="A column of EPISODES that has another name: episode=patient. May be repeated.")  # fmt: skip
+              help="A column of EPISODES that has another name: episode=patient. A state may be of several: "
+              "state=status,lactate. May be repeated.")  # fmt: skip
+@with_times
 @as_json
 def learn(
     log: str,
@@ -75,6 +78,8 @@ def learn(
     empty_rewards: Any,
     end: str,
     columns: dict[str, str],
+    time: str | None,
+    step: str | None,
     as_json: bool,
 ) -> None:
     """A model from a log of episodes.
@@ -94,7 +99,7 @@ def learn(
     must_exist(log)
     with progress() as say:
         say(f"reading {log}")
-        episodes = read_episodes(log, columns=columns)
+        episodes = read_episodes(log, columns=columns, time=time, step=step)
         say("counting")
         mdp = fit(
             episodes,

@@ -29,6 +29,7 @@ __all__ = [
     "with_influence",
     "with_limits",
     "with_rule",
+    "with_times",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,6 +98,8 @@ class Episode(Source):
 
     path: str | None
     path_columns: dict[str, str]
+    time: str | None
+    step: str | None
 
     @property
     def path_source(self) -> str:
@@ -121,7 +124,8 @@ class Episode(Source):
         source = self.path_source
         with progress() as say:
             say(f"reading {source}")
-            return open_path(source, mdp, **({"columns": self.path_columns} if self.path_columns else {}))
+            given = {"columns": self.path_columns, "time": self.time, "step": self.step}
+            return open_path(source, mdp, **{name: value for name, value in given.items() if value})
 
     def replay(self, mdp: MDP | None = None, path: Path | None = None) -> CounterfactualMDP:
         """Condition the model on the path; read both, unless they are given."""
@@ -199,6 +203,11 @@ def _worth(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return worth
 
 
+_TIMES = [
+    click.option("--time", metavar="COLUMN", help="A column of times, in place of t: numbers or timestamps."),
+    click.option("--step", metavar="SIZE", help="How far apart the times are, to find gaps: 4, or 4h for timestamps."),
+]
+
 _READING = [
     click.option("--format", metavar="NAME", help="What MODEL is, where its name does not say."),
     click.option(
@@ -237,8 +246,9 @@ _EPISODE = [
         multiple=True,
         callback=columns_of,
         metavar="OURS=YOURS",
-        help="The same for a column of PATH.",
+        help="The same for a column of PATH; a state may be of several: state=status,lactate.",
     ),
+    *_TIMES,
 ]
 
 _RULE = [
@@ -300,4 +310,5 @@ about_a_model = _gathered(_MODEL, Source, "source")
 about_an_episode = _gathered(_EPISODE, Episode, "episode")
 with_limits = _gathered(_LIMITS, Limits, "limits")
 with_rule = _with(_RULE)
+with_times = _with(_TIMES)
 with_influence = _with(_RULE[1:])

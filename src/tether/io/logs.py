@@ -7,16 +7,19 @@ rows become episodes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from tether._types import Ints
-from tether.errors import FileError, PathError
+from tether.errors import FileError, PathError, TetherError
 from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
 from tether.io.columns import TABLES, Columns, columns_of, read_columns, table_kind
 from tether.io.files import File, file_error, name_of
+from tether.io.logshapes import are_timestamps, make_shape
 from tether.io.names import find_label
 from tether.model.mdp import MDP
 from tether.model.names import Names, plain
@@ -34,7 +37,13 @@ _BLANK = ("action", "reward", "next_state")
 
 
 def read_episodes(
-    log: Any, mdp: MDP | None = None, *, columns: Mapping[str, str] | None = None, kind: str | None = None
+    log: Any,
+    mdp: MDP | None = None,
+    *,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    time: str | None = None,
+    step: float | str | timedelta | None = None,
+    kind: str | None = None,
 ) -> Episodes:
     r"""Read observed episodes from a log, one row a step.
 
@@ -51,7 +60,13 @@ def read_episodes(
     mdp : MDP, optional
         The model the episodes are of. States and actions are then found among its labels, by their text if need be.
     columns : mapping, optional
-        The name in the log of a column, where it is another: ``{"episode": "patient", "t": "hour"}``.
+        The name in the log of a column, where it is another: ``{"episode": "patient"}``. A state may be of several
+        columns, ``{"state": ["status", "lactate"]}`` or ``{"state": "status,lactate"}``; it is then a named tuple.
+    time : str, optional
+        A column of times, in place of t: numbers or timestamps, in whose order the rows of an episode follow each
+        other. Two rows of an episode at the same time are an error.
+    step : float, str or timedelta, optional
+        How far apart the times are, so that gaps are found: ``4``, or, for timestamps, ``"4h"``, ``"30min"``.
     kind : {"csv", "tsv", "parquet", "arrow"}, optional
         What the file is, whatever its suffix.
 
@@ -70,12 +85,23 @@ def read_episodes(
     ...     read_episodes(file, columns={"episode": "patient"})["ann"]
     <Path: 2 steps, 'sick' –'wait'→ 'sick' –'treat'→ 'well'>
     """
-    if isinstance(log, str | os.PathLike):
-        read = read_columns(log, _WANTED, _OPTIONAL, columns, text=_LABELS, blank=_BLANK, kind=kind)
-    else:
-        read = columns_of(log, _WANTED, _OPTIONAL, columns, text=_LABELS, blank=_BLANK, error=PathError)
+    shape = make_shape(columns, time, step, [*_WANTED, *_OPTIONAL])
+    wanted = (shape.spread(_WANTED), shape.spread(_OPTIONAL), shape.columns)
+    text = [*shape.spread(_LABELS), *(["t"] if time is not None else [])]
+    blank = shape.spread(_BLANK)
+    alike = list(zip_longest(shape.spread(["state"]), shape.spread(["next_state"]), fillvalue="state"))
+    try:
+        if isinstance(log, str | os.PathLike):
+            read = read_columns(log, *wanted, text=text, blank=blank, kind=kind, alike=alike)
+        else:
+            read = columns_of(log, *wanted, text=text, blank=blank, error=PathError)
+    except (FileError, PathError):
+        if time is None:
+            _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
+        raise
+    values = shape.gathered(read, PathError if read.file is None else FileError)
     findings = Findings(lambda row: read.place(row).removeprefix(f"{read.file}, "))
-    steps = arrange(read.values if mdp is None else _found(read, mdp), findings)
+    steps = arrange(values if mdp is None else _found(values, read, mdp), findings)
     if steps is None:
         _raise(findings, read)
         raise AssertionError  # pragma: no cover - what was found is raised
@@ -114,10 +140,27 @@ def write_episodes(
     write_arrow(_table(log, file, kind), file, kind)
 
 
-def _found(read: Columns, mdp: MDP) -> dict[str, Any]:
+def _check_no_timestamps(log: Any, column: str, kind: str | None) -> None:
+    """Say how to read a column t that holds timestamps: row by row, each would only be no number."""
+    try:
+        if isinstance(log, str | os.PathLike):
+            read = read_columns(log, ["t"], rename={"t": column}, text=["t"], kind=kind, alike=())
+        else:
+            read = columns_of(log, ["t"], rename={"t": column}, text=["t"], error=PathError)
+    except TetherError:
+        return
+    if are_timestamps(plain(read["t"])):
+        complaints = read.complaints(PathError if read.file is None else FileError)
+        complaints.about(
+            f"the column {column!r} holds timestamps; t is expected to number the steps: 0, 1, 2, …; where it is a "
+            f"time, name its column: time={column!r}, and to have gaps found, how far apart the rows are: step='4h'"
+        )
+        complaints.raise_any()
+
+
+def _found(values: dict[str, Any], read: Columns, mdp: MDP) -> dict[str, Any]:
     """The columns with the labels of a model in place of those of the log."""
     complaints = read.complaints(PathError if read.file is None else FileError)
-    values: dict[str, Any] = dict(read.values)
     for name, labels, noun in (
         ("state", mdp.states, "state"),
         ("next_state", mdp.states, "state"),

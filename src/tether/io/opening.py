@@ -56,7 +56,8 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
     mdp : MDP, optional
         The model it belongs to, whose labels decide what the words of a text file mean.
     **options
-        ``columns``: the names of the columns in a file.
+        ``columns``: the names of the columns in a file; ``time`` and ``step``: its column of times, and how far apart
+        they are. See `tether.io.read_episodes`.
 
     Examples
     --------

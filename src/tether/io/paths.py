@@ -7,8 +7,9 @@ row the outcome of the last action was not recorded.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise, zip_longest
 from pathlib import Path as FilePath
 from typing import Any
@@ -16,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from tether._writing import written
-from tether.errors import PathError, Problem, QueryError
+from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.columns import TABLES, Columns, read_columns, table_kind
 from tether.io.files import File, checked_text, file_error, name_of
+from tether.io.logshapes import make_shape
 from tether.io.names import find_label, text_of, texts_of
 from tether.io.rows import RowComplaints, Source
 from tether.model.mdp import MDP
-from tether.model.names import Names, is_missing, make_names
+from tether.model.names import Names, is_missing, make_names, plain
 from tether.observation.path import Path, observe
 
 __all__ = ["read_path", "write_path"]
@@ -30,7 +32,14 @@ __all__ = ["read_path", "write_path"]
 _COLUMNS = ("t", "state", "action", "reward")
 
 
-def read_path(file: File, mdp: MDP | None = None, *, columns: Mapping[str, str] | None = None) -> Path:
+def read_path(
+    file: File,
+    mdp: MDP | None = None,
+    *,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    time: str | None = None,
+    step: float | str | timedelta | None = None,
+) -> Path:
     r"""Read an observed path.
 
     Parameters
@@ -44,7 +53,10 @@ def read_path(file: File, mdp: MDP | None = None, *, columns: Mapping[str, str] 
         The model the path is of. States and actions are then found among its labels, by their text if need be,
         and the path is checked against it.
     columns : mapping, optional
-        The name in the file of a column, where it is another: ``{"t": "hour"}``.
+        The name in the file of a column, where it is another: ``{"action": "given"}``. The state may be of several
+        columns, as in `tether.io.read_episodes`.
+    time, step
+        A column of times in place of t, and how far apart these are, as in `tether.io.read_episodes`.
 
     Examples
     --------
@@ -59,18 +71,22 @@ def read_path(file: File, mdp: MDP | None = None, *, columns: Mapping[str, str] 
     unknown = [key for key in columns or () if key not in _COLUMNS]
     if unknown:
         raise QueryError(f"columns=: there is no column {unknown[0]!r} to map; it can map {', '.join(_COLUMNS)}")
+    shape = make_shape(columns, time, step, _COLUMNS)
     if FilePath(file).suffix.lower() == ".json":
-        states, actions, rewards, source = _of_json(file, columns)
+        if shape.parts or time is not None:
+            raise QueryError(f"{name}: several columns per state, time= and step= are for tables, not for JSON")
+        states, actions, rewards, source = _of_json(file, shape.columns)
     elif table_kind(file) is not None:
         read = read_columns(
             file,
-            ["state", "action"],
+            [*shape.spread(["state"]), "action"],
             ["t", "reward"],
-            columns,
-            text=["state", "action"],
+            shape.columns,
+            text=[*shape.spread(["state"]), "action", *(["t"] if time is not None else [])],
             blank=["action", "reward"],
             alike=(),
         )
+        read = replace(read, values=shape.gathered(read, FileError))
         states, actions, rewards, source = *_steps(read), read.source
     else:
         known = ", ".join([*TABLES, ".json"])
@@ -148,7 +164,7 @@ def _unicode(text: str, file: str) -> str:
 def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | None]:
     """States, actions and rewards of a table, row by row, its times checked."""
     complaints = read.complaints()
-    states, actions = read["state"].tolist(), read["action"].tolist()
+    states, actions = plain(read["state"]), plain(read["action"])
     times = read.get("t")
     if times is not None:
         _check_times(times.tolist(), complaints)
@@ -165,8 +181,10 @@ def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | No
 
 
 def _of_actions(rewards: list[float | None], complaints: RowComplaints) -> list[float | None]:
-    """The rewards without that of the last row, which has no action."""
+    """The rewards without that of the last row, which has no action; it is that of the action before if it is alone."""
     *earlier, last = rewards
+    if last and earlier and not any(earlier):
+        return [*earlier[:-1], last]
     if last:
         message = f"the reward {last!r} has no action that earned it; a reward stands in the row of its action"
         complaints.at(len(earlier), message, value=last)
@@ -175,6 +193,17 @@ def _of_actions(rewards: list[float | None], complaints: RowComplaints) -> list[
 
 def _check_times(times: list[Any], complaints: RowComplaints) -> None:
     """0, 1, 2, … or 1, 2, 3, …: every step where the next does not follow is noted."""
+    wrong = [row for row, (before, after) in enumerate(pairwise(times), start=1) if after != before + 1]
+    if len(wrong) > 1 and 2 * len(wrong) > len(times) and all(after > before for before, after in pairwise(times)):
+        before, after = times[wrong[0] - 1], times[wrong[0]]
+        complaints.at(
+            wrong[0],
+            f"t goes from {_told(before)} to {_told(after)}, and {len(wrong) - 1:,} more times not up by 1; t is "
+            "expected to number the steps: 0, 1, 2, …; where it is a time, name its column: time='t', and to have gaps "
+            f"found, how far apart the rows are: step={_told(after - before)}",
+            value=after,
+        )
+        return
     if times[0] not in (0, 1):
         complaints.at(0, f"t begins at {_told(times[0])}; expected 0 (or 1): number the steps from 0", value=times[0])
     for row, (before, after) in enumerate(pairwise(times), start=1):

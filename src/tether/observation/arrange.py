@@ -4,7 +4,8 @@ A row of a log is (episode, t, state, action[, reward, next_state]). The rows of
 order; by t they follow each other without a gap. The state of the next row is the outcome of an action. The
 last row of an episode may leave the action empty (it is then only the last state), name the outcome in
 ``next_state``, or do neither (the last outcome was not recorded). Where ``next_state`` is given it agrees
-with the next row.
+with the next row. A reward stands in the row of its action; where all rewards but 0 stand in last rows without
+an action, each is that of the action before.
 """
 
 from __future__ import annotations
@@ -101,6 +102,9 @@ def _twice(log: _Log, findings: Findings) -> None:
 def _gaps(log: _Log, findings: Findings) -> None:
     step = log.t[1:] - log.t[:-1]
     at = np.flatnonzero(~log.last[:-1] & (step != 0) & (step != 1)) + 1
+    if 2 * at.size > np.count_nonzero(~log.last[:-1]) and at.size > 1:
+        _no_step_numbers(log, findings, at, step[at - 1])
+        return
 
     def message(i: int) -> str:
         before, after = int(log.t[at[i] - 1]), int(log.t[at[i]])
@@ -108,6 +112,19 @@ def _gaps(log: _Log, findings: Findings) -> None:
         return f"{log.name(at[i])}: t goes from {before} to {after}; t = {lacking} missing"
 
     findings.add(log.row[at], message, **log.where(at))
+
+
+def _no_step_numbers(log: _Log, findings: Findings, at: Ints, step: Ints) -> None:
+    """Where most steps are gaps, t is a time: one problem, and how to say so."""
+    sizes, times = np.unique(step, return_counts=True)
+    usual = int(sizes[np.argmax(times)])
+    message = (
+        f"{log.name(at[0])}: t goes from {log.t[at[0] - 1]} to {log.t[at[0]]}, and {at.size - 1:,} more times not up "
+        "by 1; t is expected to number the steps: 0, 1, 2, …; where it is a time, name its column: time='t', and to "
+        f"have gaps found, how far apart the rows are: step={usual}"
+    )
+    first = at[:1]
+    findings.add(log.row[first], lambda _: message, **log.where(first))
 
 
 def _no_action(log: _Log, findings: Findings) -> None:
@@ -142,6 +159,8 @@ def _outcome_alone(log: _Log, findings: Findings) -> None:
     if log.cells.reward is None:
         return
     reward = log.cells.reward[log.row]
+    if _only_in_ends(reward, ends):
+        return
     earned = np.flatnonzero(ends & ~np.isnan(reward) & (reward != 0))
     findings.add(
         log.row[earned],
@@ -151,6 +170,11 @@ def _outcome_alone(log: _Log, findings: Findings) -> None:
         ),
         **log.where(earned),
     )
+
+
+def _only_in_ends(reward: Floats, ends: Ints) -> bool:
+    """Whether rewards stand only in last rows without an action: each is then that of the action before."""
+    return bool(np.all(ends | np.isnan(reward) | (reward == 0)))
 
 
 def _disagree(log: _Log, findings: Findings) -> None:
@@ -166,6 +190,16 @@ def _disagree(log: _Log, findings: Findings) -> None:
     )
 
 
+def _of_actions(log: _Log, reward: Floats) -> Floats:
+    """The rewards, with that of a last row without an action in the row before it, where it is that action's."""
+    ends = log.last & (log.action < 0)
+    at = np.flatnonzero(ends & ~np.isnan(reward) & (reward != 0))
+    if at.size:
+        reward = reward.copy()
+        reward[at - 1] = reward[at]
+    return reward
+
+
 def _steps(log: _Log) -> Steps:
     outcome = log.outcome.copy()
     within = np.flatnonzero(~log.last)
@@ -173,7 +207,7 @@ def _steps(log: _Log) -> Steps:
     taken = np.flatnonzero(log.action >= 0)
     # A last row without an action is only the outcome of the row before it, which is within.
     start = np.searchsorted(log.episode[taken], np.arange(len(log.cells.ids) + 1)).astype(np.int64)
-    reward = None if log.cells.reward is None else log.cells.reward[log.row[taken]]
+    reward = None if log.cells.reward is None else _of_actions(log, log.cells.reward[log.row])[taken]
     cells = log.cells
     return Steps(
         cells.ids, cells.states, cells.actions, start, log.state[taken], log.action[taken], outcome[taken], reward

@@ -1,0 +1,241 @@
+"""Logs as they come: states spread over several columns, and times that do not number the steps.
+
+A state of several columns becomes a named tuple, so that its parts have names: ``columns={"state": ["status",
+"lactate"]}``, or ``"status,lactate"`` where only text can be given. A column of times (``time="hour"``) orders the
+rows of an episode; with ``step=4`` each row must come 4 later than the one before, so that gaps are found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.errors import Problem, QueryError
+from tether.io.columns import Columns
+from tether.io.rows import Located
+from tether.model.names import is_missing, plain
+from tether.model.storage.named import class_of
+
+__all__ = ["Shape", "are_timestamps", "make_shape"]
+
+_SPREAD = ("state", "next_state")
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_STEP = re.compile(r"([0-9]*\.?[0-9]+)\s*(s|min|h|d|w)?")
+_NEAR = 1e-6
+"""Times are as far apart as they should be if they are within this share of a step."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the columns of a table become episode, t, state, action, reward and next_state.
+
+    Attributes
+    ----------
+    columns : mapping
+        The name in the table of each column to read, by what it is here. Parts of a state are ``state 1``, ….
+    parts : mapping
+        The names in the table of the parts of a state, for ``state`` and ``next_state`` where they are several.
+    time : str or None
+        The column of times.
+    step : float or None
+        How far apart the rows of an episode are, in the unit of the column; in seconds, for timestamps.
+    seconds : bool
+        Whether ``step`` was given with a unit, which only timestamps have.
+    """
+
+    columns: Mapping[str, str]
+    parts: Mapping[str, tuple[str, ...]]
+    time: str | None
+    step: float | None
+    seconds: bool
+
+    def spread(self, names: Sequence[str]) -> list[str]:
+        """Columns to read, with the parts of a state in place of the state."""
+        return [part for name in names for part in self._columns_of(name)]
+
+    def _columns_of(self, name: str) -> list[str]:
+        return [f"{name} {i}" for i, _ in enumerate(self.parts.get(name, ()), start=1)] or [name]
+
+    def gathered(self, read: Columns, error: Located) -> dict[str, Any]:
+        """The columns as `tether.observation.arrange` takes them."""
+        values: dict[str, Any] = dict(read.values)
+        for name, parts in self.parts.items():
+            columns = [plain(values.pop(one)) for one in self._columns_of(name) if one in values]
+            if columns:
+                values[name] = _joined(name, parts, columns, read, error)
+        if self.time is not None:
+            values["t"] = self._numbered(values.get("episode"), values["t"], read, error)
+        return values
+
+    def _numbered(self, episode: Any, times: Any, read: Columns, error: Located) -> Ints:
+        """The number of each row within its episode, by time; what is given twice or lies apart is noted."""
+        complaints = read.complaints(error)
+        at, stamped = _seconds(plain(times), self.time or "t", complaints.at)
+        complaints.raise_any()
+        if self.step is not None and self.seconds != stamped:
+            unit = "timestamps: give the step with a unit, as 4h" if stamped else "numbers: give the step as a number"
+            raise QueryError(f"step: the column {self.time!r} holds {unit}")
+        shown, names = plain(times), None if episode is None else plain(episode)
+        ids = np.zeros(at.size, dtype=np.int64) if names is None else _codes(names)
+        order = np.lexsort((at, ids))
+        apart, within = np.diff(at[order]), np.diff(ids[order]) == 0
+        before, gap = np.full(at.size, -1), np.zeros(at.size)
+        before[order[1:]], gap[order[1:]] = np.where(within, order[:-1], -1), apart
+
+        def told(row: int) -> str:
+            where = "" if names is None else f"episode {names[row]!r}: "
+            return f"{where}{self.time} = {_told(shown[row])}"
+
+        def twice(row: int) -> str:
+            place = read.place(int(before[row])).removeprefix(f"{read.file}, ")
+            return f"{told(row)} is given twice (first in {place}); expected one row per step"
+
+        def far(row: int) -> str:
+            found, wanted = (_length(size, stamped) for size in (gap[row], self.step or 0.0))
+            return f"{told(row)} comes {found} after {_told(shown[before[row]])}; expected {wanted} (step=)"
+
+        complaints.at_all(np.flatnonzero((before >= 0) & (gap == 0)), twice, lambda row: {"value": shown[row]})
+        if self.step is not None:
+            wrong = (before >= 0) & (gap != 0) & (np.abs(gap - self.step) > _NEAR * self.step)
+            complaints.at_all(np.flatnonzero(wrong), far, lambda row: {"value": shown[row]})
+        complaints.raise_any()
+        first = np.concatenate(([0], np.flatnonzero(~within) + 1))
+        t = np.empty(at.size, dtype=np.int64)
+        t[order] = np.arange(at.size) - np.repeat(first, np.diff(first, append=at.size))
+        return t
+
+
+def make_shape(
+    columns: Mapping[str, str | Sequence[str]] | None, time: str | None, step: Any, known: Sequence[str]
+) -> Shape:
+    """Check how a log is to be read; ``known`` are the columns that can be mapped."""
+    single: dict[str, str] = {}
+    parts: dict[str, tuple[str, ...]] = {}
+    for name, given in (columns or {}).items():
+        several = given.split(",") if isinstance(given, str) else list(given)
+        several = [one.strip() for one in several] if isinstance(given, str) else several
+        if len(several) == 1 or (isinstance(given, str) and name not in _SPREAD):
+            single[name] = given if isinstance(given, str) else several[0]
+        elif name not in _SPREAD:
+            raise QueryError(f"columns=: only the state may be of several columns, not {name!r}")
+        elif name in known:
+            parts[name] = tuple(several)
+            single |= {f"{name} {i}": one for i, one in enumerate(several, start=1)}
+        else:
+            single[name] = ",".join(several)  # the reader says that there is no such column to map
+    if time is not None and "t" in single:
+        raise QueryError(f"time={time!r} and columns={{'t': {single['t']!r}}} both name the column of times; give one")
+    if time is not None:
+        single["t"] = time
+    size, seconds = (None, False) if step is None else _step(step)
+    if step is not None and time is None:
+        raise QueryError("step= says how far apart the times are; name their column too: time='hour'")
+    return Shape(single, parts, time, size, seconds)
+
+
+def _step(step: Any) -> tuple[float, bool]:
+    """The step as a number, and whether it is one of seconds."""
+    if isinstance(step, timedelta):
+        size, unit = step.total_seconds(), "s"
+    else:
+        match = _STEP.fullmatch(str(step).strip())
+        size, unit = (float(match[1]), match[2] or "") if match else (0.0, "")
+    if not 0 < size < np.inf:
+        raise QueryError(
+            Problem(f"step must be a number above 0, or one with a unit (30min, 4h, 1d), not {step!r}", value=step)
+        )
+    return size * _UNITS.get(unit, 1.0), unit != "" or isinstance(step, timedelta)
+
+
+def _joined(name: str, parts: tuple[str, ...], columns: list[list[Any]], read: Columns, error: Located) -> list[Any]:
+    """A named tuple per row; None where all its parts are empty, as they may be for an outcome."""
+    fields = _fields(parts)
+    kind = class_of("tether.states", "State", fields)
+    complaints = read.complaints(error)
+    joined: list[Any] = []
+    for row, cells in enumerate(zip(*columns, strict=True)):
+        missing = [part for part, cell in zip(parts, cells, strict=True) if is_missing(cell)]
+        if missing and len(missing) < len(parts):
+            complaints.at(row, f"the {name} lacks a part: the column {missing[0]!r} is empty")
+        joined.append(None if missing else kind(*cells))
+    complaints.raise_any()
+    return joined
+
+
+def _fields(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of columns as names of fields; those of next states as those of states."""
+    fields = [re.sub(r"\W", "_", part.removeprefix("next_")).lstrip("_") for part in parts]
+    fields = [field if field.isidentifier() else f"x{field}" for field in fields]
+    if len({*fields}) < len(fields):
+        raise QueryError(f"columns=: the parts of a state need different names, not {', '.join(parts)}")
+    return tuple(fields)
+
+
+def _codes(items: list[Any]) -> Ints:
+    index: dict[Any, int] = {}
+    return np.fromiter((index.setdefault(item, len(index)) for item in items), dtype=np.int64, count=len(items))
+
+
+def _seconds(items: list[Any], column: str, complain: Callable[..., None]) -> tuple[Floats, bool]:
+    """Numbers as they are, timestamps in seconds; and whether they are timestamps."""
+    at = np.zeros(len(items))
+    kinds = set()
+    for row, item in enumerate(items):
+        moment = _moment(item)
+        if moment is None:
+            what = (
+                "is empty" if is_missing(item) or item == "" else f"is {item!r}, neither a number nor a date and time"
+            )
+            complain(row, f"{column} {what}", value=item)
+            continue
+        at[row], stamped = moment
+        kinds.add(stamped)
+    if len(kinds) > 1:
+        complain(0, f"the column {column!r} holds both numbers and timestamps; expected one or the other")
+    return at, kinds == {True}
+
+
+def _moment(item: Any) -> tuple[float, bool] | None:
+    """A number or a timestamp as a number, and whether it is a timestamp; None for anything else."""
+    if isinstance(item, str):
+        item = _read(item.strip())
+    if isinstance(item, bool) or is_missing(item):
+        return None
+    if isinstance(item, int | float):
+        return (float(item), False) if np.isfinite(item) else None
+    if isinstance(item, timedelta):
+        return item.total_seconds(), True
+    if isinstance(item, date) and not isinstance(item, datetime):
+        item = datetime(item.year, item.month, item.day, tzinfo=UTC)
+    if not isinstance(item, datetime):
+        return None
+    return (item if item.tzinfo else item.replace(tzinfo=UTC)).timestamp(), True
+
+
+def _read(text: str) -> Any:
+    """The number or the moment that a text says; None for any other."""
+    for kind in (float, datetime.fromisoformat):
+        with suppress(ValueError):
+            return kind(text)
+    return None
+
+
+def are_timestamps(items: list[Any]) -> bool:
+    """Whether all items are moments, and not numbers."""
+    return all(moment is not None and moment[1] for moment in map(_moment, items))
+
+
+def _length(size: float, stamped: bool) -> str:
+    """How far apart two times are, in words."""
+    return str(timedelta(seconds=size)) if stamped else f"{size:g}"
+
+
+def _told(item: Any) -> str:
+    return f"{item:g}" if isinstance(item, float) else str(item)
