@@ -63,7 +63,7 @@ def test_a_log_in_text(write):
     assert (
         repr(log) == "<Episodes: 2 episodes, 3 steps, 2 states, 2 actions, with rewards; 1 last outcome not recorded>"
     )
-    assert log["ann"] == tether.Path(["sick", "sick", "well"], ["wait", "treat"])
+    assert log["ann"] == tether.Path(["sick", "sick", "well"], ["wait", "treat"], [0, 2.5])
     assert log["bob"] == tether.Path(["well"], ["wait"])
     assert log.rewards("ann").tolist() == [0.0, 2.5]
     assert np.isnan(log.rewards("bob")).tolist() == [True]
@@ -205,7 +205,7 @@ def test_every_bad_row_is_named_with_its_line(write):
         "4,1,a,x,inf,\n"  # 9
         "4,1.5,a,x,,\n"  # 10
         "5,0,a,,,\n"  # 11
-        "5,1,a,x,,\n"  # 12
+        "5,1,a,x,2,\n"  # 12
         "5,1,a,,3,a\n"  # 13
     )
     error = refuse(file)

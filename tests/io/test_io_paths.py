@@ -132,7 +132,7 @@ def test_labels_are_found_by_their_text(write):
             "5",
             "2 problems:\n  - a.csv, line 2: t begins at 5; expected 0 (or 1): number the steps from 0",
         ),
-        ("1,sick", "1.5,sick", "2 problems:\n  - a.csv, line 3: t = 1.5 follows t = 0; expected 1: the steps between"),
+        ("1,sick", "1.5,sick", "a.csv, line 3: t goes from 0 to 1.5, and 1 more time not up by 1; t is expected to"),
         ("1,sick", "one,sick", "a.csv, line 3: expected a number in the column 't', found 'one'"),
         (
             "treat",

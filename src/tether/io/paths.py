@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tether._words import counted
 from tether._writing import written
 from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.columns import TABLES, Columns, read_columns, table_kind
@@ -198,9 +199,9 @@ def _check_times(times: list[Any], complaints: RowComplaints) -> None:
         before, after = times[wrong[0] - 1], times[wrong[0]]
         complaints.at(
             wrong[0],
-            f"t goes from {_told(before)} to {_told(after)}, and {len(wrong) - 1:,} more times not up by 1; t is "
-            "expected to number the steps: 0, 1, 2, …; where it is a time, name its column: time='t', and to have gaps "
-            f"found, how far apart the rows are: step={_told(after - before)}",
+            f"t goes from {_told(before)} to {_told(after)}, and {counted(len(wrong) - 1, 'more time')} not up by 1; "
+            "t is expected to number the steps: 0, 1, 2, …; where it is a time, name its column: time='t', and to have "
+            f"gaps found, how far apart the rows are: step={_told(after - before)}",
             value=after,
         )
         return

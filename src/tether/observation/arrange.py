@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tether._types import Floats, Ints
+from tether._words import counted
 from tether.model.names import Names
 from tether.observation.cells import Cells, Findings, read_cells
 
@@ -119,9 +120,9 @@ def _no_step_numbers(log: _Log, findings: Findings, at: Ints, step: Ints) -> Non
     sizes, times = np.unique(step, return_counts=True)
     usual = int(sizes[np.argmax(times)])
     message = (
-        f"{log.name(at[0])}: t goes from {log.t[at[0] - 1]} to {log.t[at[0]]}, and {at.size - 1:,} more times not up "
-        "by 1; t is expected to number the steps: 0, 1, 2, …; where it is a time, name its column: time='t', and to "
-        f"have gaps found, how far apart the rows are: step={usual}"
+        f"{log.name(at[0])}: t goes from {log.t[at[0] - 1]} to {log.t[at[0]]}, and {counted(at.size - 1, 'more time')} "
+        "not up by 1; t is expected to number the steps: 0, 1, 2, …; where it is a time, name its column: time='t', "
+        f"and to have gaps found, how far apart the rows are: step={usual}"
     )
     first = at[:1]
     findings.add(log.row[first], lambda _: message, **log.where(first))
