@@ -28,7 +28,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from tether._kernels.jit import kernel, parallel_kernel
+from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.ordering import sort_by_key
 from tether._types import Floats, Ints
 
@@ -93,7 +93,7 @@ def _can_win(p: float, q: float, p_o: float, q_o: float) -> bool:
     return r < r_o * (1.0 - _SAME_RATIO)
 
 
-@kernel
+@part_of_kernel
 def _possible(
     next_state: Ints, probability: Floats, low: int, high: int, weight: Floats, is_certain: bool, o: int, p_o: float
 ) -> int:
@@ -125,7 +125,7 @@ def _possible(
     return possible
 
 
-@kernel
+@part_of_kernel
 def _row(
     next_state: Ints,
     probability: Floats,

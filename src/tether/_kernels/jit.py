@@ -11,7 +11,7 @@ import numba
 from tether._kernels.cache import KernelCache, find_place
 from tether._kernels.parallel import turn
 
-__all__ = ["kernel", "parallel_kernel"]
+__all__ = ["kernel", "parallel_kernel", "part_of_kernel"]
 
 _QUICK_TO_COMPILE: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
 """No code for what no kernel needs: a Python error for a division by zero, and a way in for C."""
@@ -22,6 +22,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compile on first use and keep the result on disk; release the GIL while running."""
     return cast(Function, _compiled(function))
+
+
+def part_of_kernel(function: Function) -> Function:
+    """A piece of one kernel with a name of its own: written into it before it is compiled, not compiled twice."""
+    return cast(Function, numba.njit(inline="always", **_QUICK_TO_COMPILE)(function))
 
 
 def parallel_kernel(function: Function) -> Function:

@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-from tether._kernels.jit import kernel
+from tether._kernels.jit import kernel, part_of_kernel
 from tether._types import Floats, Ints
 
 _SMALL = 32
 
 
-@kernel
-def sort_by_key(key: Floats, item: Ints, n: int, spare_key: Floats, spare_item: Ints, count: Ints) -> None:
-    """Sort ``key[:n]`` (finite) ascending and take ``item[:n]`` along; the other arrays are scratch of at least ``n``.
-
-    Insertion for few. Many are first dealt out to n buckets of equal width, which takes one look at each, and each
-    bucket is sorted by itself: by insertion again, or as a heap where the keys are so uneven that it is full.
-    """
-    first = n - n  # not the literal 0, for which numba would compile everything once more
-    if n <= _SMALL:
-        _insertion(key, item, first, n)
-        return
+@part_of_kernel
+def _deal_out(key: Floats, item: Ints, n: int, spare_key: Floats, spare_item: Ints, count: Ints) -> int:
+    """Deal keys out to n buckets, and write where each ends to ``count``; 0 if they are too close to tell apart."""
     lowest = highest = key[0]
     for i in range(n):
         lowest, highest = min(lowest, key[i]), max(highest, key[i])
         count[i] = 0
     width = (highest - lowest) / (n - 1)
-    if width < 1e-300:  # all the same, or too close to be divided by
-        _heap(key, item, first, n)
-        return
+    if width < 1e-300:
+        return 0
     for i in range(n):
         spare_key[i], spare_item[i] = key[i], item[i]
         count[min(int((key[i] - lowest) / width), n - 1)] += 1
-    begin = first
+    begin = 0
     for b in range(n):
         begin, count[b] = begin + count[b], begin
     for i in range(n):
         b = min(int((spare_key[i] - lowest) / width), n - 1)
         key[count[b]], item[count[b]] = spare_key[i], spare_item[i]
         count[b] += 1
-    begin = first
-    for b in range(n):
-        if count[b] - begin > _SMALL:
-            _heap(key, item, begin, count[b])
-        elif count[b] - begin > 1:
-            _insertion(key, item, begin, count[b])
-        begin = count[b]
+    return n
 
 
-@kernel
+@part_of_kernel
 def _insertion(key: Floats, item: Ints, begin: int, end: int) -> None:
     for i in range(begin + 1, end):
         k, x = key[i], item[i]
@@ -59,7 +44,7 @@ def _insertion(key: Floats, item: Ints, begin: int, end: int) -> None:
         item[j + 1] = x
 
 
-@kernel
+@part_of_kernel
 def _heap(key: Floats, item: Ints, begin: int, end: int) -> None:
     size = end - begin
     start = size // 2
@@ -85,3 +70,25 @@ def _heap(key: Floats, item: Ints, begin: int, end: int) -> None:
             child = 2 * root + 1
         key[begin + root] = k
         item[begin + root] = x
+
+
+@kernel
+def sort_by_key(key: Floats, item: Ints, n: int, spare_key: Floats, spare_item: Ints, count: Ints) -> None:
+    """Sort ``key[:n]`` (finite) ascending and take ``item[:n]`` along; the other arrays are scratch of at least ``n``.
+
+    Insertion for few. Many are first dealt out to n buckets of equal width, which takes one look at each, and each
+    bucket is sorted by itself: by insertion again, or as a heap where the keys are so uneven that it is full.
+    """
+    if n < 2:
+        return
+    begin = n - n  # not the literal 0, for which numba would compile everything once more
+    buckets = _deal_out(key, item, n, spare_key, spare_item, count) if n > _SMALL else begin
+    if buckets == 0:
+        count[0] = n
+        buckets += 1
+    for b in range(buckets):
+        if count[b] - begin > _SMALL:
+            _heap(key, item, begin, count[b])
+        elif count[b] - begin > 1:
+            _insertion(key, item, begin, count[b])
+        begin = count[b]
