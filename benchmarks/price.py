@@ -23,7 +23,7 @@ from models import ACTIONS, OUTCOMES, local_model, local_path, random_model
 
 import tether
 from tether.influence.one_step import Support
-from tether.influence.rules import Thresholds, thresholds
+from tether.influence.thresholds import Thresholds, thresholds
 from tether.plan.backward import solve_backward
 
 T, K, M = 20, 8, 3

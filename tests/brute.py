@@ -100,7 +100,11 @@ class World:
         """S^τ_t = supp P(·|s_t,a_t), whether or not its outcome was recorded."""
         return [set(self.nominal[pair]) for pair in self.observed]
 
-    def changed(self, t: int, a: Any) -> int:
+    def changed(self, t: int, s: Any, a: Any) -> int:
+        """[a ≠ a_t]; 0 where s only leads back to itself and does not have a_t: nobody can choose otherwise there."""
+        stays = all(self.cf.mdp.row(s, b)[0] == (s,) for b in self.available(s))
+        if stays and self.path.actions[t] not in self.available(s):
+            return 0
         return int(a != self.path.actions[t])
 
     def earn(self, t: int, s: Any, a: Any, after: Any) -> float:
@@ -351,7 +355,7 @@ class Promise(NamedTuple):
     def of(cls, world: World, happening: list[Trajectory]) -> Promise:
         return cls(
             math.fsum(chance * world.worth(pairs, last) for chance, pairs, last in happening),
-            max(sum(world.changed(t, a) for t, (_, a) in enumerate(pairs)) for _, pairs, _ in happening),
+            max(sum(world.changed(t, s, a) for t, (s, a) in enumerate(pairs)) for _, pairs, _ in happening),
             {(t, *pair) for _, pairs, _ in happening for t, pair in enumerate(pairs)},
             [pairs for _, pairs, _ in happening],
         )
@@ -399,7 +403,7 @@ class Best:
     def action_value(self, t: int, pair: Pair, c: int, run: int) -> float:
         """The value of taking ``pair``; -∞ where it cannot be."""
         world = self.world
-        after, left = self.run_after(t, pair, run), c - world.changed(t, pair[1])
+        after, left = self.run_after(t, pair, run), c - world.changed(t, *pair)
         forbidden = after >= self.k if self.rule == "assured" else pair not in self.kept[t]
         if forbidden or left < 0:
             return -math.inf
@@ -452,7 +456,7 @@ def follow(world: World, plan: tether.Plan, hits: Hits) -> tuple[list[Trajectory
         pair = (visit.state, a)
         run = 0 if pair in hits[visit.t] else visit.run + 1
         for j, p in world.rows[visit.t][pair].items():
-            onward = Visit(visit.t + 1, j, visit.changes_left - world.changed(visit.t, a), run)
+            onward = Visit(visit.t + 1, j, visit.changes_left - world.changed(visit.t, visit.state, a), run)
             for chance, rest, last in go(onward):
                 yield p * chance, [pair, *rest], last
 

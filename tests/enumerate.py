@@ -88,7 +88,7 @@ def by_plan(world: World, plan: tether.Plan, hit: Hit) -> Choose:
     """A plan, asked for each action: with the changes it has left and the uninfluenced steps just passed."""
 
     def choose(so_far: Episode) -> Answer:
-        changes = sum(world.changed(t, a) for t, _, a, _ in so_far.steps())
+        changes = sum(world.changed(t, s, a) for t, s, a, _ in so_far.steps())
         run = trailing([hit(t, (s, a)) for t, s, a, _ in so_far.steps()])
         action = plan.action(so_far.t, so_far.states[-1], plan.m - changes, run)
         assert action is not None, so_far
@@ -220,7 +220,7 @@ def assert_tailored(outlook: tether.Evaluation, law: Law, hit: Hit) -> None:
     world, told = law.world, outlook.tailoring
     for t in range(law.T):
         pairs = [(one.chance, (one.states[t], one.actions[t])) for one in law.episodes]
-        changed = math.fsum(chance * world.changed(t, a) for chance, (_, a) in pairs)
+        changed = math.fsum(chance * world.changed(t, s, a) for chance, (s, a) in pairs)
         strength = math.fsum(chance * distance(world.rows[t][pair], world.nominal[pair]) for chance, pair in pairs)
         influenced = math.fsum(chance for chance, pair in pairs if hit(t, pair))
         assert outlook.changed[t] == pytest.approx(changed, abs=1e-12)

@@ -256,7 +256,7 @@ def test_every_draw_is_possible_and_keeps_its_promise(question, seed):
         pairs = list(zip(path.states, path.actions, strict=False))
         for t, pair in enumerate(pairs):
             assert path.states[t + 1] in world.rows[t][pair]
-        assert sum(world.changed(t, a) for t, a in enumerate(path.actions)) <= m
+        assert sum(world.changed(t, s, a) for t, (s, a) in enumerate(zip(path.states, path.actions, strict=False))) <= m
         if kept is None:
             assert not has_run([pair in hits[t] for t, pair in enumerate(pairs)], k)
         else:

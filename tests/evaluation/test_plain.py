@@ -60,7 +60,7 @@ def test_however_the_states_are_cut_into_pieces_the_bits_are_the_same(world, pie
     whole = world.cf.mdp.solve(world.T)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tether._kernels.parallel.LARGE", 1)
-        patch.setattr("tether.evaluation.plain.CHUNKS", pieces)
+        patch.setattr("tether.plan.backward.CHUNKS", pieces)
         cut = world.cf.mdp.solve(world.T)
     assert whole.values.tobytes() == cut.values.tobytes()
     np.testing.assert_array_equal(whole.choices, cut.choices)

@@ -11,7 +11,7 @@ from twins import episodes, normalised
 
 import tether
 from tether.influence.one_step import make_influence
-from tether.influence.rules import thresholds
+from tether.influence.thresholds import thresholds
 
 
 def found(cf, influence):

@@ -151,7 +151,8 @@ def followed(plan, cf):
         off = a is None
         if off:
             a = path.actions[t] if path.actions[t] in mdp.actions_in(s) else solution.action(t, s)
-        left = max(c - (a != path.actions[t]), 0)
+        bound = path.actions[t] not in mdp.actions_in(s) and all(mdp.row(s, b)[0] == (s,) for b in mdp.actions_in(s))
+        left = c if bound else max(c - (a != path.actions[t]), 0)
         after = run + 1 if plan.rule == "assured" and not influenced(t, s, a) else 0
         value, lost = 0.0, 0.0
         for j, p in zip(*cf.row(t, s, a), strict=True):

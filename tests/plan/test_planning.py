@@ -166,9 +166,9 @@ def test_a_plan_is_worth_what_the_sweep_says(world, asked):
 
 def every_layer_is_large(patch, pieces):
     """Large layers are done on all cores, piece by piece; and nodes that are not reached may be among the planned."""
-    for module in ("_kernels.parallel", "influence.rules"):
+    for module in ("_kernels.parallel", "influence.thresholds"):
         patch.setattr(f"tether.{module}.LARGE", 1)
-    for module in ("influence.rules", "plan.backward"):
+    for module in ("influence.nodes", "plan.backward"):
         patch.setattr(f"tether.{module}.CHUNKS", pieces)
 
 

@@ -1,8 +1,8 @@
 """One layer of the graph as kernels take it: its nodes, and the rows of its pairs.
 
 Nodes are states, or, where the rule remembers it, (state, run) with the number of uninfluenced steps
-just passed; they come in ascending order. A row is nominal but for the edited pairs (ascending), where
-an entry may have lost all its probability.
+just passed; they come in ascending order. A row is that of the model, or the edited one of a pair that
+the observed step changes. Both hold only outcomes that can happen.
 
 Kernels unpack these records first: reading a field in an inner loop would count references there.
 """
@@ -33,5 +33,6 @@ class LayerRows(NamedTuple):
     probability: Floats
     edited: Ints
     edit_start: Ints
+    edit_next: Ints
     edit_probability: Floats
     influenced: Ints

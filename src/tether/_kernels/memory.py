@@ -13,9 +13,10 @@ import numba
 import numba.extending
 import numpy as np
 
+from tether._kernels.jit import kernel
 from tether._types import Floats, Ints
 
-__all__ = ["AHEAD", "FETCH_FROM", "LONGEST", "Index", "prefetch"]
+__all__ = ["AHEAD", "FETCH_FROM", "Index", "prefetch", "prefetch_successors"]
 
 Index = int | np.unsignedinteger[Any]
 """A place in an array; unsigned where time counts, because a signed one is tested for being negative each time."""
@@ -57,3 +58,15 @@ def _no_prefetch(array: Floats | Ints, index: Index) -> None:
 prefetch: Callable[[Floats | Ints, Index], None] = (
     _no_prefetch if getattr(numba.config, "DISABLE_JIT", False) else cast(Any, numba.extending.intrinsic(_prefetch))
 )
+
+
+@kernel
+def prefetch_successors(
+    state: Index, pair_start: Ints, row_start: Ints, next_state: Ints, array: Floats | Ints, width: Index
+) -> None:
+    """Ask for ``array[s'·width]`` of every s' that the nominal rows of a state lead to, unless they are many."""
+    start = np.uint64(row_start[np.uint64(pair_start[state])])
+    stop = np.uint64(row_start[np.uint64(pair_start[state + np.uint64(1)])])
+    if stop - start <= np.uint64(LONGEST):
+        for i in range(start, stop):
+            prefetch(array, np.uint64(next_state[i]) * width)

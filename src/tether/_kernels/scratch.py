@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tether.errors import QueryError
+
 __all__ = ["room"]
 
 _LINE = 64
@@ -33,7 +35,7 @@ def room(shape: int | tuple[int, ...], dtype: npt.DTypeLike, *, touched: int | N
     size = count * kind.itemsize
     few = touched is None or touched * 8 < sizes[0]
     if size >= _LARGE:
-        pages = mmap.mmap(-1, size)
+        pages = _pages(size)
         advice = getattr(mmap, "MADV_NOHUGEPAGE" if few else "MADV_HUGEPAGE", None)
         if advice is not None:
             with suppress(OSError):  # a system that was built without; it is a hint
@@ -44,3 +46,14 @@ def room(shape: int | tuple[int, ...], dtype: npt.DTypeLike, *, touched: int | N
     raw = np.empty(size + _LINE, np.uint8)
     skip = -raw.ctypes.data % _LINE
     return raw[skip : skip + size].view(kind).reshape(sizes)
+
+
+def _pages(size: int) -> mmap.mmap:
+    """Fresh memory from the system; an error that says so where it has none left."""
+    try:
+        return mmap.mmap(-1, size)
+    except (OSError, MemoryError, OverflowError) as error:
+        raise QueryError(
+            f"the system gives no memory for an array of {size / 2**30:,.2g} GiB ({error}); fewer k, a smaller m, or "
+            "another rule than 'assured' need less"
+        ) from error

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from tether._kernels.jit import kernel
 from tether._types import Floats, Ints
 
@@ -61,7 +65,10 @@ def lower_bound(values: Ints, value: int) -> int:
 
 
 @kernel
-def is_in(values: Ints, value: int) -> bool:
-    """Whether ``value`` is among the ascending ``values``."""
-    i = lower_bound(values, value)
-    return i < values.size and values[i] == value
+def seek(values: Ints, at: int, value: int | np.unsignedinteger[Any]) -> int:
+    """The same, searched from ``at`` on, one step after the other: for values asked for nearly in order."""
+    while at < values.size and values[at] < value:
+        at += 1
+    while at > 0 and values[at - 1] >= value:
+        at -= 1
+    return at

@@ -1,7 +1,10 @@
-"""κ: the smallest k at which each pair is allowed, one layer at a time, from the last to the first.
+"""κ: the smallest k at which each pair is allowed; two passes over the rows of a layer carry all of it.
 
-Arrays over the nodes of the *next* layer are indexed ``[run, state]``. Each kernel goes through the
-nodes of a layer and their pairs in order; arrays "pair by pair" are in that order.
+- `gather_nodes` looks from each pair at what its successors have: the smallest of one number, the largest of another;
+- `spread` tells the successors of each pair what the pair has.
+
+Arrays over nodes are flat over [run, state]; those of `gather_nodes` hold two numbers for each, side by side so that
+one fetch brings both. Arrays over pairs go through the nodes in order; those of a node begin at ``offsets[node]``.
 """
 
 from __future__ import annotations
@@ -11,375 +14,153 @@ import numpy as np
 
 from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
-from tether._kernels.memory import AHEAD, FETCH_FROM, LONGEST, prefetch
-from tether._kernels.sorting import is_in, lower_bound
+from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_successors
+from tether._kernels.sorting import lower_bound, seek
 from tether._types import Ints
 
 FAR = 1 << 14
 """Further than any horizon: stands for ∞ where a threshold is stored as a small integer."""
 
-ONE, TWO = np.uint64(1), np.uint64(2)  # unsigned indices: a signed one is tested for being negative each time
+ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)  # a signed index is tested for being negative each time
 
 _STRETCH = np.uint64(16)
 """Entries of a row that are read before it is asked whether the rest can matter."""
 
 
 @kernel
-def nearest_influence(nodes: LayerNodes, rows: LayerRows, near_next: Ints, near: Ints, own: Ints) -> None:
-    """dist_t(s,a) = 1 if (s,a) is influenced at t, else 1 + min over successors and their actions of dist_{t+1}.
+def _extremes(
+    next_state: Ints, start: Index, stop: Index, after: Ints, base: Index, least: int, most: int
+) -> tuple[int, int]:
+    """The smallest first and the largest second number of a row's successors.
 
-    Writes it pair by pair to ``own`` and its minimum over actions to ``near[state]``.
+    A row is left early when the first is down to ``least`` and the second up to ``most``: they get no further.
     """
-    states = nodes.states
-    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
-    influenced = rows.influenced
-    n = 0
-    for s in states:
-        best = FAR
-        e = lower_bound(edited, pair_start[s])
-        for x in range(pair_start[s], pair_start[s + 1]):
-            edit = -1
-            if e < edited.size and edited[e] == x:
-                edit = edit_start[e]
-                e += 1
-            distance = FAR
-            if edit >= 0 and is_in(influenced, x):
-                distance = 1
-            else:
-                start = row_start[x]
-                for i in range(start, row_start[x + 1]):
-                    if edit < 0 or edit_probability[edit + i - start] > 0.0:
-                        distance = min(distance, near_next[next_state[i]] + 1)
-                        if distance == 2:  # no nearer without influence here
-                            break
-            own[n] = distance
-            best = min(best, distance)
-            n += 1
-        near[s] = best
+    smallest, largest = FAR, 0
+    done = start
+    while done < stop and not (smallest <= least and largest >= most):
+        upto = min(done + _STRETCH, stop)
+        for i in range(done, upto):
+            j = base + np.uint64(next_state[i]) * TWO
+            smallest = min(smallest, after[j])
+            largest = max(largest, after[j + ONE])
+        done = upto
+    return smallest, largest
 
 
 @kernel
-def node_distance(states: Ints, rows: LayerRows, targets: Ints, node_next: Ints, node: Ints) -> None:
-    """Steps from (t, s) to the nearest target node, in the time-layered graph of the nominal model.
-
-    ``targets`` are the target states of this layer (ascending), at distance 0.
-    """
-    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    for s in states:
-        distance = FAR
-        if is_in(targets, s):
-            distance = 0
-        else:
-            for i in range(row_start[pair_start[s]], row_start[pair_start[s + 1]]):
-                distance = min(distance, node_next[next_state[i]] + 1)
-        node[s] = min(distance, FAR)
-
-
-@kernel
-def furthest_node(nodes: LayerNodes, rows: LayerRows, node: Ints, node_next: Ints, own: Ints) -> None:
-    """max(1, distance of s at t, distances of the counterfactually possible successors at t+1), pair by pair."""
-    states = nodes.states
-    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
-    n = 0
-    for s in states:
-        e = lower_bound(edited, pair_start[s])
-        for x in range(pair_start[s], pair_start[s + 1]):
-            edit = -1
-            if e < edited.size and edited[e] == x:
-                edit = edit_start[e]
-                e += 1
-            furthest = max(1, node[s])
-            start = row_start[x]
-            for i in range(start, row_start[x + 1]):
-                if edit < 0 or edit_probability[edit + i - start] > 0.0:
-                    furthest = max(furthest, node_next[next_state[i]])
-            own[n] = furthest
-            n += 1
-
-
-@kernel
-def spread_depth(states: Ints, rows: LayerRows, depth: Ints, round_number: int) -> int:
-    """One round of a reverse breadth-first search: states with a successor at the depth before; how many."""
-    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    found = 0
-    for s in states:
-        if depth[s] < FAR:
-            continue
-        for i in range(row_start[pair_start[s]], row_start[pair_start[s + 1]]):
-            if depth[next_state[i]] == round_number - 1:
-                depth[s] = round_number
-                found += 1
-                break
-    return found
-
-
-@kernel
-def deepest_successor(nodes: LayerNodes, rows: LayerRows, depth: Ints, own: Ints) -> None:
-    """max(1, largest depth among the nominal successors), pair by pair."""
-    states = nodes.states
-    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    n = 0
-    for s in states:
-        for x in range(pair_start[s], pair_start[s + 1]):
-            deepest = 1
-            for i in range(row_start[x], row_start[x + 1]):
-                deepest = max(deepest, depth[next_state[i]])
-            own[n] = deepest
-            n += 1
-
-
-@kernel
-def run_length(nodes: LayerNodes, rows: LayerRows, own: Ints) -> None:
-    """1 for an influenced pair; otherwise one more than the run of uninfluenced steps it makes, pair by pair."""
-    states, runs = nodes.states, nodes.runs
-    pair_start = rows.pair_start
-    influenced = rows.influenced
-    n = 0
-    for node in range(states.size):
-        s = states[node]
-        for x in range(pair_start[s], pair_start[s + 1]):
-            own[n] = 1 if is_in(influenced, x) else runs[node] + 2
-            n += 1
-
-
-@kernel
-def close_thresholds(
-    nodes: LayerNodes, rows: LayerRows, cap: int, highest: int, kappa_next: Ints, kappa: Ints, kappa_pair: Ints
-) -> int:
-    """κ_t(s,a) = max(own_t(s,a), max over successors of κ_{t+1}(s')), κ_t(s) = min over a.
-
-    ``kappa_pair`` holds the rule's own threshold, pair by pair, and is overwritten by κ; the own
-    threshold counts for at most ``cap`` = T - t + 1. ``highest`` is what no κ of the next layer exceeds.
-    ``kappa[run, state]`` gets the minimum; the largest of these minima is returned (∞ where a state has no pair).
-    """
-    states, runs, with_runs = nodes.states, nodes.runs, nodes.with_runs
-    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
-    influenced = rows.influenced
-    n, largest = 0, 0
-    for node in range(states.size):
-        s, run = states[node], runs[node] if with_runs else 0
-        best = FAR
-        e = lower_bound(edited, pair_start[s])
-        for x in range(pair_start[s], pair_start[s + 1]):
-            edit = -1
-            if e < edited.size and edited[e] == x:
-                edit = edit_start[e]
-                e += 1
-            worst = min(kappa_pair[n], cap)
-            run_next = 0
-            if with_runs and not is_in(influenced, x):
-                run_next = run + 1
-            start = row_start[x]
-            for i in range(start, row_start[x + 1]):
-                if edit < 0 or edit_probability[edit + i - start] > 0.0:
-                    worst = max(worst, kappa_next[run_next, next_state[i]])
-                    if worst >= highest:
-                        break
-            kappa_pair[n] = worst
-            best = min(best, worst)
-            n += 1
-        kappa[run, s] = best
-        largest = max(largest, best)
-    return largest
-
-
-@kernel
-def _close_nodes(
-    states: Ints,
+def gather_nodes(
+    nodes: LayerNodes,
     rows: LayerRows,
     offsets: Ints,
     cap: int,
-    highest: int,
+    most: int,
     after: Ints,
     before: Ints,
-    kappa_pair: Ints,
+    kappa: Ints,
     low_node: int,
     high_node: int,
 ) -> None:
-    """`nearest_influence` and `close_thresholds` in one, for some nodes without runs: each row is read once.
+    """Distances and thresholds of some nodes of a layer from those of the next.
 
-    ``after[2·state]`` is the distance to the nearest influence and ``after[2·state + 1]`` the κ of the state at
-    t + 1, side by side so that one fetch brings both; ``before`` is the same at t. The κ of pairs go to
-    ``kappa_pair`` from ``offsets[node]`` on.
+        distance(pair) = 1 if it is influenced, else 1 + min over its successors' distances
+        κ(pair)        = max(κ(pair) as given, min(distance(pair), cap), max over its successors' κ)
+
+    and of a node the smallest of its pairs. ``after`` and ``before`` hold (distance, κ) of the nodes of the next layer
+    and of this one, ``kappa`` the κ of pairs. ``most`` is what no κ of the next layer exceeds.
     """
+    states, runs, with_runs, n_states = nodes
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
+    edited, edit_start, edit_next = rows.edited, rows.edit_start, rows.edit_next
     influenced = rows.influenced
+    one_run = np.uint64(2 * n_states)
     fetch = after.size * 2 >= FETCH_FROM
-    e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
-    for node in range(low_node, high_node):
-        here = np.uint64(node)
-        s = np.uint64(states[here])
-        if fetch and node + AHEAD < high_node:
-            ahead = np.uint64(states[here + np.uint64(AHEAD)])
-            soon = np.uint64(row_start[np.uint64(pair_start[ahead])])
-            until = np.uint64(row_start[np.uint64(pair_start[ahead + ONE])])
-            if until - soon <= np.uint64(LONGEST):
-                for i in range(soon, until):
-                    prefetch(after, np.uint64(next_state[i]) * TWO)
-        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])
-        while e < edited.size and edited[e] < begin:
-            e += 1
-        nearest, best = FAR, FAR
-        to = np.uint64(offsets[here])
-        for x in range(begin, end):
-            start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
-            distance, worst = FAR, 1
+    least = 1 if cap > 0 else FAR  # where distances do not matter, they need not be known
+    e = i = 0
+    if low_node < high_node:
+        e = lower_bound(edited, pair_start[states[low_node]])
+        i = lower_bound(influenced, pair_start[states[low_node]])
+    for node in range(np.uint64(low_node), np.uint64(high_node)):
+        s = np.uint64(states[node])
+        if fetch and node + np.uint64(AHEAD) < np.uint64(high_node):
+            ahead = np.uint64(states[node + np.uint64(AHEAD)])
+            prefetch_successors(ahead, pair_start, row_start, next_state, after, TWO)
+        run = np.uint64(runs[node]) if with_runs else ZERO
+        nearest, lowest = FAR, FAR
+        to = np.uint64(offsets[node])
+        for x in range(np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])):
+            e, i = seek(edited, e, x), seek(influenced, i, x)
+            is_influenced = i < influenced.size and influenced[i] == x
+            base = (run + ONE) * one_run if with_runs and not is_influenced else ZERO
             if e < edited.size and edited[e] == x:
-                at = np.uint64(edit_start[e])
-                e += 1
-                for i in range(start, stop):
-                    if edit_probability[at + i - start] > 0.0:
-                        j = np.uint64(next_state[i]) * TWO
-                        distance = min(distance, after[j] + 1)
-                        worst = max(worst, after[j + ONE])
-                if is_in(influenced, x):
-                    distance = 1
+                start, stop = np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
+                near, worst = _extremes(edit_next, start, stop, after, base, least, most)
             else:
-                done = start
-                while done < stop:
-                    upto = min(done + _STRETCH, stop)
-                    for entry in range(done, upto):
-                        j = np.uint64(next_state[entry]) * TWO
-                        distance = min(distance, after[j] + 1)
-                        worst = max(worst, after[j + ONE])
-                    done = upto
-                    if distance <= 2 and worst >= highest:  # neither can get any further
-                        break
-            worst = max(worst, min(distance, cap))
-            kappa_pair[to + x - begin] = worst
-            nearest, best = min(nearest, distance), min(best, worst)
-        before[s * TWO] = nearest
-        before[s * TWO + ONE] = best
-
-
-@kernel
-def close_definition(
-    states: Ints, rows: LayerRows, offsets: Ints, cap: int, highest: int, after: Ints, before: Ints, kappa_pair: Ints
-) -> None:
-    """All nodes of a layer, one after the other; see `_close_nodes`."""
-    _close_nodes(states, rows, offsets, cap, highest, after, before, kappa_pair, 0, states.size)
+                start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+                near, worst = _extremes(next_state, start, stop, after, base, least, most)
+            distance = 1 if is_influenced else min(near + 1, FAR)
+            worst = max(worst, kappa[to], min(distance, cap))
+            kappa[to] = worst
+            to += ONE
+            nearest, lowest = min(nearest, distance), min(lowest, worst)
+        at = run * one_run + s * TWO
+        before[at] = nearest
+        before[at + ONE] = lowest
 
 
 @parallel_kernel
-def close_definition_parallel(
-    states: Ints,
+def gather_all_nodes(
+    nodes: LayerNodes,
     rows: LayerRows,
     offsets: Ints,
     cap: int,
-    highest: int,
+    most: int,
     after: Ints,
     before: Ints,
-    kappa_pair: Ints,
+    kappa: Ints,
     chunks: int,
 ) -> None:
-    """The same in pieces, on all cores; the result does not depend on how many."""
-    size = states.size
+    """All nodes of a layer in pieces, on all cores; the result does not depend on how many."""
+    size = nodes.states.size
     for chunk in numba.prange(chunks):
         low, high = chunk * size // chunks, (chunk + 1) * size // chunks
-        _close_nodes(states, rows, offsets, cap, highest, after, before, kappa_pair, low, high)
+        gather_nodes(nodes, rows, offsets, cap, most, after, before, kappa, low, high)
 
 
 @kernel
-def mark_allowed(nodes: LayerNodes, rows: LayerRows, kappa_pair: Ints, offsets: Ints, k: int, seen: Ints) -> None:
-    """Mark in ``seen[run·S + state]`` what the pairs of ``nodes`` that are allowed for ``k`` lead to."""
-    states, runs, with_runs, n_states = nodes
-    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
-    influenced = rows.influenced
-    for node in range(states.size):
-        s, run = states[node], runs[node] if with_runs else 0
-        e = lower_bound(edited, pair_start[s])
-        for x in range(pair_start[s], pair_start[s + 1]):
-            edit = -1
-            if e < edited.size and edited[e] == x:
-                edit = edit_start[e]
-                e += 1
-            if kappa_pair[offsets[node] + x - pair_start[s]] > k:
-                continue
-            run_next = 0
-            if with_runs and not is_in(influenced, x):
-                run_next = run + 1
-            base = np.uint64(run_next * n_states)
-            start = row_start[x]
-            for i in range(start, row_start[x + 1]):
-                if edit < 0 or edit_probability[edit + i - start] > 0.0:
-                    seen[base + np.uint64(next_state[i])] = 1
+def _raise(next_state: Ints, start: Index, stop: Index, out: Ints, base: Index, value: int) -> None:
+    """Raise what the successors of a row have to at least ``value``."""
+    for i in range(start, stop):
+        j = base + np.uint64(next_state[i])
+        out[j] = max(out[j], value)
 
 
 @kernel
-def any_allowed(kappa_pair: Ints, offsets: Ints, k: int, out: Ints) -> None:
-    """For each node, whether some pair of it is allowed for ``k``."""
-    for node in range(out.size):
-        out[node] = 0
-        for n in range(offsets[node], offsets[node + 1]):
-            if kappa_pair[n] <= k:
-                out[node] = 1
-                break
+def spread(nodes: LayerNodes, rows: LayerRows, offsets: Ints, value: Ints, out: Ints) -> None:
+    """out(successor) = max over the pairs that lead to it of value(pair).
 
-
-@kernel
-def spread_reach(
-    nodes: LayerNodes, rows: LayerRows, kappa_pair: Ints, reach: Ints, reach_next: Ints, met: Ints
-) -> None:
-    """The smallest k at which a node is reached: min over the pairs that lead to it of max(their node's, their κ).
-
-    ``reach`` is given node by node; ``reach_next[run·S + state]`` must hold FAR for the nodes of the next layer.
-    ``met[k]`` is set for each k at which a pair comes into reach; its last item stands for all beyond.
+    A pair without a positive value leads nowhere. Runs longer than ``out`` has are taken together, as the longest.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
+    edited, edit_start, edit_next = rows.edited, rows.edit_start, rows.edit_next
     influenced = rows.influenced
-    n = 0
+    longest = out.size // n_states - 1
+    e = i = 0
     for node in range(states.size):
-        s, run = states[node], runs[node] if with_runs else 0
-        e = lower_bound(edited, pair_start[s])
-        for x in range(pair_start[s], pair_start[s + 1]):
-            edit = -1
-            if e < edited.size and edited[e] == x:
-                edit = edit_start[e]
-                e += 1
-            k = max(reach[node], kappa_pair[n])
-            met[min(k, met.size - 1)] = 1
-            n += 1
-            if k >= FAR:
+        s = np.uint64(states[node])
+        to = np.uint64(offsets[node])
+        for x in range(np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])):
+            of_pair = value[to]
+            to += ONE
+            if of_pair <= 0:
                 continue
-            run_next = 0
-            if with_runs and not is_in(influenced, x):
-                run_next = run + 1
-            base = np.uint64(run_next * n_states)
-            start = row_start[x]
-            for i in range(start, row_start[x + 1]):
-                if edit < 0 or edit_probability[edit + i - start] > 0.0:
-                    j = base + np.uint64(next_state[i])
-                    reach_next[j] = min(reach_next[j], k)
-
-
-@kernel
-def next_runs(nodes: LayerNodes, rows: LayerRows, longest: int, seen: Ints) -> None:
-    """Mark in ``seen[run, state]`` the (state, run) that can follow, with runs of at most ``longest``."""
-    states, runs, with_runs = nodes.states, nodes.runs, nodes.with_runs
-    pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
-    edited, edit_start, edit_probability = rows.edited, rows.edit_start, rows.edit_probability
-    influenced = rows.influenced
-    for node in range(states.size):
-        s = states[node]
-        e = lower_bound(edited, pair_start[s])
-        for x in range(pair_start[s], pair_start[s + 1]):
-            edit = -1
+            e = seek(edited, e, x)
+            base = ZERO
+            if with_runs:
+                i = seek(influenced, i, x)
+                if not (i < influenced.size and influenced[i] == x):
+                    base = np.uint64(min(runs[node] + 1, longest) * n_states)
             if e < edited.size and edited[e] == x:
-                edit = edit_start[e]
-                e += 1
-            run_next = 0
-            if with_runs and not is_in(influenced, x):
-                run_next = runs[node] + 1
-            if run_next > longest:
-                continue
-            start = row_start[x]
-            for i in range(start, row_start[x + 1]):
-                if edit < 0 or edit_probability[edit + i - start] > 0.0:
-                    seen[run_next, next_state[i]] = 1
+                _raise(edit_next, np.uint64(edit_start[e]), np.uint64(edit_start[e + 1]), out, base, of_pair)
+            else:
+                _raise(next_state, np.uint64(row_start[x]), np.uint64(row_start[x + ONE]), out, base, of_pair)

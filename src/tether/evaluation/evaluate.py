@@ -24,8 +24,9 @@ from tether.errors import Problem, QueryError
 from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.influence.one_step import influenced_pairs, make_influence
 from tether.model.mdp import MDP
+from tether.observation.changes import is_change
 from tether.observation.path import Path, time_index
-from tether.plan.chain import Chain, Visits, build_chain, collect
+from tether.plan.chain import Chain, Link, Visits, build_chain, collect
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -91,6 +92,30 @@ class Course:
         return grid(("t", "mean", "standard deviation"), rows)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moves:
+    """Some links of a step, in the order of their targets."""
+
+    source: Ints
+    probability: Floats
+    targets: Ints
+    first: Ints
+
+    @classmethod
+    def of(cls, link: Link, which: Any) -> _Moves:
+        chosen = np.flatnonzero(which)
+        chosen = chosen[np.argsort(link.target[chosen], kind="stable")]
+        targets, first = np.unique(link.target[chosen], return_index=True)
+        return cls(link.source[chosen], link.probability[chosen], targets, first)
+
+    def collect(self, mass: Floats, size: int) -> Floats:
+        """What of ``mass``, a row per node, gets to each of the next nodes, of which there are ``size``."""
+        onward = np.zeros((size, mass.shape[1]))
+        if self.targets.size and mass.shape[1]:
+            onward[self.targets] = np.add.reduceat(mass[self.source] * self.probability[:, None], self.first, axis=0)
+        return onward
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Tailoring:
     """How much of a policy's future is still about the observed episode.
@@ -148,20 +173,26 @@ class Tailoring:
         return chance
 
     def _some_run(self, length: int) -> float:
-        """P(some run of uninfluenced steps reaches ``length``): run it forward, taking out what does."""
+        """P(some run of uninfluenced steps reaches ``length``): go forward, taking out what does.
+
+        Column j of ``mass`` from the right is what has just passed j uninfluenced steps: a new column on the right
+        lengthens all runs by one.
+        """
         done = 0.0
-        mass = np.zeros((self.chain.visits[0].size, length))
-        mass[:, 0] = 1.0 / mass.shape[0]
-        for link, flags, after in zip(self.chain.links, self.flags, self.chain.visits[1:], strict=True):
-            moved = mass[link.source] * link.probability[:, None]
-            done += float(moved[~flags, length - 1].sum())
-            onward = np.zeros_like(moved)
-            onward[flags, 0] = moved[flags].sum(axis=1)
-            onward[~flags, 1:] = moved[~flags, :-1]
-            index = link.target[:, None] * length + np.arange(length)
-            flat = collect(index.reshape(-1), onward.reshape(-1), after.size * length)
-            mass = flat.reshape(after.size, length)
+        mass = np.full((self.chain.visits[0].size, 1), 1.0 / self.chain.visits[0].size)
+        for (influenced, others), after in zip(self._steps, self.chain.visits[1:], strict=True):
+            fresh = influenced.collect(mass.sum(axis=1, keepdims=True), after.size)
+            if mass.shape[1] == length:
+                done += float(np.sum(mass[others.source, 0] * others.probability))
+                mass = mass[:, 1:]
+            mass = np.concatenate((others.collect(mass, after.size), fresh), axis=1)
         return min(done, 1.0)
+
+    @cached_property
+    def _steps(self) -> list[tuple[_Moves, _Moves]]:
+        """The links of each step, those of influenced pairs and the others."""
+        both = zip(self.chain.links, self.flags, strict=True)
+        return [(_Moves.of(link, flags), _Moves.of(link, ~flags)) for link, flags in both]
 
     def __repr__(self) -> str:
         return (
@@ -488,7 +519,8 @@ def _return_range(chain: Chain, worth: Floats) -> tuple[Floats, Floats]:
 def _changed(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats]) -> Floats:
     share = np.empty(chain.T)
     for t, decided in enumerate(chain.decisions):
-        differs = cf.mdp.form.pair_action[decided.pairs] != cf.observation.actions[t]
+        states = chain.visits[t].states[decided.source]
+        differs = is_change(cf.mdp.form, states, decided.pairs, int(cf.observation.actions[t]))
         share[t] = np.sum(occupancy[t][decided.source] * decided.probability * differs)
     return share
 

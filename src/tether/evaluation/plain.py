@@ -13,15 +13,16 @@ import numpy as np
 
 from tether._checks import random_generator, whole_number
 from tether._html import grid
-from tether._kernels.parallel import CHUNKS, use_cores
 from tether._types import Floats, Ints
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
 from tether.evaluation.policy import decider, make_policy, noisy
+from tether.influence.nodes import Nodes, nominal_rows
 from tether.model.mdp import MDP
 from tether.observation.path import Path, time_index
-from tether.plan.backward import choice_type
+from tether.plan.backward import choice_type, plan_step
 from tether.plan.chain import build_chain
+from tether.plan.rewards import ExpectedRewards
 
 __all__ = ["Solution", "evaluate_nominal", "simulate", "solve"]
 
@@ -73,22 +74,23 @@ class Solution:
 
 def solve(mdp: MDP, steps: int | None = None) -> Solution:
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
-    from tether._kernels.layer import LayerRows
-    from tether._kernels.plan import Objective, solve_layer, solve_layer_parallel
+    from tether._kernels.plan import Limits, Objective, Values
 
     T = _length(mdp, steps)
-    form, none = mdp.form, np.empty(0, np.int64)
-    arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
-    rows = LayerRows(*arrays, none, none, np.empty(0), none)
-    values = np.empty((T + 1, mdp.n_states))
-    choices = np.empty((T, mdp.n_states), dtype=choice_type(mdp))
+    n, every = mdp.n_states, Nodes(np.arange(mdp.n_states, dtype=np.int32)).arguments(mdp.n_states)
+    none, small = np.empty(0, np.int64), np.empty(0, np.int16)
+    limits, rows, expected = Limits(small, none, small, small, 1), nominal_rows(mdp), ExpectedRewards(mdp)
+    tables = np.empty((n, 2)), np.empty((n, 2))  # of each state its size, to tell ties by, and its value
+    values, choices = np.empty((T + 1, n)), np.empty((T, n, 1), dtype=choice_type(mdp))
     values[T] = 0.0 if mdp.final_reward is None else mdp.final_reward
+    tables[T % 2][:, 0], tables[T % 2][:, 1] = np.abs(values[T]), values[T]
     for t in range(T - 1, -1, -1):
-        goal = Objective(mdp.rewards.at(t), mdp.rewards.by_entry, np.empty(0), mdp.discount, -1)
-        if not use_cores(mdp.n_states):
-            solve_layer(rows, goal, values[t + 1], values[t], choices[t])
-        else:
-            solve_layer_parallel(rows, goal, values[t + 1], values[t], choices[t], CHUNKS)
+        reward = expected.of_pairs(t, every.states)
+        goal = Objective(reward, np.empty(0), mdp.discount, -1, np.empty(0, np.uint8))
+        after, before = tables[(t + 1) % 2].reshape(-1), tables[t % 2].reshape(-1)
+        plan_step(every, rows, limits, goal, Values(after, 1, before, 1, 1, choices[t]))
+        values[t] = tables[t % 2][:, 1]
+    choices = choices[:, :, 0]
     values.flags.writeable = choices.flags.writeable = False
     return Solution(mdp, T, values, choices)
 

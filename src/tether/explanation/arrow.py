@@ -17,6 +17,7 @@ import numpy as np
 
 from tether._types import Ints
 from tether.errors import QueryError
+from tether.observation.changes import is_change
 
 if TYPE_CHECKING:
     import pyarrow
@@ -68,7 +69,7 @@ def plan_table(plan: Plan) -> pyarrow.Table:
         "probability": pa.array(np.concatenate(chain.occupancy())),
         "action": actions.take(np.concatenate(chosen), empty=sizes[-1]),
         "observed_action": actions.take(np.concatenate(seen), empty=sizes[-1]),
-        "changed": each([a != b for a, b in zip(chosen, seen, strict=True)], bool),
+        "changed": each([_changes(plan, t, some) for t, some in enumerate(pairs)], bool),
         "influenced": each([np.isin(some, plan.influenced[t]) for t, some in enumerate(pairs)], bool),
         "strength": each([_strengths(plan, t, some) for t, some in enumerate(pairs)], float),
     }
@@ -109,6 +110,12 @@ def explanation_table(explanation: Explanation) -> pyarrow.Table:
         else:
             columns[field.name] = pa.array(items)
     return pa.table(columns)
+
+
+def _changes(plan: Plan, t: int, pairs: Ints) -> Any:
+    """Whether what the plan does in each node changes the observed action."""
+    decided, visits = plan.chain.decisions[t], plan.chain.visits[t]
+    return is_change(plan.cf.mdp.form, visits.states[decided.source], pairs, int(plan.cf.observation.actions[t]))
 
 
 def _strengths(plan: Plan, t: int, pairs: Ints) -> Any:

@@ -15,8 +15,10 @@ from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, everywhere, nominal_rollout, replay
 from tether.counterfactual.mechanism import Posterior
 from tether.errors import QueryError
+from tether.influence.nodes import Nodes
 from tether.influence.one_step import Influence, influenced_pairs
-from tether.influence.rules import Nodes, Rule, Thresholds, own_thresholds, thresholds
+from tether.influence.rules import Rule, own_thresholds
+from tether.influence.thresholds import Thresholds, thresholds
 
 __all__ = ["CLASSES", "Classes", "classify", "classify_reachable", "with_strengths"]
 

@@ -15,7 +15,9 @@ from tether._words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, expand
 from tether.errors import Problem, QueryError
-from tether.influence.rules import Nodes, Rule, Thresholds, own_thresholds
+from tether.influence.nodes import Nodes
+from tether.influence.rules import Rule, own_thresholds
+from tether.influence.thresholds import Thresholds
 
 __all__ = ["Why", "why"]
 

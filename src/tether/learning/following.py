@@ -17,6 +17,7 @@ from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.plain import Solution, solve
 from tether.influence.one_step import influenced_pairs
+from tether.observation.changes import is_change
 from tether.plan.chain import Chain, Decisions, Visits, build_chain, collect
 from tether.plan.plan import Plan
 
@@ -59,7 +60,7 @@ class Follower:
             pairs[mine] = form.pair_start[visits.states[mine]] + local
             off[mine] = local < 0
         pairs[off] = self._otherwise(t, visits.states[off])
-        changed = form.pair_action[pairs] != cf.observation.actions[t]
+        changed = is_change(form, visits.states, pairs, int(cf.observation.actions[t]))
         left = which * self._width + np.maximum(changes - changed, 0)
         runs = np.zeros(visits.size, dtype=np.int64)
         if self.plans[0].rule == "assured":

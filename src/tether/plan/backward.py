@@ -5,8 +5,13 @@ among policies that take allowed pairs only (`tether.influence.rules`) and chang
 
     V_t(s, c) = max over allowed a of R + γ·Σ_s' P_cf,t(s'|s,a)·V_{t+1}(s', c - [a ≠ a_t])        c ≥ 0
 
-with V_T the final reward and -∞ where nothing is allowed. One backward pass gives every c; ties go to
-the observed action, then to the lowest index, so that nothing is changed without reason.
+with V_T the final reward and -∞ where nothing is allowed; what counts as a change says
+`tether.observation.changes`. One backward pass gives every c; ties go to the observed action, then to the lowest
+index, so that nothing is changed without reason.
+
+With all m changes left nothing was changed yet, so that s is the observed state, where the observed action has a
+certain outcome. Column c = m is therefore needed on the observed path alone (`_ObservedPath`). Elsewhere c ≤ m - 1;
+and with c = 0 only the observed action counts.
 """
 
 from __future__ import annotations
@@ -20,15 +25,20 @@ from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import room
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.influence.rules import Nodes, Thresholds, layer_rows, run_count
+from tether.counterfactual.layers import expand
+from tether.errors import QueryError
+from tether.influence.nodes import Nodes, layer_rows, run_count
+from tether.influence.thresholds import Thresholds
+from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return
+from tether.plan.rewards import ExpectedRewards, without_rewards
 
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
-    from tether._kernels.plan import Limits, Objective, Scratch, Values
+    from tether._kernels.plan import Limits, Objective, Values
     from tether.model.mdp import MDP
 
-__all__ = ["Solved", "choice_type", "observed_value", "solve_backward"]
+__all__ = ["Solved", "choice_type", "observed_value", "plan_step", "solve_backward"]
 
 
 def observed_value(cf: CounterfactualMDP) -> float:
@@ -41,12 +51,50 @@ class Solved:
     """What backward induction found.
 
     ``values[i, c]`` is V_0(s_0, c) for the i-th k. Where choices were kept, ``choices[t][node, c]`` is the number of
-    the chosen pair among those of the node's state.
+    the chosen pair among those of the node's state; -1 where nothing is allowed, and for c = m off the observed path,
+    where a plan never gets with all its changes left.
     """
 
     values: Floats
     nodes: tuple[Nodes, ...]
     choices: tuple[Ints, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Problem:
+    """What is to be solved: for which k and m, on which nodes of each layer, with which rewards."""
+
+    found: Thresholds
+    ks: Ints
+    m: int
+    keep: bool
+    index_of_k: Ints
+    kept: list[Ints]
+    first_k: list[Ints]
+    nodes: tuple[Nodes, ...]
+    rewards: ExpectedRewards
+    bonus: tuple[Floats, ...] | None
+
+    def earned(self, t: int) -> tuple[Floats, Floats]:
+        """Expected rewards of step t, by pair and by edited row."""
+        edits = self.found.graph.layers[t].edits
+        of_edits = self.rewards.of_edits(t, edits)
+        if self.bonus is not None:
+            of_edits = of_edits + self.bonus[t]
+        return self.rewards.of_pairs(t, self.nodes[t].states), of_edits
+
+    def columns(self, t: int) -> int:
+        """How many c are needed at time t, off the observed path."""
+        return 1 if t == self.found.graph.T else min(self.m, self.found.graph.T - t + 1)
+
+    @property
+    def sized(self) -> int:
+        """1 where ties must be told from differences: where choices are kept and there is a choice, else 0."""
+        return int(self.keep and self.m > 1)
+
+    def width(self, t: int) -> int:
+        """Numbers of one node at time t: V for each k and c, and its size."""
+        return self.sized + self.ks.size * self.columns(t)
 
 
 def solve_backward(
@@ -58,97 +106,201 @@ def solve_backward(
     bonus: tuple[Floats, ...] | None = None,
     rewarded: bool = True,
 ) -> Solved:
-    """Backward induction over the nodes that s_0 can reach, for each of ``ks`` (ascending) and c = 0 … m changes.
+    """Backward induction over the nodes that s_0 can reach, for each of ``ks`` (ascending) and c = 0 … m ≤ T changes.
 
     ``keep`` keeps the choices, of a single k. ``bonus`` is added to the rewards of each step's edited rows,
     for trade-offs; without ``rewarded`` it is all there is.
     """
-    from tether._kernels.plan import Limits, Objective, Values, scratch_for
-
-    graph, mdp, T = found.graph, found.graph.mdp, found.graph.T
-    index_of_k = np.searchsorted(ks, np.arange(T + 3)).astype(np.int16)
-    kept, first_k = _worth_planning(found, ks, index_of_k)
-    nodes = tuple(layer.only(which) for layer, which in zip(found.nodes, kept, strict=True))
-    rows_of_values = run_count(found.nodes) * mdp.n_states * ks.size
-    touched = max(layer.size for layer in nodes) * ks.size
-    layers = [room((rows_of_values, _columns(m, left)), np.float64, touched=touched).reshape(-1) for left in (T, T - 1)]
-    final = None if mdp.final_reward is None or not rewarded else mdp.final_reward
-    after = layers[T % 2][: rows_of_values * _columns(m, 0)]
-    _write_final_values(after, final, nodes[T], mdp.n_states, ks.size * _columns(m, 0))
-    scratch, stride = scratch_for(mdp.n_actions, CHUNKS)
+    graph, T = found.graph, found.graph.T
+    rewards = ExpectedRewards(graph.mdp if rewarded else without_rewards(graph.mdp))
+    problem = _problem(found, ks, m, keep, rewards, bonus)
+    tables = _Tables(problem, rewarded)
+    path = _ObservedPath(problem, tables)
+    free = room(graph.mdp.n_states, np.uint8)
     choices: list[Ints] = []
-    with np.errstate(invalid="ignore"):  # with the JIT off NumPy warns of 0·(-∞); the kernel knows what it means
+    with np.errstate(invalid="ignore", over="ignore"):  # values of what is not allowed are looked at, not used
         for t in range(T - 1, -1, -1):
-            left = T - t  # steps, and so changes, that can still be made
-            choice = np.empty((nodes[t].size, min(m, left) + 1 if keep else 0), dtype=choice_type(mdp))
-            before = layers[t % 2][: rows_of_values * _columns(m, left)]
-            reward = mdp.rewards.at(t) if rewarded else np.zeros_like(mdp.rewards.at(t))
-            _backward_step(
-                nodes[t].arguments(mdp.n_states),
-                layer_rows(graph, t, found.influenced[t]),
-                Limits(found.kappa[t], found.offsets[t][kept[t]], index_of_k, first_k[t], ks.size),
-                Objective(
-                    reward,
-                    mdp.rewards.by_entry,
-                    np.empty(0) if bonus is None else bonus[t],
-                    mdp.discount,
-                    int(graph.observation.actions[t]),
-                ),
-                Values(after, _columns(m, left - 1), before, _columns(m, left), choice),
-                scratch,
-                stride,
-            )
-            after = before
+            shape = problem.nodes[t].size if keep else 0, min(m, T - t) + 1
+            choice = np.full(shape, -1, dtype=choice_type(graph.mdp))
+            earned = problem.earned(t)
+            if problem.columns(t) > 0:
+                _solve_layer(problem, t, earned, tables, free, choice)
+            if m <= T - t:
+                chosen = path.step(t, earned)
+                if keep:
+                    choice[_position(problem.nodes[t], int(graph.observation.states[t])), m] = chosen
             choice.flags.writeable = False
             choices.append(choice)
-    start = int(graph.observation.states[0])
-    first = after.reshape(-1, mdp.n_states, ks.size, _columns(m, T))[0, start]
-    return Solved(first[:, : m + 1].copy(), nodes, tuple(reversed(choices)))
+    values = np.empty((ks.size, m + 1))
+    values[:, :m] = tables.read(0, graph.observation.states[:1])[0, :, :m]
+    values[:, m] = path.value
+    return Solved(values, problem.nodes, tuple(reversed(choices)))
 
 
-def _columns(m: int, left: int) -> int:
-    """Columns of V with so many steps left, one for each number of changes: a multiple of four, as the kernel wants."""
-    return (min(m, left) // 4 + 1) * 4
+def plan_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values) -> None:
+    """One layer of backward induction, on all cores where the layer is large; see `tether._kernels.plan`."""
+    from tether._kernels.plan import plan_all_nodes, plan_nodes, scratch_for
+
+    width = limits.n_ks * max(values.columns, values.columns_after) + values.sized
+    if not use_cores(nodes.states.size):
+        total, best = scratch_for(width, 1)[0]
+        plan_nodes(nodes, rows, limits, goal, values, 0, nodes.states.size, total, best)
+    else:
+        plan_all_nodes(nodes, rows, limits, goal, values, scratch_for(width, CHUNKS))
 
 
 def choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
     """The smallest integer that can number the actions of a state; choices are the bulk of a large plan."""
-    return np.int8 if mdp.n_actions < 128 else np.int16
+    return next(kind for kind in (np.int8, np.int16, np.int32) if mdp.n_actions <= np.iinfo(kind).max)
 
 
-def _worth_planning(found: Thresholds, ks: Ints, index_of_k: Ints) -> tuple[list[Ints], list[Ints]]:
+def _problem(
+    found: Thresholds, ks: Ints, m: int, keep: bool, rewards: ExpectedRewards, bonus: tuple[Floats, ...] | None
+) -> _Problem:
+    T = found.graph.T
+    index_of_k = np.searchsorted(ks, np.arange(T + 3)).astype(np.int16)
+    kept, first_k = _worth_planning(found, ks, m, index_of_k)
+    nodes = tuple(layer.only(which) for layer, which in zip(found.nodes, kept, strict=True))
+    return _Problem(found, ks, m, keep, index_of_k, kept, first_k, nodes, rewards, bonus)
+
+
+def _worth_planning(found: Thresholds, ks: Ints, m: int, index_of_k: Ints) -> tuple[list[Ints], list[Ints]]:
     """Positions of the nodes of each layer that some of ``ks`` reaches, and the index of the first k that does.
 
-    For a single k that index says nothing and is left out; nodes that no allowed pair leads to may then be among
-    them where a layer is so large that finding out would cost as much as planning for them.
+    For a single k there is nothing to tell by that index, and it is left out; nodes that no allowed pair leads to may
+    then be among them where a layer is so large that finding out would cost as much as planning for them. Without
+    changes only the observed states are reached before the end.
     """
-    if ks.size == 1:
-        return found.within(int(ks[0])), [np.empty(0, np.int16)] * found.graph.T
-    kept = [np.flatnonzero(reach <= ks[-1]) for reach in found.reach]
     T = found.graph.T
+    if m == 0:
+        seen = found.graph.observation.states
+        kept = [np.array([_position(found.nodes[t], int(seen[t]))]) for t in range(T)]
+        return [*kept, np.arange(found.nodes[T].size)], [np.empty(0, np.int16)] * T
+    if ks.size == 1:
+        return found.within(int(ks[0])), [np.empty(0, np.int16)] * T
+    kept = [np.flatnonzero(reach <= ks[-1]) for reach in found.reach]
     return kept, [index_of_k[np.minimum(found.reach[t][kept[t]], T + 2)] for t in range(T)]
 
 
-def _backward_step(
-    nodes: LayerNodes,
-    rows: LayerRows,
-    limits: Limits,
-    goal: Objective,
-    values: Values,
-    scratch: Scratch,
-    stride: int,
+def _solve_layer(
+    problem: _Problem, t: int, earned: tuple[Floats, Floats], tables: _Tables, free: Ints, choice: Ints
 ) -> None:
-    """One layer of backward induction, on all cores where the layer is large; see `tether._kernels.plan`."""
-    from tether._kernels.plan import plan_layer, plan_layer_parallel
+    from tether._kernels.plan import Limits, Objective, Values
 
-    if not use_cores(nodes.states.size):
-        plan_layer(nodes, rows, limits, goal, values, scratch)
-    else:
-        plan_layer_parallel(nodes, rows, limits, goal, values, scratch, stride, CHUNKS)
+    found, nodes = problem.found, problem.nodes[t]
+    mdp, observed = found.graph.mdp, int(found.graph.observation.actions[t])
+    uncounted = nodes.states[nothing_to_change(mdp.form, nodes.states, observed)]
+    free[uncounted] = 1
+    plan_step(
+        nodes.arguments(mdp.n_states),
+        layer_rows(found.graph, t, found.influenced[t]),
+        Limits(
+            found.kappa[t], found.offsets[t][problem.kept[t]], problem.index_of_k, problem.first_k[t], problem.ks.size
+        ),
+        Objective(*earned, mdp.discount, observed, free),
+        Values(tables.layer(t + 1), problem.columns(t + 1), tables.layer(t), problem.columns(t), problem.sized, choice),
+    )
+    free[uncounted] = 0
 
 
-def _write_final_values(values: Floats, final_reward: Floats | None, nodes: Nodes, n_states: int, width: int) -> None:
-    """V_T(s, c): the same in each of the ``width`` columns, one for each k and c."""
-    final = np.zeros(nodes.size) if final_reward is None else final_reward[nodes.states]
-    rows = nodes.states if nodes.runs is None else nodes.runs.astype(np.int64) * n_states + nodes.states
-    values.reshape(-1, width)[rows] = final[:, None]
+class _Tables:
+    """V of two layers, in turn; flat over [run, state], as the kernel takes them."""
+
+    def __init__(self, problem: _Problem, rewarded: bool) -> None:
+        self._problem = problem
+        graph, nodes = problem.found.graph, problem.nodes
+        self._n_states, self._T = graph.mdp.n_states, graph.T
+        self._rows = run_count(problem.found.nodes) * self._n_states
+        touched = max(layer.size for layer in nodes)
+        widths = [problem.width(t) for t in range(self._T + 1)]
+        shapes = [(self._rows, max(widths[even::2])) for even in (0, 1)]
+        self._layers = [room(shape, np.float64, touched=touched).reshape(-1) for shape in shapes]
+        final = graph.mdp.final_reward
+        last = np.zeros(nodes[self._T].size) if final is None or not rewarded else final[nodes[self._T].states]
+        table = self.layer(self._T).reshape(self._rows, -1)
+        places = nodes[self._T].places(self._n_states)
+        table[places] = last[:, None]
+        if problem.sized:
+            table[places, 0] = np.abs(last)
+
+    def layer(self, t: int) -> Floats:
+        """All numbers of a layer."""
+        return self._layers[t % 2][: self._rows * self._problem.width(t)]
+
+    def read(self, t: int, places: Ints) -> Floats:
+        """V of some nodes, by place: (node, k, c)."""
+        numbers = self.layer(t).reshape(self._rows, -1)[places, self._problem.sized :]
+        return numbers.reshape(len(places), self._problem.ks.size, self._problem.columns(t))
+
+
+class _ObservedPath:
+    """V_t(s_t, m): with all changes left on the observed path, step by step from the end."""
+
+    def __init__(self, problem: _Problem, tables: _Tables) -> None:
+        self._problem, self._tables = problem, tables
+        self._known = False  # whether ``value`` is that of the step after
+        self.value = np.empty(problem.ks.size)
+
+    def step(self, t: int, earned: tuple[Floats, Floats]) -> int:
+        """One step back; returns the number of the chosen pair among those of the state, for the first k."""
+        from tether._kernels.plan import ROUNDING
+
+        found = self._problem.found
+        graph, form = found.graph, found.graph.mdp.form
+        s, observed = int(graph.observation.states[t]), int(graph.observation.pairs[t])
+        pairs = np.arange(form.pair_start[s], form.pair_start[s + 1]) if self._problem.m else np.array([observed])
+        at = int(np.flatnonzero(pairs == observed)[0])
+        gain, rest, size = self._look_ahead(t, pairs, earned)
+        if self._known:
+            self._check_certain(t)
+            rest[at], size[at] = self.value, np.abs(self.value)
+        allowed = self._allowed(t, s, pairs)
+        value = np.where(allowed, gain[:, None] + graph.mdp.discount * rest, -np.inf)
+        value[np.isnan(value)] = -np.inf  # 0·(-∞), where nothing later counts
+        size = np.where(allowed, np.abs(gain)[:, None] + graph.mdp.discount * size, 0.0)
+        tie = ROUNDING * (graph.T - t) * size.max(axis=0)
+        best = value.max(axis=0)
+        chosen = np.argmax(value >= best - tie, axis=0)
+        chosen = np.where(value[at] >= best - tie, at, chosen)
+        self.value, self._known = value[chosen, np.arange(chosen.size)], True
+        return int(chosen[0] + pairs[0] - form.pair_start[s])
+
+    def _look_ahead(self, t: int, pairs: Ints, earned: tuple[Floats, Floats]) -> tuple[Floats, Floats, Floats]:
+        """Of each pair the reward, and for each k the expectation of V_{t+1} with one change less, and of its size."""
+        problem, graph = self._problem, self._problem.found.graph
+        edits = graph.layers[t].edits
+        located = edits.locate(pairs)
+        gain = np.array(earned[0][pairs])
+        gain[located >= 0] = earned[1][located[located >= 0]]
+        shape = (pairs.size, problem.ks.size)
+        if problem.columns(t + 1) == 0:
+            return gain, np.zeros(shape), np.zeros(shape)
+        owner, entry, probability = expand(graph.mdp, edits, pairs)
+        places = graph.mdp.form.next_state[entry].astype(np.int64)
+        if problem.nodes[t + 1].runs is not None:
+            places += np.where(np.isin(pairs, problem.found.influenced[t]), 0, graph.mdp.n_states)[owner]
+        after = self._tables.read(t + 1, places)[:, :, -1]
+        start = np.searchsorted(owner, np.arange(pairs.size))
+        sizes = np.where(np.isfinite(after), np.abs(after), 0.0)
+        rest = np.add.reduceat(probability[:, None] * after, start)
+        return gain, rest, np.add.reduceat(probability[:, None] * sizes, start)
+
+    def _check_certain(self, t: int) -> None:
+        graph = self._problem.found.graph
+        _, entry, _ = expand(graph.mdp, graph.layers[t].edits, graph.observation.pairs[t : t + 1])
+        if graph.mdp.form.next_state[entry].tolist() != [int(graph.observation.states[t + 1])]:
+            raise QueryError(
+                f"t = {t}: the mechanism does not give the observed action in the observed state its observed outcome "
+                "for certain; every causal model that agrees with the episode does"
+            )
+
+    def _allowed(self, t: int, s: int, pairs: Ints) -> Any:
+        """For each pair and k, whether it is allowed."""
+        found, form = self._problem.found, self._problem.found.graph.mdp.form
+        first = found.offsets[t][_position(found.nodes[t], s)] - form.pair_start[s]
+        return found.kappa[t][first + pairs][:, None] <= self._problem.ks
+
+
+def _position(nodes: Nodes, state: int) -> int:
+    """Position of a state among nodes, with no uninfluenced steps just passed."""
+    return int(np.searchsorted(nodes.states, state))

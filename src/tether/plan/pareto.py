@@ -22,7 +22,7 @@ from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph
 from tether.errors import QueryError
 from tether.influence.one_step import distances
-from tether.influence.rules import Thresholds
+from tether.influence.thresholds import Thresholds
 from tether.model.form import Rewards
 from tether.plan.backward import observed_value, solve_backward
 from tether.plan.plan import Plan

@@ -14,8 +14,10 @@ from tether._html import facts
 from tether._kernels.parallel import LARGE
 from tether._types import Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.influence.nodes import Nodes
 from tether.influence.one_step import Influence
-from tether.influence.rules import Nodes, Rule
+from tether.influence.rules import Rule
+from tether.observation.changes import is_change
 from tether.plan.chain import Chain, Decisions, Visits, build_chain
 
 if TYPE_CHECKING:
@@ -122,14 +124,17 @@ class Plan:
 
     def _decide(self, t: int, visits: Visits) -> Decisions:
         form, nodes, choice = self.cf.mdp.form, self.nodes[t], self.choices[t]
-        runs = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs.astype(np.int64)
-        width = self.T + 2
-        node = np.searchsorted(nodes.states.astype(np.int64) * width + runs, visits.states * width + visits.runs)
+        if nodes.runs is None:
+            node = np.searchsorted(nodes.states, visits.states)
+        else:
+            width = self.T + 2
+            keys = nodes.states.astype(np.int64) * width + nodes.runs
+            node = np.searchsorted(keys, visits.states * width + visits.runs)
         local = choice[node, np.minimum(visits.changes, choice.shape[1] - 1)]
         pairs = form.pair_start[visits.states] + local
-        changed = form.pair_action[pairs] != self.cf.observation.actions[t]
+        changed = is_change(form, visits.states, pairs, int(self.cf.observation.actions[t]))
         onward = np.zeros(visits.size, np.int64)
-        if nodes.runs is not None:
+        if self.rule == "assured":
             onward = np.where(np.isin(pairs, self.influenced[t]), 0, visits.runs + 1)
         return Decisions(np.arange(visits.size), pairs, np.ones(visits.size), visits.changes - changed, onward)
 

@@ -17,7 +17,8 @@ from tether._checks import finite_number, whole_number, whole_numbers
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import everywhere
 from tether.influence.one_step import Influence, make_influence
-from tether.influence.rules import Rule, Thresholds, make_rule, thresholds
+from tether.influence.rules import Rule, make_rule
+from tether.influence.thresholds import Thresholds, thresholds, unconstrained
 from tether.plan.backward import observed_value, solve_backward
 from tether.plan.limits import SHARE, enough_k
 from tether.plan.plan import Plan
@@ -95,7 +96,7 @@ class Tethered:
         cf = self.cf
         m = min(whole_number("m", m, 0), cf.T)
         k = (self.enough_k(m) or 1) if k is None else min(whole_number("k", k, 1), cf.T + 1)
-        found = self.thresholds(k)
+        found = unconstrained(cf.graph, self.rule, self.influence) if k > cf.T else self.thresholds(k)
         solved = solve_backward(found, np.array([k]), m, keep=True)
         value, observed = float(solved.values[0, m]), observed_value(cf)
         arrays = solved.nodes, solved.choices, found.influenced

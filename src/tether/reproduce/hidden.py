@@ -17,7 +17,7 @@ from tether.cases import sepsis
 from tether.cases.sepsis import most_likely_reward
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.influence.one_step import Support
-from tether.influence.rules import thresholds
+from tether.influence.thresholds import thresholds
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 from tether.plan.backward import solve_backward

@@ -19,7 +19,7 @@ from tether._words import cut, cut_apart
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, nominal_rollout
 from tether.influence.classes import CLASSES, classify_reachable, with_strengths
-from tether.influence.rules import Thresholds, thresholds
+from tether.influence.thresholds import Thresholds, thresholds
 from tether.plan.plan import Plan
 from tether.views.figures.network import FILLS, OUTLINES, draw_network
 from tether.views.figures.steps import Step, steps_of

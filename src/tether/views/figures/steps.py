@@ -10,7 +10,7 @@ import numpy as np
 from tether._types import Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, expand
-from tether.influence.rules import Thresholds
+from tether.influence.thresholds import Thresholds
 
 __all__ = ["KINDS", "Step", "steps_of"]
 

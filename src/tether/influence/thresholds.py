@@ -1,0 +1,217 @@
+"""κ, the smallest k at which each pair is allowed, by one backward pass; and what is reached for k, by a forward one.
+
+    κ_t(s,a) = max(min(T - t + 1, the rule's own threshold), max over counterfactual successors s' of κ_{t+1}(s'))
+    κ_t(s)   = min over a of κ_t(s,a),   κ_T = 1
+
+The rules and their own thresholds are in `tether.influence.rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tether._kernels.parallel import LARGE
+from tether._kernels.scratch import room
+from tether._types import Ints
+from tether.counterfactual.layers import Graph
+from tether.errors import QueryError
+from tether.influence.nodes import Nodes, gather_layer, layer_rows, run_count
+from tether.influence.one_step import Influence, influenced_pairs
+from tether.influence.rules import Rule, own_thresholds
+
+__all__ = ["MAX_STEPS", "Thresholds", "thresholds", "unconstrained"]
+
+MAX_STEPS = 16_000
+"""Longest path thresholds are stored for (they are 16-bit integers)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """For every pair and node, the smallest k that allows it.
+
+    Attributes
+    ----------
+    nodes : tuple of Nodes, t = 0 … T
+    influenced : tuple of array, t = 0 … T-1
+        Influenced pairs, ascending.
+    offsets : tuple of array, t = 0 … T-1
+        Where the pairs of each node begin in ``kappa``.
+    kappa : tuple of array, t = 0 … T-1
+        κ_t(s,a), in the order of the layer's nodes and their pairs.
+    first : array
+        κ_0(s) of the nodes of the first layer.
+    up_to : int
+        The largest k these hold for: `assured` remembers runs of uninfluenced steps only as far as that.
+    """
+
+    graph: Graph
+    rule: Rule
+    influence: Influence
+    nodes: tuple[Nodes, ...]
+    influenced: tuple[Ints, ...]
+    offsets: tuple[Ints, ...]
+    kappa: tuple[Ints, ...]
+    first: Ints
+    up_to: int
+
+    @property
+    def reach(self) -> tuple[Ints, ...]:
+        """For t = 0 … T, the smallest k at which each node is reached through allowed pairs; large where it never is.
+
+        One forward pass, made when first asked for.
+        """
+        return self._spread[0]
+
+    @property
+    def met(self) -> Ints:
+        """Marks each k at which a pair comes into reach; the last of T + 3 items stands for all beyond T + 1."""
+        return self._spread[1]
+
+    @cached_property
+    def _spread(self) -> tuple[tuple[Ints, ...], Ints]:
+        from tether._kernels.thresholds import FAR, spread
+
+        T, n_states = self.graph.T, self.graph.mdp.n_states
+        reach = [np.ascontiguousarray(self.first)]
+        met = np.zeros(T + 3, dtype=np.uint8)
+        for t, after in enumerate(self.nodes[1:]):
+            at = np.maximum(np.repeat(reach[t], np.diff(self.offsets[t])), self.kappa[t])
+            met[np.minimum(at, T + 2)] = 1
+            # The smallest k is the largest FAR - k, and 0 stands for what is never reached.
+            nearness = room(run_count(self.nodes) * n_states, np.int16)
+            layer, rows = self.nodes[t].arguments(n_states), layer_rows(self.graph, t, self.influenced[t])
+            spread(layer, rows, self.offsets[t], FAR - at, nearness)
+            reach.append(FAR - nearness[after.places(n_states)])
+        return tuple(reach), met
+
+    def within(self, k: int) -> list[Ints]:
+        """For t = 0 … T, positions of nodes that hold all that is reached for ``k``, and only nodes allowed for it.
+
+        Where most of a large layer is reached, so is most of the next; to plan for the few that are not costs less
+        than to find them.
+        """
+        from tether._kernels.thresholds import spread
+
+        n_states = self.graph.mdp.n_states
+        reached = room(run_count(self.nodes) * n_states, np.int16)
+        kept = [np.flatnonzero(self.first <= k)]
+        for t, after in enumerate(self.nodes[1:]):
+            before = self.nodes[t]
+            if kept[-1].size >= LARGE and 2 * kept[-1].size >= before.size:
+                kept.append(self._allowed(t + 1, k))
+                continue
+            layer, rows = before.only(kept[-1]).arguments(n_states), layer_rows(self.graph, t, self.influenced[t])
+            allowed = (self.kappa[t] <= k).astype(np.int16)
+            spread(layer, rows, self.offsets[t][kept[-1]], allowed, reached)
+            places = after.places(n_states)
+            kept.append(np.flatnonzero(reached[places]))
+            reached[places] = 0
+        return kept
+
+    def _allowed(self, t: int, k: int) -> Ints:
+        """Positions of the nodes of a layer with a pair that is allowed for ``k``; of all at T."""
+        if t == self.graph.T:
+            return np.arange(self.nodes[t].size)
+        allowed = np.concatenate(([0], np.cumsum(self.kappa[t] <= k)))
+        return np.flatnonzero(np.diff(allowed[self.offsets[t]]))
+
+    def sizes(self, ks: Ints) -> Ints:
+        """Nodes (t, s) that are reached, for each k."""
+        T = self.graph.T
+        counts = np.zeros(T + 2, dtype=np.int64)
+        for nodes, reach in zip(self.nodes, self.reach, strict=True):
+            if nodes.runs is not None and nodes.size:  # one node a state, at the smallest k of its runs
+                first = np.flatnonzero(np.diff(nodes.states, prepend=-1))
+                by_state = np.minimum.reduceat(reach, first)
+            else:
+                by_state = reach
+            counts += np.bincount(np.minimum(by_state, T + 2), minlength=T + 3)[: T + 2]
+        sizes: Ints = np.cumsum(counts)[ks]
+        return sizes
+
+    def distinct(self) -> Ints:
+        """The values of k at which something changes: the only ones worth planning for."""
+        return np.flatnonzero(self.met[:-1])
+
+
+def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | None = None) -> Thresholds:
+    """κ for every pair.
+
+    ``up_to`` is the largest k of interest; it limits how long a run `assured` has to remember.
+    """
+    from tether._kernels.thresholds import FAR
+
+    T, n_states = graph.T, graph.mdp.n_states
+    if T > MAX_STEPS:
+        raise QueryError(f"the path has {T:,} steps; influence is computed for up to {MAX_STEPS:,}")
+    influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
+    up_to = T + 1 if up_to is None else min(up_to, T + 1)
+    nodes = _nodes(graph, rule, influenced, up_to)
+    offsets = tuple(layer.pair_offsets(graph.mdp.form.pair_start) for layer in nodes[:T])
+    # Where every state has an action no κ of time t + 1 exceeds T - t; a state without an action has no κ at all.
+    bounded = rule != "assured" and not any(bool(np.any(np.diff(offset) == 0)) for offset in offsets)
+    own = None if rule == "definition" else own_thresholds(graph, rule, nodes, influenced)
+    levels = _levels(nodes, n_states), _levels(nodes, n_states)
+    levels[T % 2].reshape(-1, 2)[nodes[T].places(n_states)] = (FAR, 1)
+    kappa: list[Ints] = []
+    for t in range(T - 1, -1, -1):
+        cap, most = T - t + 1, T - t if bounded else FAR
+        if own is None:  # the distance is the rule's own threshold: one pass finds both
+            each = np.ones(int(offsets[t][-1]), dtype=np.int16)
+        else:
+            each = own(t) if rule == "assured" else np.minimum(own(t), np.int16(cap))
+            cap = 0
+        layer, rows = nodes[t].arguments(n_states), layer_rows(graph, t, influenced[t])
+        gather_layer(layer, rows, offsets[t], cap, most, levels[(t + 1) % 2], levels[t % 2], each)
+        each.flags.writeable = False
+        kappa.append(each)
+    first = levels[0].reshape(-1, 2)[nodes[0].places(n_states), 1]
+    return Thresholds(graph, rule, influence, nodes, influenced, offsets, tuple(reversed(kappa)), first, up_to)
+
+
+def unconstrained(graph: Graph, rule: Rule, influence: Influence) -> Thresholds:
+    """What every rule says of k > T: every pair is allowed. No rule has to look at anything for that."""
+    T = graph.T
+    influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
+    nodes = tuple(Nodes(graph.states(t)) for t in range(T + 1))
+    offsets = tuple(layer.pair_offsets(graph.mdp.form.pair_start) for layer in nodes[:T])
+    kappa = tuple(np.ones(int(offset[-1]), dtype=np.int16) for offset in offsets)
+    for array in kappa:
+        array.flags.writeable = False
+    first = np.ones(nodes[0].size, dtype=np.int16)
+    return Thresholds(graph, rule, influence, nodes, influenced, offsets, kappa, first, T + 1)
+
+
+def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -> tuple[Nodes, ...]:
+    """The nodes of each layer: its states; for `assured`, each with the runs it can be reached with."""
+    if rule != "assured":
+        return tuple(Nodes(graph.states(t)) for t in range(graph.T + 1))
+    from tether._kernels.thresholds import spread
+
+    n_states, start = graph.mdp.n_states, graph.layers[0].states
+    layers = [Nodes(start, np.zeros(start.size, np.int32))]
+    for t in range(graph.T):
+        longest = min(t + 1, up_to - 1)
+        reached = room((longest + 2, n_states), np.int16)  # the last run stands for all that are too long
+        offsets = layers[t].pair_offsets(graph.mdp.form.pair_start)
+        everything = np.ones(int(offsets[-1]), dtype=np.int16)
+        rows = layer_rows(graph, t, influenced[t])
+        spread(layers[t].arguments(n_states), rows, offsets, everything, reached.reshape(-1))
+        kept, run = np.nonzero(reached[:-1, graph.states(t + 1)].T)
+        layers.append(Nodes(graph.states(t + 1)[kept], run.astype(np.int32)))
+    return tuple(layers)
+
+
+def _levels(nodes: tuple[Nodes, ...], n_states: int) -> Ints:
+    """An array for distance and κ over [run, state]; one run more than occur closes it off, with nothing allowed."""
+    from tether._kernels.thresholds import FAR
+
+    runs = run_count(nodes)
+    most = max(layer.size for layer in nodes)
+    levels = room((runs * n_states, 2), np.int16, touched=most).reshape(runs, n_states, 2)
+    if runs > 1:
+        levels[-1] = FAR
+    return levels

@@ -1,0 +1,58 @@
+"""What a step is worth: expected rewards by pair and by edited row, as the planning kernel takes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tether._kernels.scratch import room
+from tether._types import Floats, Ints
+from tether.counterfactual.rows import Rows, spans
+from tether.model.form import Rewards
+from tether.model.mdp import MDP
+
+__all__ = ["ExpectedRewards", "without_rewards"]
+
+
+class ExpectedRewards:
+    """Expected rewards of the pairs of a model under its own rows, step by step.
+
+    R(s,a) is taken as it is. R(s,a,s') is averaged for the pairs that are asked for, once where it does not depend on
+    time.
+    """
+
+    def __init__(self, mdp: MDP) -> None:
+        self._mdp = mdp
+        self._by_entry = mdp.rewards.by_entry
+        self._averages = room(mdp.n_pairs if self._by_entry else 0, np.float64)
+        self._known = room(mdp.n_states if self._by_entry else 0, np.bool_)
+
+    def of_pairs(self, t: int, states: Ints) -> Floats:
+        """Rewards by pair, of the pairs of some states."""
+        values = self._mdp.rewards.at(t)
+        if not self._by_entry:
+            return values
+        new = states if self._mdp.rewards.horizon is not None else states[~self._known[states]]
+        if new.size:
+            form = self._mdp.form
+            _, pairs = spans(form.pair_start[new], form.pair_start[np.asarray(new, np.int64) + 1])
+            owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+            self._averages[pairs] = np.bincount(owner, form.probability[entry] * values[entry], minlength=pairs.size)
+            self._known[new] = True
+        return self._averages
+
+    def of_edits(self, t: int, edits: Rows) -> Floats:
+        """Rewards of edited rows: those of R(s,a,s') are averaged under the edited row."""
+        values = self._mdp.rewards.at(t)
+        if not self._by_entry:
+            rewards: Floats = values[edits.pairs]
+            return rewards
+        owner, entry, probability = edits.expand(self._mdp.form, np.arange(edits.pairs.size))
+        return np.bincount(owner, probability * values[entry], minlength=edits.pairs.size).astype(np.float64)
+
+
+def without_rewards(mdp: MDP) -> MDP:
+    """The same model where nothing earns anything."""
+    zeros = room(mdp.n_pairs, np.float64)
+    return replace(mdp, form=replace(mdp.form, rewards=Rewards(zeros, by_entry=False)))
