@@ -13,6 +13,7 @@ from logs import Row, logs
 
 import tether
 from tether.observation.episodes import Episodes
+from tether.observation.path import observe
 
 
 def from_rows(rows):
@@ -335,3 +336,23 @@ def test_paths_with_and_without_rewards():
     np.testing.assert_array_equal(log.reward, [1.0, np.nan, np.nan])
     assert log[0].rewards == (1.0, None)
     assert log[1].rewards is None
+
+
+@given(logs())
+def test_an_episode_in_the_indices_of_a_model_is_the_same_as_its_path(log):
+    episodes = from_rows(log.rows)
+    order = list(reversed(episodes.states))  # another order than that of the log
+    mdp = tether.learn(episodes, states=order, empty_rewards="mean")
+    for name, path in log.paths.items():
+        seen = episodes.observation(name, mdp)
+        again = observe(mdp, path)
+        for field in ("states", "actions", "pairs"):
+            np.testing.assert_array_equal(getattr(seen, field), getattr(again, field))
+        assert seen.rewards == again.rewards == path.rewards
+
+
+def test_an_episode_that_a_model_does_not_know_is_named():
+    log = Episodes.from_columns([1, 1], [0, 1], ["a", "b"], ["go", None])
+    other = tether.learn([tether.Path(["a", "c"], ["go"])])
+    with pytest.raises(tether.PathError, match="t = 1: the model has no state 'b'"):
+        log.observation(1, other)

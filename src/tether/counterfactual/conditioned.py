@@ -14,7 +14,7 @@ computed when asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -504,7 +504,7 @@ def counterfactual(
 def _observed(mdp: MDP, path: Path | Observation) -> tuple[Observation, Path]:
     """The episode in the model's indices and in its names, whichever it was given in."""
     if isinstance(path, Observation):
-        observation = observe_indices(mdp, path.states, path.actions)
+        observation = replace(observe_indices(mdp, path.states, path.actions), rewards=path.rewards)
         return observation, path_of(mdp, observation)
     return observe(mdp, path), path
 

@@ -9,7 +9,7 @@ its rows become episodes. `tether.io.logs` reads and writes logs as files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from html import escape
 from typing import Any
 
@@ -18,10 +18,12 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether._words import counted
 from tether.errors import PathError, Problem, QueryError
+from tether.model.mdp import MDP
 from tether.model.names import Names
 from tether.observation.arrange import Steps, arrange
 from tether.observation.cells import Findings, code
-from tether.observation.path import Path
+from tether.observation.indices import observe_indices
+from tether.observation.path import Observation, Path, observe
 
 __all__ = ["Episodes"]
 
@@ -220,6 +222,29 @@ class Episodes(Mapping[Any, Path]):
         steps = self._steps_of(episode)
         return None if self.reward is None else self.reward[steps]
 
+    def observation(self, episode: Any, mdp: MDP) -> Observation:
+        """An episode in the indices of a model, as `tether.counterfactual` takes it; its rewards come with it.
+
+        Only the names that occur in the episode are looked up, each once.
+
+        Examples
+        --------
+        >>> import tether
+        >>> log = tether.Episodes.from_paths({"ann": tether.Path(["sick", "well"], ["treat"], [3])})
+        >>> mdp = tether.learn(log)
+        >>> tether.counterfactual(mdp, log.observation("ann", mdp)).plan(k=1, m=0).logged_return
+        3.0
+        """
+        steps = self._steps_of(episode)
+        states = np.append(self.state[steps], self.next_state[steps.stop - 1])
+        recorded = states[: states.size - (states[-1] < 0)]
+        found = _places(mdp.states, self.states, recorded)
+        actions = _places(mdp.actions, self.actions, self.action[steps])
+        path = self._path(steps)
+        if found.min() < 0 or actions.min() < 0:
+            return observe(mdp, path)  # which says what the model does not have
+        return replace(observe_indices(mdp, found, actions), rewards=path.rewards)
+
     def _steps_of(self, episode: Any) -> slice:
         i = self.ids.find(episode)
         if i < 0:
@@ -254,6 +279,12 @@ class Episodes(Mapping[Any, Path]):
         more = f"<tr><td>…</td><td>{len(self) - _SHOWN:,} more</td></tr>" if len(self) > _SHOWN else ""
         head = "<tr><th>episode</th><th>path</th></tr>"
         return f"<p>{escape(repr(self)[1:-1])}</p><table>{head}{''.join(rows)}{more}</table>"
+
+
+def _places(known: Names, names: Names, codes: Ints) -> Ints:
+    """Where a model has what a log calls by these codes; -1 for what it does not have."""
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    return np.array([known.find(names[int(one)]) for one in distinct], dtype=np.int64)[inverse]
 
 
 def _column(name: str, values: Any) -> Any:

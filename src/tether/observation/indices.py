@@ -54,11 +54,11 @@ def observe_indices(mdp: MDP, states: Any, actions: Any) -> Observation:
 def path_of(mdp: MDP, observation: Observation) -> Path:
     """The same episode by names."""
     last = observation.T + (observation.states[-1] >= 0)
-    return _named(mdp, observation.states[:last], observation.actions)
+    return _named(mdp, observation.states[:last], observation.actions, observation.rewards)
 
 
-def _named(mdp: MDP, states: Ints, actions: Ints) -> Path:
-    return Path([mdp.states[int(s)] for s in states], [mdp.actions[int(a)] for a in actions])
+def _named(mdp: MDP, states: Ints, actions: Ints, rewards: Any = None) -> Path:
+    return Path([mdp.states[int(s)] for s in states], [mdp.actions[int(a)] for a in actions], rewards)
 
 
 def _whole(name: str, values: Any) -> Ints:

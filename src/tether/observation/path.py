@@ -145,11 +145,14 @@ class Observation:
         -1 at T where the last outcome was not recorded.
     actions, pairs : array (T,)
         The observed action, and the pair of state and action, of each step.
+    rewards : tuple or None
+        What each step earned, as `Path` has it.
     """
 
     states: Ints
     actions: Ints
     pairs: Ints
+    rewards: tuple[float | None, ...] | None = None
 
     @property
     def T(self) -> int:
@@ -196,7 +199,7 @@ def observe(mdp: MDP, path: Path) -> Observation:
         raise PathError(problems)
     for array in (states, actions, pairs):
         array.flags.writeable = False
-    return Observation(states, actions, pairs)
+    return Observation(states, actions, pairs, path.rewards)
 
 
 def _impossible(mdp: MDP, path: Path, t: int, pair: int, outcome: int) -> list[Problem]:
