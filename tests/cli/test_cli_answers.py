@@ -509,5 +509,5 @@ def test_demo_as_json(tmp_path, monkeypatch, epidemic):
         epidemic.plan(k, m).value for k, m in ((3, 1), (6, 4), (8, 1))
     ]
     assert outbreak["explanations"][0]["steps"][0]["state"] == "S 9, I 1"
-    assert len(patient["explanations"]) == 3
+    assert len(patient["explanations"]) == 2
     assert list(tmp_path.iterdir()) == []  # only the text of the demonstration is also left in a file

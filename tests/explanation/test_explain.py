@@ -1,8 +1,9 @@
 """Explanations: steps, sentences, groups; and the demonstration that prints them."""
 
+import time
+
 import numpy as np
 import pytest
-from rich.console import Console
 
 import tether
 from tether.cli import demo
@@ -185,9 +186,11 @@ def test_the_demonstration_shows_an_episode(tmp_path, monkeypatch, capsys):
     demo.main()
     text = capsys.readouterr().out
     assert "An outbreak among ten people, left alone" in text
-    assert "best, k = 3, m = 1" in text
+    assert "Step by step, for k = 6, m = 4:" in text
     assert "Change 1 action: at t = 5 V_I instead of NIL." in text
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    assert "Where to look next:" in text
+    assert text.index("Computed exactly") < text.index("Where to look next:")
     for name in ("outbreak", "sepsis"):
         assert f"tether-demo/{name}.html" in " ".join(text.split())
         assert (tmp_path / "tether-demo" / f"{name}.html").read_text().startswith("<!DOCTYPE html>")
@@ -209,11 +212,21 @@ def _small_patient():
     return tether.cases.Case("small patient", mdp, {"observed": path})
 
 
-def test_cells_say_how_far_the_observation_reaches():
-    console = Console(width=100, record=True)
-    explanation = explained(6, 4)
-    console.print(demo._side_by_side([explanation], str))
-    text = console.export_text()
-    assert "●" in text
-    assert "○" in text
-    assert "V_I*" in text
+@pytest.mark.compiled
+def test_the_demonstration_says_treatments_in_words():
+    patient = demo.stories()[1]
+    told = " ".join(" ".join(one.sentences(str)) for one in patient.explanations())
+    assert "antibiotics instead of antibiotics + ventilation" in told
+    assert " – " not in told
+
+
+def test_compiling_is_said_where_it_lasts_and_is_not_counted(monkeypatch, capsys):
+    told = []
+    monkeypatch.setattr(demo, "toy", lambda: time.sleep(1.3) or tether.cases.toy())
+    monkeypatch.setattr(demo, "put", lambda *what: told.extend(what))
+    demo._compile()
+    assert told == ["compiling (once) …"]
+    monkeypatch.setattr(demo, "toy", tether.cases.toy)
+    told.clear()
+    demo._compile()
+    assert told == []
