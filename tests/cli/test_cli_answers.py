@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import tether
 from tether.cli import main
-from tether.cli.answers import label
+from tether.explanation.answers import as_data
 from tether.influence.reach import coverage
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.models import read_model, write_model
@@ -46,7 +46,7 @@ def test_explain_tells_what_the_library_explains(epidemic, k, m):
     for step, one in zip(answer["steps"], explanation.steps, strict=True):
         for name in step:
             expected = getattr(one, name)
-            assert step[name] == (label(expected) if "state" in name or "action" in name else expected), name
+            assert step[name] == (as_data(expected) if "state" in name or "action" in name else expected), name
     for name in ("longer", "free", "more", "most"):
         limit = getattr(further, name)
         assert answer["beyond"][name] == (

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -51,22 +50,6 @@ def test_every_command_has_a_place_on_the_page(name):
     headings = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
     assert any(name in heading.split() for heading in headings)
     assert f"`tether {name}`" in TEXT
-
-
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "reproduce"])
-def test_every_field_of_the_json_is_on_the_page(name):
-    (row,) = re.findall(rf"^\| `{name}` \| (.*) \|$", TEXT.partition("## JSON")[2], re.MULTILINE)
-    kind = {"choose-k": "ChooseKAnswer"}.get(name, f"{name.capitalize()}Answer")
-    fields = getattr(import_module(f"tether.cli.{COMMANDS[name]}"), kind).__struct_fields__
-    assert [field for field in fields if f"`{field}`" not in row] == ["command", "version"]
-
-
-def test_nested_fields_of_the_json_are_on_the_page():
-    from tether.cli import answers, explain
-
-    told = TEXT.partition("## JSON")[2]
-    for kind in (answers.StepAnswer, answers.TailoringAnswer, explain.BeyondAnswer, explain.UncertaintyAnswer):
-        assert [field for field in kind.__struct_fields__ if f"`{field}`" not in told] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)

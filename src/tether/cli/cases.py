@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from tether.cli.answers import Answer, print_json
+from tether.cli.answers import print_json
 from tether.cli.options import as_json
 
 if TYPE_CHECKING:
     from tether.cases import Case
 
-__all__ = ["CasesAnswer", "cases"]
+__all__ = ["cases"]
 
 
-class CaseAnswer(msgspec.Struct):
+@dataclass(frozen=True)
+class CaseEntry:
     """A case; ``paths`` maps what to write as PATH to its number of steps. ``missing`` says what it would need."""
 
     name: str
@@ -26,13 +27,6 @@ class CaseAnswer(msgspec.Struct):
     actions: int | None
     paths: dict[str, int]
     missing: str | None
-
-
-class CasesAnswer(Answer, kw_only=True):
-    """What ``tether cases --json`` prints; ``files`` are those written."""
-
-    cases: list[CaseAnswer]
-    files: list[str]
 
 
 @click.command(
@@ -66,7 +60,7 @@ def _list(as_json: bool) -> None:
         say("building the cases")
         told = [_look(name) for name in case_names()]
     if as_json:
-        print_json(CasesAnswer(command="cases", cases=told, files=[]))
+        print_json("cases", cases=told, files=[])
         return
     table = grid("case", "states", "actions", "paths", right=[1, 2])
     for case in told:
@@ -77,16 +71,16 @@ def _list(as_json: bool) -> None:
     put(table)
 
 
-def _look(name: str) -> CaseAnswer:
+def _look(name: str) -> CaseEntry:
     from tether.errors import QueryError
     from tether.io.embedded import about_case, open_case, path_names
 
     try:
         case, _ = open_case(f"case:{name}")
     except QueryError as error:  # what it needs is not installed
-        return CaseAnswer(name, about_case(name), None, None, {}, str(error))
+        return CaseEntry(name, about_case(name), None, None, {}, str(error))
     paths = {source: case.paths[path].T for source, path in path_names(name, case).items()}
-    return CaseAnswer(name, about_case(name), case.mdp.n_states, case.mdp.n_actions, paths, None)
+    return CaseEntry(name, about_case(name), case.mdp.n_states, case.mdp.n_actions, paths, None)
 
 
 def _export(name: str, out: Path, as_json: bool) -> None:
@@ -104,7 +98,7 @@ def _export(name: str, out: Path, as_json: bool) -> None:
         files = _write(case, partial)
     if as_json:
         plain = name.removeprefix("case:")
-        print_json(CasesAnswer(command="cases", cases=[_look(plain)], files=[str(out / file) for file in files]))
+        print_json("cases", cases=[_look(plain)], files=[str(out / file) for file in files])
         return
     put(f"Written to {out}: {', '.join(files)}.", f"Try: tether explain {out / files[0]} {out / files[1]}")
 

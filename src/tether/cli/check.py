@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 import numpy as np
 
-from tether.cli.answers import Answer, label, print_json
+from tether.cli.answers import print_json
 from tether.cli.hints import hint
 from tether.cli.options import Episode, about_an_episode, as_json, with_influence
 from tether.errors import FileError, ModelError, PathError, Problem
@@ -23,46 +22,9 @@ if TYPE_CHECKING:
     from tether.influence.reach import Coverage
     from tether.model.mdp import MDP
 
-__all__ = ["CheckAnswer", "check"]
+__all__ = ["check"]
 
 _SHOWN = 100
-
-
-class ProblemAnswer(msgspec.Struct):
-    """One thing that is wrong, and where; see `tether.Problem`."""
-
-    message: str
-    file: str | None
-    line: int | None
-    row: int | None
-    time: int | None
-    state: Any
-    action: Any
-    next_state: Any
-    value: Any
-
-
-class CoverageAnswer(msgspec.Struct):
-    """What the episode reaches and influences, step by step."""
-
-    ever: int
-    states: list[int]
-    pairs: list[int]
-    influenced: list[int]
-    likelihood: list[float | None]
-
-
-class CheckAnswer(Answer, kw_only=True):
-    """What ``tether check --json`` prints; ``description`` has the fields of `tether.model.describe.Description`."""
-
-    model: str
-    path: str | None
-    sound: bool
-    total_problems: int
-    problems: list[ProblemAnswer]
-    description: dict[str, Any] | None
-    T: int | None
-    coverage: CoverageAnswer | None
 
 
 @click.command(
@@ -83,7 +45,7 @@ def check(episode: Episode, influence: Any, as_json: bool) -> int:
     """
     report = _look(episode, influence)
     if as_json:
-        print_json(_answer(episode, report))
+        print_json("check", **_answer(episode, report))
     else:
         _print(episode, report)
     return 1 if report.problems else 0
@@ -138,9 +100,8 @@ def _print(episode: Episode, report: _Report) -> None:
     if report.mdp is not None:
         put(f"{episode.model}: a sound model.", "")
         table = grid("", "", header=False)
-        for line in str(report.mdp.describe()).splitlines():
-            name, _, text = line.partition(" ")
-            table.add_row(name, text.strip())
+        for name, text in report.mdp.describe().facts():
+            table.add_row(name, text)
         put(table)
         if report.mdp.counts is not None:
             put("", *learned(report.mdp).sentences())
@@ -199,29 +160,14 @@ def _coverage_table(found: Coverage) -> Table:
     return table
 
 
-def _answer(episode: Episode, report: _Report) -> CheckAnswer:
-    found = report.found
-    return CheckAnswer(
-        command="check",
-        model=episode.model,
-        path=None if episode.path is None and not episode.model.startswith("case:") else episode.path_source,
-        sound=not report.problems,
-        total_problems=report.total,
-        problems=[_problem(problem) for problem in report.problems],
-        description=None if report.mdp is None else asdict(report.mdp.describe()),
-        T=None if report.cf is None else report.cf.T,
-        coverage=None
-        if found is None
-        else CoverageAnswer(
-            found.ever,
-            found.states.tolist(),
-            found.pairs.tolist(),
-            found.influenced.tolist(),
-            found.likelihood.tolist(),
-        ),
-    )
-
-
-def _problem(problem: Problem) -> ProblemAnswer:
-    given = {one.name: getattr(problem, one.name) for one in fields(problem)}
-    return ProblemAnswer(**{name: label(value) for name, value in given.items()})
+def _answer(episode: Episode, report: _Report) -> dict[str, Any]:
+    return {
+        "model": episode.model,
+        "path": None if episode.path is None and not episode.model.startswith("case:") else episode.path_source,
+        "sound": not report.problems,
+        "total_problems": report.total,
+        "problems": report.problems,
+        "description": None if report.mdp is None else report.mdp.describe(),
+        "T": None if report.cf is None else report.cf.T,
+        "coverage": report.found,
+    }

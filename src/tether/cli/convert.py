@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import click
 
-from tether.cli.answers import Answer, print_json
+from tether.cli.answers import print_json
 from tether.cli.options import Source, about_a_model, as_json
 
-__all__ = ["ConvertAnswer", "convert"]
-
-
-class ConvertAnswer(Answer, kw_only=True):
-    """What ``tether convert --json`` prints."""
-
-    model: str
-    output: str
-    states: int
-    actions: int
-    pairs: int
-    transitions: int
+__all__ = ["convert"]
 
 
 @click.command(
@@ -60,15 +49,13 @@ def convert(source: Source, out: str, to: str | None, mean_rewards: bool, as_jso
         write_model(mdp, out, to, **({"mean_rewards": True} if mean_rewards else {}))
     if as_json:
         print_json(
-            ConvertAnswer(
-                command="convert",
-                model=source.model,
-                output=out,
-                states=mdp.n_states,
-                actions=mdp.n_actions,
-                pairs=mdp.n_pairs,
-                transitions=mdp.n_transitions,
-            )
+            "convert",
+            model=source.model,
+            output=out,
+            states=mdp.n_states,
+            actions=mdp.n_actions,
+            pairs=mdp.n_pairs,
+            transitions=mdp.n_transitions,
         )
     else:
         put(f"{source.model} → {out}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_transitions, 'transition')}.")

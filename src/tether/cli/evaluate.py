@@ -6,27 +6,10 @@ from typing import Any
 
 import click
 
-from tether.cli.answers import Answer, StepAnswer, TailoringAnswer, print_json, step_answer, tailoring_answer
+from tether.cli.answers import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, columns_of, with_influence
 
-__all__ = ["EvaluateAnswer", "evaluate"]
-
-
-class EvaluateAnswer(Answer, kw_only=True):
-    """What ``tether evaluate --json`` prints."""
-
-    model: str
-    path: str
-    policy: str
-    T: int
-    influence: str
-    discount: float
-    value: float
-    std: float
-    observed_value: float
-    gain: float
-    steps: list[StepAnswer]
-    tailoring: TailoringAnswer
+__all__ = ["evaluate"]
 
 
 @click.command(
@@ -66,21 +49,18 @@ def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], infl
     seen = observed_value(cf)
     if as_json:
         print_json(
-            EvaluateAnswer(
-                command="evaluate",
-                model=episode.model,
-                path=episode.path_source,
-                policy=policy,
-                T=cf.T,
-                influence=str(influence),
-                discount=cf.mdp.discount,
-                value=outlook.value,
-                std=outlook.std,
-                observed_value=seen,
-                gain=outlook.value - seen,
-                steps=[step_answer(step) for step in steps],
-                tailoring=tailoring_answer(outlook),
-            )
+            "evaluate",
+            **episode.named,
+            policy=policy,
+            T=cf.T,
+            influence=str(influence),
+            discount=cf.mdp.discount,
+            value=outlook.value,
+            std=outlook.std,
+            observed_value=seen,
+            gain=outlook.value - seen,
+            steps=steps,
+            tailoring=outlook.tailoring,
         )
         return
     put(f"{episode.model}: what to expect of the policy {policy}, with the luck of this episode.")

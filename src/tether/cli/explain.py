@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
-from tether.cli.answers import (
-    PlanAnswer,
-    StepAnswer,
-    TailoringAnswer,
-    label,
-    plan_fields,
-    step_answer,
-    tailoring_answer,
-)
 from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
 
 if TYPE_CHECKING:
@@ -23,10 +13,9 @@ if TYPE_CHECKING:
 
     from tether.explanation.explain import Explanation
     from tether.learning.uncertainty import PlanUncertainty
-    from tether.plan.limits import Limit
     from tether.plan.plan import Plan
 
-__all__ = ["ExplainAnswer", "explain", "explanation_answer"]
+__all__ = ["explain", "uncertainty_data"]
 
 _LEVEL = 0.9
 
@@ -55,6 +44,7 @@ def explain(
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put
+    from tether.explanation.answers import explanation_data
     from tether.explanation.naming import only, shown
 
     plan = limits.plan(episode.replay())
@@ -65,7 +55,12 @@ def explain(
         _ = explanation.beyond
         sure = None if draws is None else _draw(plan, draws, seed, say)
     if as_json:
-        print_json(explanation_answer(explanation, episode.model, episode.path_source, sure))
+        print_json(
+            "explain",
+            **episode.named,
+            **explanation_data(explanation),
+            uncertainty=None if sure is None else uncertainty_data(sure),
+        )
         return
     _print(explanation, episode, suggested=limits.k is None)
     if sure is not None:
@@ -87,19 +82,13 @@ def _print(explanation: Explanation, episode: Episode, suggested: bool) -> None:
     from tether.cli.screen import put
     from tether.cli.steps import LEGEND, steps_table
     from tether.explanation.naming import shown
+    from tether.explanation.terms import beyond_sentences
 
     put(*explanation.sentences(shown), "")
     put(*_settings(explanation.plan, episode, suggested), "")
     put(steps_table(explanation.steps))
     put(LEGEND, style="dim")
-    put("", *_beyond(explanation))
-
-
-def _beyond(explanation: Explanation) -> list[str]:
-    mdp = explanation.plan.cf.mdp
-    if mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None:
-        return ["All rewards of the model are 0: no plan can gain anything."]
-    return explanation.beyond.sentences()
+    put("", *beyond_sentences(explanation))
 
 
 def _settings(plan: Plan, episode: Episode, suggested: bool) -> list[str]:
@@ -113,102 +102,14 @@ def _settings(plan: Plan, episode: Episode, suggested: bool) -> list[str]:
     return [about, limits_in_words(plan, suggested)]
 
 
-class LimitAnswer(msgspec.Struct):
-    """Another k or m, the value there, and what that adds."""
+def uncertainty_data(sure: PlanUncertainty) -> dict[str, Any]:
+    """How sure one can be of a plan, as plain data."""
+    from tether.explanation.answers import as_data
 
-    k: int
-    m: int
-    value: float | None
-    added: float | None
-
-
-class BeyondAnswer(msgspec.Struct):
-    """What larger k and m would add."""
-
-    longer: LimitAnswer | None
-    free: LimitAnswer
-    more: LimitAnswer | None
-    most: LimitAnswer
-
-
-class FirmnessAnswer(msgspec.Struct):
-    """How firm a change is; see `tether.uncertainty.ChangedAction`."""
-
-    t: int
-    state: Any
-    observed: Any
-    action: Any
-    same: float
-    reached: float
-
-
-class UncertaintyAnswer(msgspec.Struct):
-    """How sure one can be, of a learned model; see `tether.uncertainty.PlanUncertainty`."""
-
-    draws: int
-    level: float
-    interval: tuple[float, float]
-    mean: float
-    std: float
-    probability_better: float
-    off_plan: float
-    changes: list[FirmnessAnswer]
-    sentences: list[str]
-
-
-class ExplainAnswer(PlanAnswer, kw_only=True):
-    """What ``tether explain --json`` prints."""
-
-    value: float | None
-    std: float | None
-    observed_value: float
-    logged_return: float | None
-    gain: float | None
-    steps: list[StepAnswer]
-    tailoring: TailoringAnswer
-    beyond: BeyondAnswer
-    sentences: list[str]
-    uncertainty: UncertaintyAnswer | None
-
-
-def explanation_answer(
-    explanation: Explanation, model: str, path: str, sure: PlanUncertainty | None = None
-) -> ExplainAnswer:
-    """An explanation as JSON."""
-    plan, outlook = explanation.plan, explanation.outlook
-    beyond = explanation.beyond
-    return ExplainAnswer(
-        command="explain",
-        **plan_fields(plan, model, path),
-        value=plan.value,
-        std=outlook.std,
-        observed_value=plan.observed_value,
-        logged_return=plan.logged_return,
-        gain=plan.gain,
-        steps=[step_answer(step) for step in explanation.steps],
-        tailoring=tailoring_answer(outlook),
-        beyond=BeyondAnswer(*(_limit(one) for one in (beyond.longer, beyond.free, beyond.more, beyond.most))),
-        sentences=[*explanation.sentences(str), *_beyond(explanation)],
-        uncertainty=None if sure is None else _uncertainty(sure),
-    )
-
-
-def _uncertainty(sure: PlanUncertainty) -> UncertaintyAnswer:
-    return UncertaintyAnswer(
-        draws=sure.draws,
-        level=_LEVEL,
-        interval=sure.interval(_LEVEL),
-        mean=sure.mean,
-        std=sure.std,
-        probability_better=sure.probability_better,
-        off_plan=float(sure.off_plan.mean()),
-        changes=[
-            FirmnessAnswer(one.t, label(one.state), label(one.observed), label(one.action), one.same, one.reached)
-            for one in sure.changes
-        ],
-        sentences=sure.sentences(str),
-    )
-
-
-def _limit(limit: Limit | None) -> Any:
-    return None if limit is None else LimitAnswer(limit.k, limit.m, limit.value, limit.added)
+    data: dict[str, Any] = as_data(sure)
+    return data | {
+        "level": _LEVEL,
+        "interval": sure.interval(_LEVEL),
+        "off_plan": float(sure.off_plan.mean()),
+        "sentences": sure.sentences(str),
+    }

@@ -6,33 +6,10 @@ from typing import Any
 
 import click
 
-from tether.cli.answers import Answer, label, labels, print_json
+from tether.cli.answers import print_json
 from tether.cli.options import as_json, columns_of, with_times
 
-__all__ = ["LearnAnswer", "learn"]
-
-
-class LearnAnswer(Answer, kw_only=True):
-    """What ``tether learn --json`` prints; see `tether.Learned`."""
-
-    log: str
-    output: str
-    states: int
-    actions: int
-    pairs: int
-    transitions: int
-    episodes: int
-    steps: int
-    unrecorded: int
-    prior: float
-    minimum: int
-    times: list[int]
-    dropped: list[list[Any]]
-    terminal: list[Any]
-    end: Any
-    empty_rewards: str
-    empty: int
-    unplaced: int
+__all__ = ["learn"]
 
 
 @click.command(
@@ -88,6 +65,7 @@ def learn(
     next_state. OUT without a suffix is a directory, and keeps the counts, for credible intervals; a table does not.
     """
     from tether.cli.screen import progress, put
+    from tether.explanation.answers import as_data
     from tether.explanation.naming import shown
     from tether.io.logs import read_episodes
     from tether.io.models import write_model
@@ -114,29 +92,8 @@ def learn(
         write_model(mdp, out)
     told = learned(mdp)
     if as_json:
-        print_json(
-            LearnAnswer(
-                command="learn",
-                log=log,
-                output=out,
-                states=mdp.n_states,
-                actions=mdp.n_actions,
-                pairs=told.pairs,
-                transitions=mdp.n_transitions,
-                episodes=told.episodes,
-                steps=told.steps,
-                unrecorded=told.unrecorded,
-                prior=told.prior,
-                minimum=told.minimum,
-                times=list(told.times),
-                dropped=[[label(state), label(action), times] for state, action, times in told.dropped],
-                terminal=labels(told.terminal),
-                end=label(told.end),
-                empty_rewards=told.empty_rewards,
-                empty=told.empty,
-                unplaced=told.unplaced,
-            )
-        )
+        sizes = {"states": mdp.n_states, "actions": mdp.n_actions, "transitions": mdp.n_transitions}
+        print_json("learn", log=log, output=out, **(as_data(told) | sizes))
         return
     put(*told.sentences(shown))
     if episodes.reward is None:

@@ -116,6 +116,11 @@ class Episode(Source):
             "It may be left out only if MODEL is an embedded case."
         )
 
+    @property
+    def named(self) -> dict[str, str]:
+        """What was asked about, as it was written."""
+        return {"model": self.model, "path": self.path_source}
+
     def open_path(self, mdp: MDP | None) -> Path:
         """Read the path, with the model's labels where there is one."""
         from tether.cli.screen import progress

@@ -6,19 +6,10 @@ from pathlib import Path
 
 import click
 
-from tether.cli.answers import PlanAnswer, plan_fields, print_json
+from tether.cli.answers import print_json
 from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
 
-__all__ = ["ReportAnswer", "report"]
-
-
-class ReportAnswer(PlanAnswer, kw_only=True):
-    """What ``tether report --json`` prints."""
-
-    value: float | None
-    observed_value: float
-    file: str
-    bytes: int
+__all__ = ["report"]
 
 
 @click.command(
@@ -49,6 +40,7 @@ def report(
     enough.
     """
     from tether.cli.screen import progress, put
+    from tether.explanation.answers import plan_data
     from tether.views.report import report as write
 
     cf = episode.replay()
@@ -65,14 +57,13 @@ def report(
     size = output.stat().st_size
     if as_json:
         print_json(
-            ReportAnswer(
-                command="report",
-                **plan_fields(plan, episode.model, episode.path_source),
-                value=plan.value,
-                observed_value=plan.observed_value,
-                file=str(output),
-                bytes=size,
-            )
+            "report",
+            **episode.named,
+            **plan_data(plan),
+            value=plan.value,
+            observed_value=plan.observed_value,
+            file=str(output),
+            bytes=size,
         )
     else:
         put(f"k = {plan.k}, m = {plan.m}. Written to {output} ({size / 1000:.0f} kB).")

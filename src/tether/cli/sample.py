@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from tether.cli.answers import PlanAnswer, labels, plan_fields, print_json
+from tether.cli.answers import print_json
 from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
 
 if TYPE_CHECKING:
@@ -16,27 +15,9 @@ if TYPE_CHECKING:
     from tether.observation.path import Path as Observed
     from tether.plan.plan import Plan
 
-__all__ = ["SampleAnswer", "sample"]
+__all__ = ["sample"]
 
 _SHOWN = 5
-
-
-class TrajectoryAnswer(msgspec.Struct):
-    """An episode that might have been."""
-
-    states: list[Any]
-    actions: list[Any]
-    value: float
-
-
-class SampleAnswer(PlanAnswer, kw_only=True):
-    """What ``tether sample --json`` prints."""
-
-    n: int
-    seed: int
-    value: float
-    mean: float
-    trajectories: list[TrajectoryAnswer]
 
 
 @click.command(
@@ -54,6 +35,7 @@ Examples:
 def sample(episode: Episode, limits: Limits, n: int, seed: int, output: Path | None, as_json: bool) -> None:
     """Draw episodes as they might have gone under the plan."""
     from tether.cli.screen import progress
+    from tether.explanation.answers import plan_data
 
     plan = limits.plan(episode.replay())
     with progress() as say:
@@ -67,18 +49,17 @@ def sample(episode: Episode, limits: Limits, n: int, seed: int, output: Path | N
             write_episodes(Episodes.from_paths(_rewarded(plan, drawn)), output)
     if as_json:
         print_json(
-            SampleAnswer(
-                command="sample",
-                **plan_fields(plan, episode.model, episode.path_source),
-                n=n,
-                seed=seed,
-                value=plan.value,
-                mean=float(drawn.returns.mean()),
-                trajectories=[
-                    TrajectoryAnswer(labels(path.states), labels(path.actions), float(value))
-                    for path, value in zip(drawn.paths, drawn.returns, strict=True)
-                ],
-            )
+            "sample",
+            **episode.named,
+            **plan_data(plan),
+            n=n,
+            seed=seed,
+            value=plan.value,
+            mean=float(drawn.returns.mean()),
+            trajectories=[
+                {"states": path.states, "actions": path.actions, "value": value}
+                for path, value in zip(drawn.paths, drawn.returns, strict=True)
+            ],
         )
     else:
         _print(plan, drawn, output)

@@ -5,26 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
-from tether.cli.answers import Answer, print_json
-from tether.cli.explain import ExplainAnswer, explanation_answer
+from tether.cli.answers import print_json
 from tether.cli.options import as_json
 
-__all__ = ["DemoAnswer", "demo", "reproduce"]
-
-
-class StoryAnswer(msgspec.Struct):
-    """An episode of the demonstration; its states are written as the demonstration shows them."""
-
-    title: str
-    explanations: list[ExplainAnswer]
-
-
-class DemoAnswer(Answer, kw_only=True):
-    """What ``tether demo --json`` prints."""
-
-    stories: list[StoryAnswer]
+__all__ = ["demo", "reproduce"]
 
 
 @click.command(
@@ -39,14 +24,18 @@ def demo(as_json: bool) -> None:
     Leaves a report of each in tether-demo/, to open in a browser.
     """
     from tether.cli import demo as shown
+    from tether.explanation.answers import explanation_data
 
     if not as_json:
         shown.main()
         return
     told = []
     for story, source in zip(shown.stories(), ("case:epidemic", "case:sepsis"), strict=True):
-        told.append(StoryAnswer(story.title, [explanation_answer(one, source, source) for one in story.explanations()]))
-    print_json(DemoAnswer(command="demo", stories=told))
+        named = {"model": source, "path": source}
+        told.append(
+            {"title": story.title, "explanations": [named | explanation_data(one) for one in story.explanations()]}
+        )
+    print_json("demo", stories=told)
 
 
 @click.command(

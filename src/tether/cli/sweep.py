@@ -6,44 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tether.cli.answers import Answer, print_json
+from tether.cli.answers import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_rule
 
 if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
 
-__all__ = ["ChooseKAnswer", "SweepAnswer", "choose_k", "sweep"]
-
-
-class SweepAnswer(Answer, kw_only=True):
-    """What ``tether sweep --json`` prints; ``values[i][j]`` belongs to ``ks[i]`` and ``ms[j]``."""
-
-    model: str
-    path: str
-    T: int
-    rule: str
-    influence: str
-    discount: float
-    ks: list[int]
-    ms: list[int]
-    values: list[list[float | None]]
-    sizes: list[int]
-    observed_value: float
-    enough: list[int | None]
-
-
-class ChooseKAnswer(Answer, kw_only=True):
-    """What ``tether choose-k --json`` prints; ``k`` is null if no k reaches the value."""
-
-    model: str
-    path: str
-    T: int
-    m: int
-    rule: str
-    influence: str
-    discount: float
-    at_least: float
-    k: int | None
+__all__ = ["choose_k", "sweep"]
 
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
@@ -89,21 +58,18 @@ def sweep(
         _print(table, episode)
         return
     print_json(
-        SweepAnswer(
-            command="sweep",
-            model=episode.model,
-            path=episode.path_source,
-            T=cf.T,
-            rule=table.rule,
-            influence=str(table.influence),
-            discount=cf.mdp.discount,
-            ks=table.ks.tolist(),
-            ms=table.ms.tolist(),
-            values=table.values.tolist(),
-            sizes=table.sizes.tolist(),
-            observed_value=table.observed_value,
-            enough=[enough_k(table, m) for m in table.ms.tolist()],
-        )
+        "sweep",
+        **episode.named,
+        T=cf.T,
+        rule=table.rule,
+        influence=str(table.influence),
+        discount=cf.mdp.discount,
+        ks=table.ks,
+        ms=table.ms,
+        values=table.values,
+        sizes=table.sizes,
+        observed_value=table.observed_value,
+        enough=[enough_k(table, m) for m in table.ms.tolist()],
     )
 
 
@@ -144,18 +110,15 @@ def choose_k(episode: Episode, m: int, at_least: float, rule: Any, influence: An
         k = cf.choose_k(m, at_least, rule=rule, influence=influence)
     if as_json:
         print_json(
-            ChooseKAnswer(
-                command="choose-k",
-                model=episode.model,
-                path=episode.path_source,
-                T=cf.T,
-                m=m,
-                rule=rule,
-                influence=str(influence),
-                discount=cf.mdp.discount,
-                at_least=at_least,
-                k=k,
-            )
+            "choose-k",
+            **episode.named,
+            T=cf.T,
+            m=m,
+            rule=rule,
+            influence=str(influence),
+            discount=cf.mdp.discount,
+            at_least=at_least,
+            k=k,
         )
     elif k is None:
         put(f"No k reaches {number(at_least)} with {counted(m, 'change')}, not even without a tether.")

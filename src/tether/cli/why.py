@@ -2,52 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import msgspec
 
-from tether.cli.answers import Answer, label, print_json
+from tether.cli.answers import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_rule
 
-if TYPE_CHECKING:
-    from tether.influence.why import Why
+__all__ = ["why"]
 
-__all__ = ["WhyAnswer", "why"]
-
-
-class PairAnswer(msgspec.Struct):
-    """A state and an action at a time."""
-
-    t: int
-    state: Any
-    action: Any
-
-
-class ReasonAnswer(msgspec.Struct):
-    """Whether an action is allowed, and why; see `tether.Why`."""
-
-    action: Any
-    allowed: bool
-    needed: int | None
-    reason: str
-    nearest: int | None
-    path: list[PairAnswer]
-    successor: Any
-    sentence: str
-
-
-class WhyAnswer(Answer, kw_only=True):
-    """What ``tether why --json`` prints: one answer an action."""
-
-    model: str
-    path: str
-    t: int
-    state: Any
-    k: int
-    rule: str
-    influence: str
-    answers: list[ReasonAnswer]
+_PAIR = ("t", "state", "action")
 
 
 @click.command(
@@ -83,6 +47,7 @@ def why(
     In a sentence: where the nearest influence of the observation is, and what k it would take.
     """
     from tether.cli.screen import grid, put
+    from tether.explanation.answers import as_data
     from tether.explanation.naming import shown
     from tether.io.sources import find_label
 
@@ -93,17 +58,16 @@ def why(
     answers = [cf.why(t, where, one, k, rule=rule, influence=influence, uninfluenced=uninfluenced) for one in actions]
     if as_json:
         print_json(
-            WhyAnswer(
-                command="why",
-                model=episode.model,
-                path=episode.path_source,
-                t=t,
-                state=label(where),
-                k=k,
-                rule=rule,
-                influence=str(influence),
-                answers=[_reason(one) for one in answers],
-            )
+            "why",
+            **episode.named,
+            t=t,
+            state=where,
+            k=k,
+            rule=rule,
+            influence=str(influence),
+            answers=[
+                as_data(one) | {"path": [dict(zip(_PAIR, pair, strict=True)) for pair in one.path]} for one in answers
+            ],
         )
         return
     put(f"t = {t}, k = {k}, in state {shown(where)}:", "")
@@ -111,16 +75,3 @@ def why(
     for one in answers:
         table.add_row(shown(one.action), f"{'allowed' if one.allowed else 'not allowed'}: {one.because}")
     put(table)
-
-
-def _reason(answer: Why) -> ReasonAnswer:
-    return ReasonAnswer(
-        label(answer.action),
-        answer.allowed,
-        answer.needed,
-        answer.reason,
-        answer.nearest,
-        [PairAnswer(t, label(state), label(action)) for t, state, action in answer.path],
-        label(answer.successor),
-        answer.sentence,
-    )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
 
 __all__ = [
+    "beyond_sentences",
     "beyond_the_limits",
     "granted",
     "influence_in_words",
@@ -126,6 +127,14 @@ def mechanism_in_words(mechanism: Mechanism) -> str:
 
 
 # ---- other limits ------------------------------------------------------------------------------------------------
+
+
+def beyond_sentences(explanation: Explanation) -> list[str]:
+    """What a larger k and a larger m would add; or that no reward can be gained at all."""
+    mdp = explanation.plan.cf.mdp
+    if mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None:
+        return ["All rewards of the model are 0: no plan can gain anything."]
+    return explanation.beyond.sentences()
 
 
 def beyond_the_limits(explanation: Explanation, table: Sweep, complete: bool) -> list[str]:

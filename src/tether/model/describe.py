@@ -74,7 +74,13 @@ class Description:
     labels: Mapping[str, int]
     nbytes: int
 
-    def _lines(self) -> list[tuple[str, str]]:
+    def facts(self) -> list[tuple[str, str]]:
+        """What there is, as names and texts.
+
+        >>> import tether
+        >>> dict(tether.cases.toy().mdp.describe().facts())["states"]
+        '8 (1 absorbing)'
+        """
         ended = f", {self.terminal:,} of them declared terminal" if self.terminal else ""
         if self.normalised_rows:
             were = "was" if self.normalised_rows == 1 else "were"
@@ -102,12 +108,12 @@ class Description:
         return lines
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<14}{text}" for name, text in self._lines())
+        return "\n".join(f"{name:<14}{text}" for name, text in self.facts())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._lines())
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self.facts())
         return f"<table>{rows}</table>"
 
 

@@ -1,0 +1,115 @@
+"""Records as plain data, ready to be written as JSON: dictionaries, lists, numbers, text.
+
+A record becomes an object with its own fields. Only records that hold more than an answer (a model, the course of a
+computation) have a list here of what is told of them. A label that is a named tuple becomes an object, another tuple a
+list; an array becomes lists; a number that is not finite becomes null; what JSON has no word for is its text.
+
+This is a pass of its own because msgspec asks no hook about named tuples and dataclasses: it writes the former as
+lists, and the latter with the whole model inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tether.explanation.explain import Explanation
+    from tether.plan.plan import Plan
+
+__all__ = ["as_data", "explanation_data", "plan_data"]
+
+_TOLD = {
+    "Tailoring": ("strength", "influenced", "expected_influenced_steps", "longest_run", "longest_run_probability"),
+    "PlanUncertainty": ("draws", "mean", "std", "probability_better", "changes"),
+    "Why": ("action", "allowed", "needed", "reason", "nearest", "path", "successor", "because", "sentence"),
+    "Problem": ("message", "file", "line", "row", "time", "state", "action", "next_state", "value"),
+}
+"""Attributes told of records that hold more than an answer, or part of it as properties."""
+
+
+def as_data(value: Any) -> Any:
+    """A record, an array or a label as plain data.
+
+    Examples
+    --------
+    >>> import tether
+    >>> as_data(tether.cases.epidemic().path.states[0])
+    {'S': 9, 'I': 1, 'V': 20}
+    >>> as_data(("a", float("nan"), None)), as_data(1 + 2j)
+    (['a', None, None], '(1+2j)')
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): as_data(one) for name, one in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: as_data(one) for name, one in zip(value._fields, value, strict=True)}
+    if isinstance(value, tuple | list):
+        return [as_data(one) for one in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        names = _TOLD.get(type(value).__name__) or [field.name for field in fields(value)]
+        return {name: as_data(getattr(value, name)) for name in names}
+    return _single(value)
+
+
+def _single(value: Any) -> Any:
+    """A value without parts."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**64 else str(value)
+    return str(value).encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no place in JSON
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """What a plan is about: the length of the episode, the limits, what they mean.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> plan_data(tether.counterfactual(case.mdp, case.path).plan(k=3, m=1))
+    {'T': 7, 'k': 3, 'm': 1, 'rule': 'definition', 'influence': 'support', 'discount': 1.0}
+    """
+    return {
+        "T": plan.T,
+        "k": plan.k,
+        "m": plan.m,
+        "rule": plan.rule,
+        "influence": str(plan.influence),
+        "discount": plan.cf.mdp.discount,
+    }
+
+
+def explanation_data(explanation: Explanation) -> dict[str, Any]:
+    """An explanation as plain data: the plan, its values, the steps, what is about this episode, the sentences.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> data = explanation_data(tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).explain())
+    >>> data["observed_value"], data["steps"][5]["action"], data["beyond"]["longer"]["k"]
+    (-38.0, 'V_I', 4)
+    """
+    from tether.explanation.terms import beyond_sentences
+
+    plan, outlook = explanation.plan, explanation.outlook
+    return plan_data(plan) | {
+        "value": as_data(plan.value),
+        "std": as_data(outlook.std),
+        "observed_value": plan.observed_value,
+        "logged_return": as_data(plan.logged_return),
+        "gain": as_data(plan.gain),
+        "steps": as_data(explanation.steps),
+        "tailoring": as_data(outlook.tailoring),
+        "beyond": as_data(explanation.beyond),
+        "sentences": [*explanation.sentences(str), *beyond_sentences(explanation)],
+    }
