@@ -342,3 +342,25 @@ def test_a_plan_that_gave_its_gain_away_says_so():
     for plan in still:
         assert plan.price > 0
         assert plan.explain().sentences()[0] == "Change nothing: at this price of influence no change is worth it."
+
+
+def test_a_front_as_tables_and_as_a_figure():
+    case = tether.cases.grid_world()
+    front = tether.counterfactual(case.mdp, case.path).pareto(m=3)
+    table = front.to_arrow()
+    assert table.column_names == ["price", "value", front.against, "k", "m"]
+    assert table.column("value").to_pylist() == front.values.tolist()
+    assert table.column(front.against).to_pylist() == front.measures.tolist()
+    ax = front.plot()
+    assert ax.lines[0].get_xdata().tolist() == front.measures.tolist()
+    assert ax.get_xlabel() == f"expected {front.against}, summed over the 11 steps"
+
+
+def test_every_table_has_its_pandas_twin():
+    case = tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    plan = cf.plan(6, 3)
+    for one in (cf.sweep(), plan, plan.evaluate(), plan.explain(), cf.pareto(m=2)):
+        frame, table = one.to_pandas(), one.to_arrow()
+        assert list(frame.columns) == table.column_names
+        assert len(frame) == table.num_rows > 0

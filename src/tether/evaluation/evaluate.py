@@ -30,6 +30,7 @@ from tether.plan.chain import Chain, Link, Visits, build_chain, collect
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 __all__ = [
@@ -344,6 +345,12 @@ class Evaluation:
         from tether.explanation.arrow import evaluation_table
 
         return evaluation_table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas table; pandas must be installed."""
+        from tether.explanation.arrow import as_pandas
+
+        return as_pandas(self.to_arrow())
 
     def _by_state(self, t: int) -> tuple[Ints, Floats]:
         time_index(t, self.T)

@@ -31,6 +31,7 @@ from tether.observation.path import Path
 from tether.plan.chain import Chain, Decisions, Visits, build_chain, collect
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
     from tether.influence.one_step import Influence
@@ -160,6 +161,12 @@ class MechanismPanel:
                 "unavailable": self.unavailable.reshape(-1),
             }
         )
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas table; pandas must be installed."""
+        from tether.explanation.arrow import as_pandas
+
+        return as_pandas(self.to_arrow())
 
     def __str__(self) -> str:
         wide = max(len(_CORNER), *(len(name) for name in self.mechanisms))

@@ -20,15 +20,17 @@ from tether.errors import QueryError
 from tether.observation.changes import is_change
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
     from tether.evaluation.evaluate import Evaluation
     from tether.explanation.explain import Explanation
     from tether.model.names import Names
+    from tether.plan.pareto import Front
     from tether.plan.plan import Plan
     from tether.plan.sweep import Sweep
 
-__all__ = ["evaluation_table", "explanation_table", "plan_table", "sweep_table"]
+__all__ = ["as_pandas", "evaluation_table", "explanation_table", "front_table", "plan_table", "sweep_table"]
 
 
 def sweep_table(table: Sweep) -> pyarrow.Table:
@@ -43,6 +45,28 @@ def sweep_table(table: Sweep) -> pyarrow.Table:
             "size": np.repeat(table.sizes, columns),
         }
     )
+
+
+def front_table(front: Front) -> pyarrow.Table:
+    """One row per point; see `Front.to_arrow`."""
+    return _pyarrow().table(
+        {
+            "price": np.array([point.price for point in front.points]),
+            "value": front.values,
+            front.against: front.measures,
+            "k": np.array([point.plan.k for point in front.points]),
+            "m": np.array([point.plan.m for point in front.points]),
+        }
+    )
+
+
+def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
+    """An Arrow table as a pandas one; a struct becomes a column of dictionaries."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        raise QueryError("a pandas table needs pandas: pip install pandas") from None
+    return table.to_pandas()
 
 
 def plan_table(plan: Plan) -> pyarrow.Table:

@@ -23,6 +23,7 @@ from tether.plan.limits import Beyond, beyond
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 __all__ = ["ExplainedStep", "Explanation", "explain", "explained_steps"]
@@ -155,6 +156,12 @@ class Explanation:
         from tether.explanation.arrow import explanation_table
 
         return explanation_table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas table; pandas must be installed."""
+        from tether.explanation.arrow import as_pandas
+
+        return as_pandas(self.to_arrow())
 
     def _repr_html_(self) -> str:
         head = ("t", "observed", "done", "likeliest", "probability", "plan", "changed", "influenced", "gain")

@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._checks import whole_number
 from tether._types import Floats, Ints
-from tether._words import number
+from tether._words import number, percent
 from tether.errors import QueryError
 
 __all__ = ["ChangedAction", "PlanUncertainty", "SweepUncertainty"]
@@ -136,11 +136,11 @@ class PlanUncertainty:
             f"The plan is worth {number(self.value)}; in 90 % of {self.draws:,} models that the log leaves possible, "
             f"{number(low)} to {number(high)}.",
             f"It is worth more than what was done ({number(float(self.observed.mean()))}) in "
-            f"{_percent(self.probability_better)} of them.",
+            f"{percent(self.probability_better)} of them.",
         ]
         told += [
             f"At t = {one.t} {name(one.action)} instead of {name(one.observed)}: the best plan of each model does the "
-            f"same there in {_percent(one.same)} of them."
+            f"same there in {percent(one.same)} of them."
             for one in self.changes
         ]
         off = float(self.off_plan.mean())
@@ -267,7 +267,7 @@ class SweepUncertainty:
         body = ""
         for i, k in enumerate(self.ks):
             cells = [
-                f"<td>{number(low[i, j])} … {number(high[i, j])}<br>{_percent(share[i, j])}</td>"
+                f"<td>{number(low[i, j])} … {number(high[i, j])}<br>{percent(share[i, j])}</td>"
                 for j in range(self.ms.size)
             ]
             body += f"<tr><th>k = {k}</th>{''.join(cells)}</tr>"
@@ -287,9 +287,3 @@ def tails(level: float) -> tuple[float, float]:
     if not is_number or not 0 < level < 1:
         raise QueryError(f"level must be a number between 0 and 1, such as 0.9, not {level!r}")
     return (1.0 - float(level)) / 2.0, (1.0 + float(level)) / 2.0
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share in (0.0, 1.0) or 0.005 <= share < 0.995 else (
-        "over 99 %" if share > 0.5 else "under 1 %"
-    )  # fmt: skip

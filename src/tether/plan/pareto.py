@@ -11,7 +11,7 @@ which both are worth the same; either something better is found, a new corner, o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -27,6 +27,11 @@ from tether.model.form import Rewards
 from tether.plan.backward import observed_value, solve_backward
 from tether.plan.plan import Plan
 from tether.plan.tethered import Tethered
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from matplotlib.axes import Axes
 
 __all__ = ["Front", "Point", "pareto"]
 
@@ -108,6 +113,41 @@ class Front:
     def measures(self) -> Floats:
         """Expected total strength, or closeness, of each point."""
         return np.array([point.measure for point in self.points])
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The points in rows price, value and the measure (its column is called what it is), as an Arrow table.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> front = tether.counterfactual(case.mdp, case.path).pareto(m=2)
+        >>> front.to_arrow().slice(0, 1).to_pylist()
+        [{'price': 0.0, 'value': -1.0, 'strength': 0.0, 'k': 8, 'm': 2}]
+        """
+        from tether.explanation.arrow import front_table
+
+        return front_table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas table; pandas must be installed."""
+        from tether.explanation.arrow import as_pandas
+
+        return as_pandas(self.to_arrow())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw value against the measure; returns the axes. See `tether.views.figures.plot_pareto`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).pareto(m=2).plot().get_ylabel()
+        'value of the initial state'
+        """
+        from tether.views.figures import plot_pareto
+
+        return plot_pareto(self, ax)
 
     def __repr__(self) -> str:
         first, last = self.points[0], self.points[-1]

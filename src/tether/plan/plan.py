@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import os
     import pathlib
 
+    import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -178,6 +179,12 @@ class Plan:
         from tether.explanation.arrow import plan_table
 
         return plan_table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas table; pandas must be installed."""
+        from tether.explanation.arrow import as_pandas
+
+        return as_pandas(self.to_arrow())
 
     def plot(self, what: Any = "return", ax: Axes | None = None) -> Axes:
         """Draw the plan over time, beside what was observed; returns the axes.

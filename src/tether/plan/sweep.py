@@ -17,6 +17,7 @@ from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -110,6 +111,12 @@ class Sweep:
         from tether.explanation.arrow import sweep_table
 
         return sweep_table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas table; pandas must be installed."""
+        from tether.explanation.arrow import as_pandas
+
+        return as_pandas(self.to_arrow())
 
     def plot(self, m: int | None = None, ax: Axes | None = None) -> Axes:
         """Draw the table, shaded, or for one ``m`` the value against k; returns the axes.
