@@ -66,3 +66,10 @@ def test_an_explanation_prints_its_sentences():
     explanation = tether.counterfactual(CASE.mdp, CASE.path).plan(7, 1).explain()
     assert str(explanation) == "\n".join(explanation.sentences(str))
     assert all(step.gain == 0 for step in explanation.steps[:2])
+
+
+def test_what_the_command_line_opens_the_library_opens_by_the_same_names():
+    mdp = tether.io.open_model("case:grid-world")
+    cf = tether.counterfactual(mdp, tether.io.open_path("case:grid-world", mdp))
+    got = json.loads(run("evaluate", "case:grid-world", "--policy", "optimal", "--json"))
+    assert cf.evaluate(tether.io.open_policy("optimal", cf)).value == got["value"]

@@ -75,6 +75,12 @@ def test_python_runs_the_package_as_the_command():
     assert told == [f"tether, version {tether.__version__}\n".encode()] * 2
 
 
+def test_the_documented_completion_completes_commands():
+    env = {**os.environ, "COMP_WORDS": "tether expl", "COMP_CWORD": "1", "_TETHER_COMPLETE": "bash_complete"}
+    done = subprocess.run([*TETHER], capture_output=True, env=env, check=True, text=True)
+    assert done.stdout == "plain,explain\n"
+
+
 def test_a_pipe_that_closes_is_no_error():
     with start("sample", "case:toy", "-n", "20000", "--json") as process:
         assert process.stdout.read(10) == b'{"command"'

@@ -17,7 +17,7 @@ __all__ = ["learn"]
 Examples:
   tether learn log.csv learned-model
   tether learn log.csv learned-model --prior 0.5 --minimum 5
-  tether learn log.csv learned-model --column episode=patient --column state=status,lactate
+  tether learn log.csv learned-model --column state=status,lactate
   tether learn log.csv learned-model --time hour --step 4
 
 \b

@@ -15,13 +15,18 @@ from tether.io.gym import from_gymnasium
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.matrices import read_arrays, write_arrays
 from tether.io.models import read_model, write_model
+from tether.io.opening import open_model, open_path
 from tether.io.paths import read_path, write_path
+from tether.io.policies import open_policy
 from tether.io.prism import read_prism, write_prism
 from tether.io.tables import from_dataframe, read_table, write_table
 
 __all__ = [
     "from_dataframe",
     "from_gymnasium",
+    "open_model",
+    "open_path",
+    "open_policy",
     "read_arrays",
     "read_drn",
     "read_episodes",
