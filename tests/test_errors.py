@@ -1,12 +1,17 @@
 """The exception tree: one root, problems as records, messages that count what they leave out."""
 
+import ast
 import copy
 import pickle
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import tether
 from tether.errors import SHOWN
+
+SOURCE = Path(tether.__file__).parent
 
 
 def broken(n):
@@ -27,16 +32,25 @@ def test_every_error_is_a_tether_error_and_a_value_error(kind):
 
 def test_one_problem_is_the_message():
     error = broken(1)
-    assert str(error) == "state 0, action 'wait': probabilities sum to 0.5, not 1 (tolerance 1e-06)"
+    assert str(error) == "state 0, action 'wait': probabilities sum to 0.5; expected 1 (tolerance 1e-06)"
     assert error.total == 1
-    assert error.problems == (tether.Problem(str(error), state=0, action="wait", value=0.5),)
+    assert error.problems == (
+        tether.Problem(
+            "probabilities sum to 0.5",
+            state=0,
+            action="wait",
+            value=0.5,
+            place="state 0, action 'wait'",
+            expectation="1 (tolerance 1e-06)",
+        ),
+    )
 
 
 def test_a_few_problems_are_all_spelled_out():
     lines = str(broken(SHOWN)).splitlines()
     assert lines[0] == "8 problems:"
     assert lines[1:] == [
-        f"  - state {s}, action 'wait': probabilities sum to 0.5, not 1 (tolerance 1e-06)" for s in range(SHOWN)
+        f"  - state {s}, action 'wait': probabilities sum to 0.5; expected 1 (tolerance 1e-06)" for s in range(SHOWN)
     ]
 
 
@@ -89,3 +103,45 @@ def test_a_problem_is_immutable():
     with pytest.raises(AttributeError):
         problem.value = 4
     assert pickle.loads(pickle.dumps(problem)) == problem
+
+
+def test_the_sentence_is_made_of_the_fields():
+    problem = tether.Problem("found 'x'", place="t = 3", expectation="a number", fix="write one", file="a.csv", line=7)
+    assert problem.message == "a.csv, line 7: t = 3: found 'x'; expected a number; write one"
+    assert replace(problem, line=None, row=5).message.startswith("a.csv, row 6: t = 3: ")
+    assert replace(problem, line=None, file=None, row=5).message.startswith("row 5: t = 3: ")
+    assert tether.Problem("it is late").message == "it is late"
+
+
+def problem_calls():
+    """Every call of Problem in the package: its file, and its syntax."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Problem":
+                yield file, node
+
+
+def test_no_problem_says_its_file_or_row_twice():
+    """The sentence begins with the file, the line and the row: what is wrong does not repeat them."""
+    found = list(problem_calls())
+    assert len(found) > 50
+    for file, call in found:
+        what = call.args[0] if call.args else None
+        named = {one.arg: ast.unparse(one.value).removeprefix("str(").removesuffix(")") for one in call.keywords}
+        if not isinstance(what, ast.JoinedStr) or not {"file", "row"} & named.keys():
+            continue
+        first = what.values[0]
+        begins = ast.unparse(first.value) if isinstance(first, ast.FormattedValue) else first.value
+        assert begins not in (named.get("file"), named.get("row")), f"{file.name}, line {call.lineno}"
+        assert not begins.startswith("row "), f"{file.name}, line {call.lineno}"
+
+
+def test_nobody_reads_our_own_sentences_as_data():
+    """No regular expression, split or substring over str(error), .message or what an object prints as."""
+    parsing = {"split", "partition", "rpartition", "splitlines", "removeprefix", "removesuffix", "startswith", "find"}
+    ours = {"message", "what", "sentence"}
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in parsing:
+                of = node.func.value
+                assert not (isinstance(of, ast.Attribute) and of.attr in ours), f"{file}, line {node.lineno}"

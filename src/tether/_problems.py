@@ -1,42 +1,147 @@
-"""What is wrong with a file, gathered while it is read and raised at once."""
+"""What is wrong with a model, a table or a file: gathered while it is looked at, and raised at once.
+
+Every reader and every check uses the same collector, `Complaints`. It knows where the rows came from (`Source`), so
+that what is wrong with a row is reported where its user will look for it. A row of a text file has a line. A row of
+another file is counted from 1. A row of a table in memory is counted from 0, as dataframes and
+`tether.MDP.from_table` count them.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from tether.errors import FileError, Problem
+from tether._types import Ints
+from tether.errors import FileError, ModelError, PathError, Problem, QueryError
 
-__all__ = ["LIMIT", "Complaints"]
+__all__ = ["LIMIT", "Complaints", "Located", "Source", "raise_all"]
 
 LIMIT = 100
-"""How many problems of one file are kept as records; all are counted."""
+"""How many problems are kept as records; all are counted."""
+
+Located = type[FileError] | type[ModelError] | type[PathError] | type[QueryError]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the rows of a table are.
+
+    Attributes
+    ----------
+    file : str or None
+        None for a table in memory.
+    find_lines : callable or None
+        Gives the line of every row of a text file, when it is first asked for: it costs a second reading.
+    in_rows : bool
+        False for what has no rows that a user would look for, as JSON.
+    """
+
+    file: str | None = None
+    find_lines: Callable[[], Ints] | None = None
+    in_rows: bool = True
+
+    @cached_property
+    def _lines(self) -> Ints:
+        assert self.find_lines is not None
+        return self.find_lines()
+
+    def line(self, row: int) -> int | None:
+        """The line of a row (from 0) in a text file, the header being line 1; None elsewhere."""
+        if self.find_lines is None:
+            return None
+        return int(self._lines[row]) if 0 <= row < self._lines.size else row + 1
+
+    def place(self, row: int) -> str:
+        """Where a row is, for a message that already names the file: ``line 7``, ``row 6``."""
+        line = self.line(row)
+        if line is not None:
+            return f"line {line:,}"
+        return f"row {row}" if self.file is None else f"row {row + 1:,}"
+
+    def located(self, problem: Problem, row: int | None = None, line: int | None = None) -> Problem:
+        """The problem with its file, and its row and line where it has them."""
+        if row is not None and self.in_rows:
+            return replace(problem, file=self.file, row=row, line=self.line(row) if line is None else line)
+        return replace(problem, file=self.file, line=line)
 
 
 class Complaints:
-    """Problems of one file, each with its line where it has one.
+    """Problems of one table or file, raised at once, in the order of its rows and lines.
 
     >>> complaints = Complaints("model.tra")
-    >>> complaints.add("expected 4 numbers, found 'x y'", line=7)
+    >>> complaints.add("found 'x y'", line=7, expectation="4 numbers")
     >>> complaints.raise_any()
     Traceback (most recent call last):
     ...
-    tether.errors.FileError: model.tra, line 7: expected 4 numbers, found 'x y'
+    tether.errors.FileError: model.tra, line 7: found 'x y'; expected 4 numbers
     """
 
-    def __init__(self, file: str | os.PathLike[str]) -> None:
-        self.file = os.fspath(file)
-        self.problems: list[Problem] = []
+    def __init__(self, source: Source | str | os.PathLike[str], error: Located = FileError) -> None:
+        self.source = source if isinstance(source, Source) else Source(os.fspath(source))
+        self.error = error
         self.total = 0
+        self._alone = 0
+        self._found: list[tuple[int | None, int | None, Problem]] = []
 
-    def add(self, message: str, line: int | None = None, **where: Any) -> None:
-        """Note a problem; ``where`` are further fields of `Problem`."""
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+    def add(self, what: str | Problem, line: int | None = None, *, row: int | None = None, **fields: Any) -> None:
+        """Note a problem, of a line, of a row (from 0) or of the whole; ``fields`` are further ones of `Problem`."""
         self.total += 1
-        if len(self.problems) < LIMIT:
-            place = self.file if line is None else f"{self.file}, line {line:,}"
-            self.problems.append(Problem(f"{place}: {message}", file=self.file, line=line, **where))
+        self._alone += 1
+        if self._alone <= LIMIT:
+            self._found.append((row, line, _problem(what, fields)))
+
+    def add_each(
+        self,
+        items: Ints,
+        problem: Callable[[int], str | Problem],
+        *,
+        row: Callable[[int], int | None] = int,
+        lines: Ints | None = None,
+    ) -> None:
+        """Note the same kind of problem of many items; only as many are spelled out as are kept.
+
+        An item is a row, unless ``row`` says which row it has (None: none), or ``lines`` on which line it is.
+        """
+        self.total += len(items)
+        for item in map(int, items[:LIMIT]):
+            place = (row(item), None) if lines is None else (None, int(lines[item]))
+            self._found.append((*place, _problem(problem(item), {})))
+
+    def add_lines(self, found: Iterable[tuple[int, str]], total: int) -> None:
+        """Note problems of lines of which only the first are given; ``total`` are there."""
+        self.total += total
+        self._found += [(None, line, Problem(what)) for line, what in found]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is kept of all that was noted: the first by row and line, each with its place."""
+        found = sorted(self._found, key=_row)[:LIMIT]  # a line costs a second reading: only for those that are kept
+        located = [self.source.located(problem, row, line) for row, line, problem in found]
+        return tuple(sorted(located, key=lambda problem: problem.line or 0))
 
     def raise_any(self) -> None:
-        """Raise a `FileError` with all that was noted, if anything was."""
-        if self.problems:
-            raise FileError(self.problems, total=self.total)
+        """Raise all that was noted, if anything was, as one error."""
+        if self.total:
+            raise self.error(self.problems, total=self.total)
+
+
+def raise_all(*all_complaints: Complaints) -> None:
+    """Raise what was noted about several files as one error."""
+    problems = [problem for complaints in all_complaints for problem in complaints.problems]
+    if problems:
+        raise all_complaints[0].error(problems, total=sum(complaints.total for complaints in all_complaints))
+
+
+def _problem(what: str | Problem, fields: dict[str, Any]) -> Problem:
+    return what if isinstance(what, Problem) else Problem(what, **fields)
+
+
+def _row(found: tuple[int | None, int | None, Problem]) -> int:
+    row, line, _ = found
+    return -1 if row is None and line is None else row or 0

@@ -370,4 +370,4 @@ def _told(final: Path) -> Iterator[None]:
 
 def _error(file: Path, message: str) -> FileError:
     shown = str(file).replace("\0", "\\0")
-    return FileError(Problem(f"{shown}: {message}", file=shown))
+    return FileError(Problem(message, file=shown))

@@ -26,12 +26,14 @@ SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, and where.
+    """One thing that is wrong: where, what was found, what is expected, and what mends it.
+
+    The fields are the data. `message` makes the sentence of them, and is made last.
 
     Attributes
     ----------
-    message : str
-        What is wrong and, where there is one, the fix.
+    what : str
+        What is wrong, without its place, the expectation and the fix.
     state, action, next_state : optional
         The labels concerned, ``None`` where the problem is not about one.
     time : int, optional
@@ -43,7 +45,16 @@ class Problem:
     file : str, optional
         The file it was found in.
     line : int, optional
-        Its line there, counted from 1; for files that are not text, the row, counted from 1.
+        Its line in a text file, counted from 1.
+    place : str
+        Where in the model, the path or the file, in words: ``t = 3``, ``state 'rain', action 'wait'``. The file, the
+        line and the row come before it in the sentence and are not repeated in it.
+    expectation : str
+        What is expected in place of the value.
+    fix : str
+        What can be done about it.
+    argument : str
+        The name of the argument that mends it, where the fix is one: ``terminal``, ``columns``.
 
     Examples
     --------
@@ -51,11 +62,14 @@ class Problem:
     >>> try:
     ...     tether.MDP.from_table(["rain"], ["wait"], ["rain"], [0.5])
     ... except tether.ModelError as error:
-    ...     error.problems[0].state, error.problems[0].value
-    ('rain', 0.5)
+    ...     problem = error.problems[0]
+    >>> problem.state, problem.value, problem.place, problem.what
+    ('rain', 0.5, "state 'rain', action 'wait'", 'probabilities sum to 0.5')
+    >>> problem.message
+    "state 'rain', action 'wait': probabilities sum to 0.5; expected 1 (tolerance 1e-06)"
     """
 
-    message: str
+    what: str
     state: Any = None
     action: Any = None
     next_state: Any = None
@@ -64,6 +78,31 @@ class Problem:
     row: int | None = None
     file: str | None = None
     line: int | None = None
+    place: str = ""
+    expectation: str = ""
+    fix: str = ""
+    argument: str = ""
+
+    @property
+    def source(self) -> str:
+        """The file, and the line or row in it; or only the row of a table in memory; nothing where there is neither.
+
+        >>> Problem("…", file="model.csv", line=7).source, Problem("…", file="log.parquet", row=5).source
+        ('model.csv, line 7', 'log.parquet, row 6')
+        """
+        if self.file is None:
+            return "" if self.row is None else f"row {self.row}"
+        if self.line is not None:
+            return f"{self.file}, line {self.line:,}"
+        # Tables in memory count from 0, as dataframes do; who opens a file counts from 1.
+        return self.file if self.row is None else f"{self.file}, row {self.row + 1:,}"
+
+    @property
+    def message(self) -> str:
+        """All of it as one sentence."""
+        found = ": ".join(part for part in (self.source, self.place, self.what) if part)
+        expected = f"expected {self.expectation}" if self.expectation else ""
+        return "; ".join(part for part in (found, expected, self.fix) if part)
 
 
 class TetherError(Exception):
@@ -107,7 +146,7 @@ class ModelError(_LocatedError):
     >>> tether.MDP.from_table(["rain"], ["wait"], ["rain"], [0.5])
     Traceback (most recent call last):
     ...
-    tether.errors.ModelError: state 'rain', action 'wait': probabilities sum to 0.5, not 1 (tolerance 1e-06)
+    tether.errors.ModelError: state 'rain', action 'wait': probabilities sum to 0.5; expected 1 (tolerance 1e-06)
     """
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import tether
 from tether.cli import main
 from tether.cli.group import COMMANDS
-from tether.cli.hints import hint
+from tether.cli.hints import hints
 from tether.cli.screen import decimals, signed
 from tether.explanation.answers import as_data
 from tether.explanation.naming import shown
@@ -313,5 +313,5 @@ def test_every_label_is_a_json_value(given, expected):
 
 
 def test_hints_say_what_python_says_in_words_of_the_command_line():
-    assert hint("say which it is: order='SAS' or order='ASS'") == "(On the command line: --order AXES.)"
-    assert hint("nothing of this kind") == ""
+    order = tether.Problem("P has shape (2, 2, 2)", fix="say which it is: order='SAS'", argument="order")
+    assert hints([order, order, tether.Problem("nothing of this kind")]) == ["(On the command line: --order AXES.)"]

@@ -328,7 +328,7 @@ def test_files_that_are_not_there_or_no_text(tmp_path):
     with pytest.raises(QueryError, match="expected the name of a file"):
         read_drn(None)
     (tmp_path / "model.drn").write_bytes(b"\xfd7zXZ\x00\xff")
-    with pytest.raises(FileError, match="packed with xz"):
+    with pytest.raises(FileError, match="compressed with xz"):
         read_drn(tmp_path / "model.drn")
 
 

@@ -184,7 +184,7 @@ def test_labels_that_would_not_come_back(states, tmp_path):
 
 def test_where_nothing_can_be_written(tmp_path):
     path = tether.Path(["a", "b"], ["go"])
-    with pytest.raises(FileError, match=r"the name does not say what table to write; expected one of \.csv"):
+    with pytest.raises(FileError, match=r"the name does not say what table this is; expected one of \.csv"):
         write_episodes([path], tmp_path / "log.doc")
     with pytest.raises(FileError, match="cannot be written"):
         write_episodes([path], tmp_path / "no such folder" / "log.csv")
@@ -212,9 +212,9 @@ def test_every_bad_row_is_named_with_its_line(write):
     assert lines(error, file) == [
         "line 3: episode 1: t goes from 0 to 2; t = 1 is missing",
         "line 4: episode 2, t = 0: next_state is 'c', but the state of t = 1 is 'd' (line 6)",
-        "line 8: episode 3 has a single row, without an action: nothing happens in it; leave it out",
+        "line 8: episode 3: a single row, without an action: nothing happens in it; leave it out",
         "line 9: the reward inf is not a finite number",
-        "line 10: t is 1.5, not a whole number",
+        "line 10: t is 1.5; expected a whole number",
         "line 11: episode 5, t = 0: the action is empty; only an episode's last row may lack it",
         "line 13: episode 5: t = 1 is given twice (first in line 12)",
         "line 13: episode 5, t = 1: next_state is given, but no action led there",
@@ -233,9 +233,9 @@ def test_every_bad_row_is_named_with_its_line(write):
         ("1,0,a,x\n", ["the columns 'episode', 't', 'state', 'action' are missing"]),
         (
             "episode,t,state,action\n1,zero,a,x\n,0,a,x\n1,0,,x\n",
-            ["line 2: expected a number in the column 't'", "line 3: the cell in the column 'episode'", "line 4: "],
+            ["line 2: found 'zero' in the column 't'", "line 3: the cell in the column 'episode'", "line 4: "],
         ),
-        ("episode,t,state,action,reward\n1,0,a,x,lots\n", ["line 2: expected a number in the column 'reward'"]),
+        ("episode,t,state,action,reward\n1,0,a,x,lots\n", ["line 2: found 'lots' in the column 'reward'"]),
         ("episode,t,state,action\n1,0,a\n1,1,b,x,y\n", ["line 2: 3 fields", "line 3: 5 fields"]),
     ],
     ids=["empty", "no rows", "no header", "cells", "reward", "fields"],

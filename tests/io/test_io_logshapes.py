@@ -187,7 +187,7 @@ def test_timestamps_in_the_column_t_get_the_hint_too(log):
     assert "t.csv: the column 't' holds timestamps;" in str(caught.value)
     assert "time='t'" in str(caught.value)
     write("bad.csv", "episode,t,state,action\n1,x,a,x\n")
-    with pytest.raises(tether.FileError, match="expected a number in the column 't', found 'x'"):
+    with pytest.raises(tether.FileError, match="found 'x' in the column 't'; expected a number"):
         read_episodes("bad.csv")
 
 

@@ -156,7 +156,7 @@ def test_shapes_and_numbers_that_are_no_model(save, arrays, expected):
 def test_problems_of_the_model_name_the_file(save):
     wrong = P.copy()
     wrong[0, 1] = [0.25, 0.5, 0.0]
-    expected = "state 0, action 1: probabilities sum to 0.75, not 1 (tolerance 1e-06)"
+    expected = "state 0, action 1: probabilities sum to 0.75; expected 1 (tolerance 1e-06)"
     assert message(save(P=wrong, R=R)) == expected
     assert read_arrays(save(P=wrong, R=R), tolerance=0.3).describe().normalised_rows == 1
 
@@ -197,7 +197,7 @@ def test_terminal_states(save):
     assert read_arrays(save(P=ending, R=R), terminal=[2]).actions_in(2) == (0, 1)
 
 
-# --- One matrix an action ----------------------------------------------------------------------
+# --- One matrix per action ----------------------------------------------------------------------
 
 
 def cells(matrices):
@@ -214,7 +214,7 @@ def test_cell_arrays_as_mdp_toolboxes_write_them(tmp_path, how, reward_how):
     scipy_io.savemat(file, {"P": by_action, "R": cells([reward_how(R[:, a]) for a in range(2)])})
     assert_same(read_arrays(file), MEANT)
     assert_same(read_arrays(file, order="ASS"), MEANT)
-    assert message(file, order="SAS") == "P has one matrix an action, which is order='ASS', not 'SAS'"
+    assert message(file, order="SAS") == "P has one matrix per action, which is order='ASS', not 'SAS'"
     vectors = cells([np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])])
     scipy_io.savemat(file, {"P": by_action, "R": vectors})
     assert [read_arrays(file).reward(0, a) for a in range(2)] == [1.0, 4.0]
@@ -237,15 +237,15 @@ def test_one_matrix_is_one_action(tmp_path):
 @pytest.mark.parametrize(
     ("given_p", "given_r", "expected"),
     [
-        (cells([np.eye(3), np.eye(2)]), R, "P[1] has shape (2, 2); expected one square (S, S) matrix an action"),
-        (cells([np.ones((2, 3))]), R, "P[0] has shape (2, 3); expected one square (S, S) matrix an action"),
+        (cells([np.eye(3), np.eye(2)]), R, "P[1] has shape (2, 2); expected one square (S, S) matrix per action"),
+        (cells([np.ones((2, 3))]), R, "P[0] has shape (2, 3); expected one square (S, S) matrix per action"),
         (P, cells([np.eye(3)]), "R has 1 parts; expected one for each of 2 actions"),
         (
             P,
             cells([np.eye(3), np.eye(2)]),
             "the parts of R have shapes (2, 2), (3, 3); expected all (3,) or all (3, 3)",
         ),
-        (np.empty(0, dtype=object), R, "P is an empty list; expected one (S, S) matrix an action"),
+        (np.empty(0, dtype=object), R, "P is an empty list; expected one (S, S) matrix per action"),
     ],
 )
 def test_cells_that_do_not_fit(tmp_path, given_p, given_r, expected):
@@ -289,13 +289,13 @@ def test_other_options_of_writing(tmp_path):
     mdp = tether.cases.grid_world().mdp
     with pytest.raises(tether.QueryError, match="order= must be one of 'SAS', 'ASS', 'SSA', not 'AS'"):
         write_arrays(mdp, tmp_path / "a.npz", order="AS")
-    with pytest.raises(tether.QueryError, match="sparse=True writes one matrix an action"):
+    with pytest.raises(tether.QueryError, match="sparse=True writes one matrix per action"):
         write_arrays(mdp, tmp_path / "a.npz", order="ASS", sparse=True)
     with pytest.raises(FileError, match=r"cannot hold the discount 0\.5"):
         write_arrays(mdp.with_objective(discount=0.5), tmp_path / "a.npz")
     with pytest.raises(FileError, match=r"expected \.npz or \.mat"):
         write_arrays(mdp, tmp_path / "a.txt")
-    with pytest.raises(FileError, match="is written like the label"):
+    with pytest.raises(FileError, match="is written like the name"):
         write_arrays(mdp.with_names(actions=[1, "1", 2, 3]), tmp_path / "a.npz")
     many = tether.MDP.from_table(range(20_000), [0] * 20_000, range(20_000), [1.0] * 20_000)
     with pytest.raises(FileError, match="dense arrays of this model would hold 400,000,000 numbers; write a table"):

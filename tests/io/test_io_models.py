@@ -64,11 +64,15 @@ def test_options_go_to_the_format_they_are_for(tmp_path, mdp):
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
-        ("a.csv", {"order": "SAS"}, "order= does not apply to the format csv; it takes actions=, columns=, states=, "),
+        (
+            "a.csv",
+            {"order": "SAS"},
+            "order= does not apply to the format csv; it takes actions=, columns=, max_unpacked=, states=, ",
+        ),
         (
             "a.npz",
             {"columns": {}},
-            "columns= does not apply to the format npz; it takes actions=, order=, reward_order=",
+            "columns= does not apply to the format npz; it takes actions=, max_unpacked=, order=, reward_order=",
         ),
         ("a", {"terminal": [1]}, "terminal= does not apply to the format directory; it takes no options"),
         ("a.csv", {"kind": "tsv"}, "kind= does not apply to the format csv"),
@@ -91,8 +95,8 @@ def test_the_package_is_light_until_it_is_used():
 @pytest.mark.parametrize(
     ("absent", "call", "expected"),
     [
-        ("pyarrow", "tether.io.read_table('a.csv')", "reading and writing tables needs pyarrow: pip install"),
-        ("scipy", "tether.io.read_arrays('a.mat')", "MATLAB files need scipy: pip install 'tether[matlab]'"),
+        ("pyarrow", "tether.io.read_table('a.csv')", "reading and writing tables needs pyarrow; pip install"),
+        ("scipy", "tether.io.read_arrays('a.mat')", "MATLAB files need scipy; pip install 'tether[matlab]'"),
     ],
 )
 def test_a_library_that_is_not_installed(tmp_path, absent, call, expected):

@@ -86,7 +86,7 @@ def test_columns_of_other_names(write):
     assert read_path(file, columns={"t": "hour", "state": "s", "action": "a"}) == MEANT
     assert read_path(write([{"s": "sick", "action": "wait"}], "a.json"), columns={"state": "s"}).states == ("sick",)
     with pytest.raises(
-        tether.QueryError, match="columns=: there is no column 'time' to map; it can map t, state, action"
+        tether.QueryError, match="columns=: there is no column 'time' to map; expected one of t, state, action"
     ):
         read_path(file, columns={"time": "hour"})
 
@@ -114,26 +114,26 @@ def test_labels_are_found_by_their_text(write):
         (
             "1,sick",
             "3,sick",
-            "2 problems:\n  - a.csv, line 3: t = 3 follows t = 0; expected 1: the steps between are missing",
+            "2 problems:\n  - a.csv, line 3: t = 3 follows t = 0; expected 1; the steps between are missing",
         ),
         (
             "2,well",
             "1,well",
-            "a.csv, line 4: t = 1 follows t = 1; expected 2: steps must come in order, each once",
+            "a.csv, line 4: t = 1 follows t = 1; expected 2; steps must come in order, each once",
         ),
         (
             "2,well",
             "0,well",
-            "a.csv, line 4: t = 0 follows t = 1; expected 2: for a file of several episodes use "
+            "a.csv, line 4: t = 0 follows t = 1; expected 2; for a file of several episodes use "
             "tether.io.read_episodes",
         ),
         (
             "0,sick,wait\n1",
             "5",
-            "2 problems:\n  - a.csv, line 2: t begins at 5; expected 0 (or 1): number the steps from 0",
+            "2 problems:\n  - a.csv, line 2: t begins at 5; expected 0 (or 1); number the steps from 0",
         ),
         ("1,sick", "1.5,sick", "a.csv, line 3: t goes from 0 to 1.5, and 1 more time not up by 1; t is expected to"),
-        ("1,sick", "one,sick", "a.csv, line 3: expected a number in the column 't', found 'one'"),
+        ("1,sick", "one,sick", "a.csv, line 3: found 'one' in the column 't'; expected a number"),
         (
             "treat",
             "",
@@ -164,17 +164,17 @@ def test_what_is_wrong_with_a_table(write, old, new, expected):
         (
             {"states": ["a", None], "actions": [{}]},
             "2 problems:\n"
-            "  - a.json: states[1]: expected a label (text, a number, or a list of them), found None\n"
-            "  - a.json: actions[0]: expected a label (text, a number, or a list of them), found {}",
+            "  - a.json: states[1]: found None; expected a name (text, a number, or a list of them, at most 20 deep)\n"
+            "  - a.json: actions[0]: found {}; expected a name (text, a number, or a list of them, at most 20 deep)",
         ),
         (
             [{"state": "a"}, {"state": "b"}],
-            "a.json: [0].action: expected a label (text, a number, or a list of them), found None",
+            "a.json: [0].action: found None; expected a name (text, a number, or a list of them, at most 20 deep)",
         ),
-        ([{"t": "0", "state": "a", "action": "x"}], "a.json: [0].t: expected a whole number, found '0'"),
+        ([{"t": "0", "state": "a", "action": "x"}], "a.json: [0].t: found '0'; expected a whole number"),
         (
             [{"t": 0, "state": "a", "action": "x"}, {"t": 2, "state": "a", "action": "x"}],
-            "a.json: t = 2 follows t = 0; expected 1: the steps between are missing",
+            "a.json: t = 2 follows t = 0; expected 1; the steps between are missing",
         ),
     ],
 )

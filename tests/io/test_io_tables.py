@@ -112,7 +112,7 @@ def test_the_rows_of_a_dataframe_are_counted_as_it_counts_them(clinic):
         ),
         (
             ("0.75,1\n", "0.7,1\n"),
-            "clinic.csv, line 2: state 'sick', action 'treat': probabilities sum to 0.95, not 1 (tolerance 1e-06)",
+            "clinic.csv, line 2: state 'sick', action 'treat': probabilities sum to 0.95; expected 1 (tolerance 1e-06)",
             2,
         ),
         (
@@ -165,7 +165,7 @@ def test_problems_come_in_the_order_of_the_lines_and_blank_lines_count(clinic):
     message, problems = refusal(file, terminal=["dead"])
     assert [problem.line for problem in problems] == [2, 8]
     assert message.splitlines()[2] == (
-        "  - clinic.csv, line 8: state 'well', action 'wait': probabilities sum to 0.925, not 1 (tolerance 1e-06)"
+        "  - clinic.csv, line 8: state 'well', action 'wait': probabilities sum to 0.925; expected 1 (tolerance 1e-06)"
     )
 
 
@@ -175,7 +175,7 @@ def test_rows_of_other_files_are_counted_from_1(clinic, tmp_path):
     message, problems = refusal(str(tmp_path / "clinic.parquet"), terminal=["dead"])
     assert message.startswith("clinic.parquet, row 6: ")
     assert "(first in row 5)" in message
-    assert problems[0].line == 6
+    assert (problems[0].row, problems[0].line) == (5, None)  # rows count from 0, and only text has lines
 
 
 def test_a_label_that_was_not_listed_is_named_with_its_line(clinic):
@@ -277,7 +277,7 @@ def test_labels_that_could_not_be_told_again_are_refused(tmp_path, states, name,
 
 def test_where_a_table_cannot_be_written(tmp_path):
     mdp = tether.cases.grid_world().mdp
-    with pytest.raises(tether.errors.FileError, match="the name does not say what table to write"):
+    with pytest.raises(tether.errors.FileError, match="the name does not say what table this is"):
         write_table(mdp, tmp_path / "a.txt")
     with pytest.raises(tether.errors.FileError, match="it cannot be written"):
         write_table(mdp, tmp_path / "no" / "a.csv")

@@ -272,7 +272,7 @@ def test_all_that_is_wrong_with_a_policy_is_told_at_once(grid, tmp_path):
 @pytest.mark.parametrize(
     ("probabilities", "told"),
     [
-        ("0.5,0.6", "the probabilities 0.5, 0.6 sum to 1.1, not 1"),
+        ("0.5,0.6", "the probabilities 0.5, 0.6 sum to 1.1; expected 1"),
         ("1.5,-0.5", "the probabilities are 1.5, -0.5; none may be negative"),
     ],
 )

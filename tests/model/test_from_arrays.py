@@ -318,8 +318,8 @@ def test_rows_that_do_not_sum_to_1(as_given):
     error = refuse(as_given(array))
     assert str(error).splitlines() == [
         "2 problems:",
-        "  - state 0, action 1: probabilities sum to 0.9, not 1 (tolerance 1e-06)",
-        "  - state 1, action 0: probabilities sum to 1.025, not 1 (tolerance 1e-06)",
+        "  - state 0, action 1: probabilities sum to 0.9; expected 1 (tolerance 1e-06)",
+        "  - state 1, action 0: probabilities sum to 1.025; expected 1 (tolerance 1e-06)",
     ]
     assert [(p.state, p.action, p.value) for p in error.problems] == [(0, 1, 0.9), (1, 0, 1.025)]
 
@@ -409,7 +409,7 @@ def test_many_problems_are_counted():
     n = 500
     error = refuse(np.full((n, 1, n), 1.0))
     assert error.total == n
-    assert str(error).startswith("500 problems:\n  - state 0, action 0: probabilities sum to 500, not 1")
+    assert str(error).startswith("500 problems:\n  - state 0, action 0: probabilities sum to 500; expected 1")
     assert str(error).endswith("… and 492 more")
 
 

@@ -383,7 +383,7 @@ def test_rewards_that_are_not_finite():
 
 def test_rows_that_do_not_sum_to_1():
     error = refuse("s", one, lambda s, a: {s: 0.5})
-    assert str(error) == "state 's', action 'go': probabilities sum to 0.5, not 1 (tolerance 1e-06)"
+    assert str(error) == "state 's', action 'go': probabilities sum to 0.5; expected 1 (tolerance 1e-06)"
     assert MDP.from_function("s", one, lambda s, a: {s: 0.5}, tolerance=0.5).row("s", "go")[1].tolist() == [1.0]
 
 

@@ -221,14 +221,14 @@ def test_a_bad_probability(value, what):
 )
 def test_a_row_that_does_not_sum_to_1(probability, told):
     error = refuse(["a", "a", "b"], ["x"] * 3, ["a", "b", "b"], [*probability, 1])
-    assert str(error) == f"state 'a', action 'x': probabilities sum to {told}, not 1 (tolerance 1e-06)"
+    assert str(error) == f"state 'a', action 'x': probabilities sum to {told}; expected 1 (tolerance 1e-06)"
     (problem,) = error.problems
     assert (problem.state, problem.action, problem.value) == ("a", "x", pytest.approx(float(told)))
 
 
 def test_a_stricter_tolerance_shows_the_digits_that_matter():
     assert message(["a"], ["x"], ["a"], [1 - 2**-53], tolerance=0) == (
-        "state 'a', action 'x': probabilities sum to 0.9999999999999999, not 1 (tolerance 0)"
+        "state 'a', action 'x': probabilities sum to 0.9999999999999999; expected 1 (tolerance 0)"
     )
 
 
@@ -366,7 +366,7 @@ def test_columns_of_different_lengths():
 @pytest.mark.parametrize("value", ["state", 5, None])
 def test_what_is_no_column(value):
     assert message(value, ["x"], ["a"], [1]) == (
-        f"the column state must be a list or array with one item a transition, not {value!r}"
+        f"the column state must be a list or array with one item per transition, not {value!r}"
     )
 
 

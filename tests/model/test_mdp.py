@@ -397,7 +397,7 @@ def test_a_final_reward_that_is_none(final_reward, message):
 
 @pytest.mark.parametrize("value", [-1e308, 1e308, 1.1e150, -1.7e308])
 def test_rewards_that_could_not_be_added_up_are_refused(value):
-    told = f"the reward {value!r} is too large to be added up: at most 1e+150; give rewards in another unit"
+    told = f"the reward {value!r} is too large to be added up; expected at most 1e+150; give rewards in another unit"
     for by in (lambda: MDP.from_arrays(np.ones((1, 1, 1)), [[value]]),
                lambda: MDP.from_arrays(np.ones((1, 1, 1)), [[[value]]], reward_axes="tsa"),
                lambda: MDP.from_table([0], [0], [0], [1.0], [value]),

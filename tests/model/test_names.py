@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tether.model.names import encode, is_missing, make_names, name_list, plain
+from tether.model.encode import encode
+from tether.model.names import is_missing, make_names, name_list, plain
 
 
 class Column:
@@ -262,7 +263,7 @@ def test_a_given_order_is_kept():
 
 def test_a_given_order_must_hold_every_label():
     with pytest.raises(tether.ModelError) as caught:
-        encode([["a", "b"], ["a", 1]], "state", ["state", "next state"], given=["a", "1"])
+        encode([["a", "b"], ["a", "1"]], "state", ["state", "next state"], given=["a", "1"])
     assert str(caught.value) == "row 1: the state 'b' is not among the names given by states="
     assert caught.value.problems[0].row == 1
     assert caught.value.problems[0].value == "b"

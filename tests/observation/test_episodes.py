@@ -190,16 +190,16 @@ BAD = {
     ),
     "no step": (
         ([1], [0], "a", [None]),
-        "row 0: episode 1 has a single row, without an action: nothing happens in it; leave it out",
+        "row 0: episode 1: a single row, without an action: nothing happens in it; leave it out",
     ),
     "no episode": (([None], [0], "a", "x"), "row 0: the episode is empty"),
     "no state": (([1], [0], [float("nan")], "x"), "row 0: the state is empty"),
-    "no t": (([1], [None], "a", "x"), "row 0: t is empty"),
-    "half a t": (([1], [0.5], "a", "x"), "row 0: t is 0.5, not a whole number"),
-    "t as text": (([1], ["0"], "a", "x"), "row 0: t is '0', not a whole number"),
-    "t is true": (([1], [True], "a", "x"), "row 0: t is True, not a whole number"),
-    "t infinite": (([1], np.array([np.inf]), "a", "x"), "row 0: t is inf, not a whole number"),
-    "t too large": (([1], np.array([2**63], np.uint64), "a", "x"), f"row 0: t is {2**63}, not a whole number"),
+    "no t": (([1], [None], "a", "x"), "row 0: t is empty; expected a whole number"),
+    "half a t": (([1], [0.5], "a", "x"), "row 0: t is 0.5; expected a whole number"),
+    "t as text": (([1], ["0"], "a", "x"), "row 0: t is '0'; expected a whole number"),
+    "t is true": (([1], [True], "a", "x"), "row 0: t is True; expected a whole number"),
+    "t infinite": (([1], np.array([np.inf]), "a", "x"), "row 0: t is inf; expected a whole number"),
+    "t too large": (([1], np.array([2**63], np.uint64), "a", "x"), f"row 0: t is {2**63}; expected a whole number"),
     "a list for a label": (
         ([1], [0], [["a"]], "x"),
         "row 0: the state ['a'] cannot be a name, it is not hashable; use a tuple",
@@ -253,7 +253,7 @@ def test_everything_is_reported_at_once_in_the_order_of_the_rows():
 
 def test_a_bad_cell_is_not_reported_again_as_a_gap():
     error = refuse([1, 1, 1], [0, "?", 2], list("abc"), list("xyz"))
-    assert str(error) == "row 1: t is '?', not a whole number"
+    assert str(error) == "row 1: t is '?'; expected a whole number"
 
 
 def test_problems_are_counted_beyond_those_kept():

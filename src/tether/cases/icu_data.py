@@ -117,9 +117,9 @@ def _admissible(file: Path) -> tuple[tuple[int, ...], ...]:
     try:
         lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
     except FileNotFoundError:
-        raise FileError(Problem(f"{file}: there is no such file", file=str(file))) from None
+        raise FileError(Problem("there is no such file", file=str(file))) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise FileError(Problem(f"{file}: it cannot be read: {error}", file=str(file))) from None
+        raise FileError(Problem(f"it cannot be read: {error}", file=str(file))) from None
     complaints = Complaints(file)
     if len(lines) < _STATES + 1:
         complaints.add(f"{len(lines):,} lines; expected {_STATES + 1}, one of counts and one for each state")

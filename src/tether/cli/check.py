@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from tether.cli.answers import print_json
-from tether.cli.hints import hint
+from tether.cli.hints import hints
 from tether.cli.options import Episode, about_an_episode, as_json, with_influence
 from tether.errors import FileError, ModelError, PathError, Problem
 
@@ -117,8 +117,7 @@ def _print(episode: Episode, report: _Report) -> None:
         put(table)
         if report.total > len(shown):
             put(f"… and {report.total - len(shown):,} more")
-        hints = dict.fromkeys(hint(problem.message) for problem in shown)
-        put(*(one for one in hints if one))
+        put(*hints(shown))
 
 
 def _told(episode: Episode, cf: CounterfactualMDP, found: Coverage) -> list[str]:
@@ -166,8 +165,13 @@ def _answer(episode: Episode, report: _Report) -> dict[str, Any]:
         "path": None if episode.path is None and not episode.model.startswith("case:") else episode.path_source,
         "sound": not report.problems,
         "total_problems": report.total,
-        "problems": report.problems,
+        "problems": [_problem(one) for one in report.problems],
         "description": None if report.mdp is None else report.mdp.describe(),
         "T": None if report.cf is None else report.cf.T,
         "coverage": report.found,
     }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    """A problem, and the sentence that is made of it."""
+    return {"message": problem.message, **{one.name: getattr(problem, one.name) for one in fields(problem)}}

@@ -14,8 +14,8 @@ import click
 
 from tether._version import __version__
 from tether.cli.doing import DOING
-from tether.cli.hints import hint
-from tether.errors import TetherError
+from tether.cli.hints import hints
+from tether.errors import SHOWN, TetherError
 
 __all__ = ["COMMANDS", "main"]
 
@@ -103,7 +103,7 @@ def _translated(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except TetherError as error:
-        _say("\n".join(part for part in (str(error), hint(str(error))) if part))
+        _say("\n".join([str(error), *hints(getattr(error, "problems", ())[:SHOWN])[:1]]))
         ctx.exit(2)
     except BrokenPipeError:
         # `| head` has read all it wanted. What is left in the buffer must go somewhere when Python ends.

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-__all__ = ["hint"]
+from collections.abc import Iterable
+
+from tether.errors import Problem
+
+__all__ = ["hints"]
 
 _OPTIONS = {
-    "terminal=[": "--terminal STATE",
-    "time='": "--time COLUMN --step SIZE",
-    "columns=": "--column OURS=YOURS, or for PATH --path-column OURS=YOURS",
-    "reward_model=": "--reward-model NAME",
-    "empty_rewards=": "--empty-rewards zero|mean",
-    "end=": "--end NAME",
-    "mean_rewards=": "--mean-rewards",
-    "state_rewards=": "--state-rewards FILE",
-    "transition_rewards=": "--transition-rewards FILE",
-    "reward_order=": "--reward-order AXES",
-    "order=": "--order AXES",
-    "format=": "--format NAME, or for what is written --to NAME",
-    "mdp.save(": "a name without a suffix is a directory",
+    "terminal": "--terminal STATE",
+    "time": "--time COLUMN --step SIZE",
+    "columns": "--column OURS=YOURS, or for PATH --path-column OURS=YOURS",
+    "reward_model": "--reward-model NAME",
+    "empty_rewards": "--empty-rewards zero|mean",
+    "end": "--end NAME",
+    "mean_rewards": "--mean-rewards",
+    "state_rewards": "--state-rewards FILE",
+    "transition_rewards": "--transition-rewards FILE",
+    "reward_order": "--reward-order AXES",
+    "order": "--order AXES",
+    "format": "--format NAME, or for what is written --to NAME",
+    "save": "a name without a suffix is a directory",
     "read_episodes": "name one of its episodes, FILE#ID",
+    "max_unpacked": "TETHER_MAX_UNPACKED='4 GB' before the command",
 }
 
 
-def hint(message: str) -> str:
-    """How to say on the command line what a message says in Python; nothing where it does not.
+def hints(problems: Iterable[Problem]) -> list[str]:
+    """How to say on the command line what the problems' arguments are in Python, each once.
 
-    >>> hint("give its rows, or declare it terminal (absorbing, reward 0): terminal=['d']")
-    '(On the command line: --terminal STATE.)'
+    >>> hints([Problem("no row says what happens in state 'd'", argument="terminal"), Problem("the file is empty")])
+    ['(On the command line: --terminal STATE.)']
     """
-    for argument, option in _OPTIONS.items():
-        if argument in message:
-            return f"(On the command line: {option}.)"
-    return ""
+    known = dict.fromkeys(_OPTIONS[one.argument] for one in problems if one.argument in _OPTIONS)
+    return [f"(On the command line: {option}.)" for option in known]

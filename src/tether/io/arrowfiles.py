@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 from tether._writing import written
-from tether.errors import QueryError
-from tether.io.files import File, ends_of, file_error, name_of, read_bytes
+from tether.errors import FileError, Problem, QueryError
+from tether.io.files import File, ends_of, file_error, name_of, read_bytes, too_large, unpacked_limit
 from tether.io.names import are_whole, texts_of
 from tether.model.names import Names
 
-__all__ = ["guarded", "label_column", "open_arrow", "open_parquet", "require_pyarrow", "write_arrow"]
+__all__ = ["damaged", "guarded", "label_column", "open_arrow", "open_parquet", "require_pyarrow", "write_arrow"]
 
 Opened = tuple[list[str], Callable[[list[str]], Any]]
 """The names of a file's columns, and a way to read some of them."""
@@ -22,45 +23,63 @@ def require_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        raise QueryError("reading and writing tables needs pyarrow: pip install pyarrow") from None
+        raise QueryError(Problem("reading and writing tables needs pyarrow", fix="pip install pyarrow")) from None
 
 
-def open_parquet(file: File) -> Opened:
+def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     """Open a Parquet file."""
     from pyarrow import parquet
 
     head, tail = ends_of(file, 4)
     if not head:
-        raise file_error(file, "the file is empty; expected a Parquet file")
+        raise file_error(file, Problem("the file is empty", expectation="a Parquet file"))
     if head != b"PAR1":
         raise file_error(file, "this is not a Parquet file, whatever its name says")
     if tail != b"PAR1":
-        raise file_error(file, "the file is cut off: it begins as Parquet, but does not end so; copy it again")
+        wrong = "the file is cut off: it begins as Parquet, but does not end so"
+        raise file_error(file, Problem(wrong, fix="copy it again"))
     opened = guarded(file, "a Parquet file", lambda: parquet.ParquetFile(name_of(file)))
 
     def load(names: list[str]) -> Any:
+        # A row takes 8 bytes a column, or more, however few it takes in the file.
+        limit = unpacked_limit(os.path.getsize(file), max_unpacked)
+        if opened.metadata.num_rows * 8 * max(len(names), 1) > limit:
+            raise too_large(file, limit, f"its table of {opened.metadata.num_rows:,} rows")
         return guarded(file, "a Parquet file", lambda: _valid(opened.read(columns=names).select(names)))
 
     return list(opened.schema_arrow.names), load
 
 
-def open_arrow(file: File) -> Opened:
+def open_arrow(file: File, max_unpacked: int | str | None = None) -> Opened:
     """Open an Arrow file: Feather, or IPC as a file or a stream."""
-    from pyarrow import ipc
-
     data = read_bytes(file)
     if not data:
-        raise file_error(file, "the file is empty; expected an Arrow file")
-
+        raise file_error(file, Problem("the file is empty", expectation="an Arrow file"))
     if data.startswith(b"FEA1"):
-        raise file_error(file, "this is the old Feather, version 1; save it again in version 2, which is Arrow")
-
-    def read() -> Any:
-        opened = ipc.open_file(data) if data.startswith(b"ARROW1") else ipc.open_stream(data)
-        return opened.read_all()
-
-    table = guarded(file, "an Arrow file", lambda: _valid(read()))
+        fix = "save it again in version 2, which is Arrow"
+        raise file_error(file, Problem("this is the old Feather, version 1", fix=fix))
+    limit = unpacked_limit(len(data), max_unpacked)
+    table = guarded(file, "an Arrow file", lambda: _valid(_read_batches(file, data, limit)))
     return list(table.column_names), table.select
+
+
+def _read_batches(file: File, data: bytes, limit: int) -> Any:
+    """All batches of a file, which may be packed each by itself."""
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    if data.startswith(b"ARROW1"):
+        opened = ipc.open_file(data)
+        batches = (opened.get_batch(i) for i in range(opened.num_record_batches))
+    else:
+        opened = batches = ipc.open_stream(data)
+    size, kept = 0, []
+    for batch in batches:
+        size += batch.nbytes
+        if size > limit:
+            raise too_large(file, limit)
+        kept.append(batch)
+    return pa.Table.from_batches(kept, opened.schema)
 
 
 def _valid(table: Any) -> Any:
@@ -75,10 +94,16 @@ def guarded(file: File, what: str, read: Callable[[], Any]) -> Any:
 
     try:
         return read()
+    except FileError:
+        raise
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        wrong = f"it cannot be read as {what}; it is damaged, or something else: {told}"
-        raise file_error(file, wrong) from None
+        raise damaged(file, what, error) from None
+
+
+def damaged(file: File, what: str, error: BaseException) -> FileError:
+    """The error of a file in which a library found what it could not read."""
+    reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+    return file_error(file, f"it cannot be read as {what}; it is damaged, or something else: {reason}")
 
 
 def label_column(labels: Names, noun: str, file: File, kind: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tether.errors import ModelError, QueryError
+from tether.errors import ModelError, Problem, QueryError
 
 __all__ = ["ORDERS", "REWARD_ORDERS", "is_sparse", "reward_array", "transition_array"]
 
@@ -91,27 +91,29 @@ def _decide(fits: Sequence[str], given: str | None, told: str, option: str, same
     if given is not None:
         if given not in fits:
             fit = f"what fits is {_listed(fits)}" if fits else "no order fits"
-            raise ModelError(f"{told}, which is not {option}={given!r}; {fit}")
+            raise ModelError(Problem(f"{told}, which is not {option}={given!r}; {fit}", value=given, argument=option))
         return given
     if not fits:
         known = ORDERS if option == "order" else REWARD_ORDERS
         raise ModelError(f"{told}, which fits none of {_listed(known)} (S states, A actions, T steps)")
     if len(fits) > 1 and not same:
         choices = " or ".join(f"{option}={one!r}" for one in fits)
-        raise ModelError(f"{told}, which fits {_listed(fits)}; say which it is: {choices}")
+        raise ModelError(
+            Problem(f"{told}, which fits {_listed(fits)}", fix=f"say which it is: {choices}", argument=option)
+        )
     return fits[0]
 
 
 def _by_action(matrices: list[Any], name: str, order: str | None) -> Any:
-    """One (S, S) matrix an action, dense or sparse."""
+    """One (S, S) matrix per action, dense or sparse."""
     if order not in (None, "ASS"):
-        raise ModelError(f"{name} has one matrix an action, which is order='ASS', not {order!r}")
+        raise ModelError(f"{name} has one matrix per action, which is order='ASS', not {order!r}")
     if not matrices:
-        raise ModelError(f"{name} is an empty list; expected one (S, S) matrix an action")
+        raise ModelError(f"{name} is an empty list; expected one (S, S) matrix per action")
     shape = (matrices[0].shape[0],) * 2 if matrices[0].ndim else None
     for a, matrix in enumerate(matrices):
         if matrix.shape != shape:
-            raise ModelError(f"{name}[{a}] has shape {matrix.shape}; expected one square (S, S) matrix an action")
+            raise ModelError(f"{name}[{a}] has shape {matrix.shape}; expected one square (S, S) matrix per action")
     if not any(map(is_sparse, matrices)):
         return np.stack(matrices, axis=1)
     return _all_sparse(matrices)
@@ -124,7 +126,7 @@ def _all_sparse(matrices: list[Any]) -> list[Any]:
 
 
 def _stacked_rewards(matrices: list[Any], name: str, S: int, A: int) -> Any:
-    """One vector (S,) or matrix (S, S) an action."""
+    """One vector (S,) or matrix (S, S) per action."""
     if len(matrices) != A:
         raise ModelError(f"{name} has {len(matrices)} parts; expected one for each of {A} actions")
     flat = ((S, 1), (1, S)) if S > 1 else ()

@@ -13,14 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from tether._problems import Complaints, Located, Source
 from tether._words import counted
-from tether.errors import FileError, ModelError, QueryError
+from tether.errors import FileError, ModelError, Problem, QueryError
 from tether.io.arrowfiles import open_arrow, open_parquet, require_pyarrow
-from tether.io.cells import cut, labels_of_arrow, labels_of_list, made_alike, numbers_of_arrow, numbers_of_list
-from tether.io.delimited import Text, read_text, scan, table_of_text
+from tether.io.delimited import BLOCK, Text, read_text, scan, table_of_text
 from tether.io.files import File, file_error, name_of
 from tether.io.frames import collected, frame_names, frame_to_arrow
-from tether.io.rows import Located, RowComplaints, Source
+from tether.io.values import (
+    cut,
+    labels_of_arrow,
+    labels_of_list,
+    labels_of_text,
+    numbers_of_arrow,
+    numbers_of_list,
+)
+from tether.model.encode import Coded
 from tether.model.names import plain
 
 __all__ = ["TABLES", "Columns", "columns_of", "read_columns", "require_pyarrow", "table_kind"]
@@ -45,15 +53,15 @@ class Columns:
 
     Attributes
     ----------
-    values : dict of array
-        Whole numbers as ints, other numbers as floats, other labels as objects. Optional columns that
-        the table does not have are not in it.
+    values : dict of array or Coded
+        Whole numbers as ints, other numbers as floats, other labels by code (`tether.model.encode.Coded`). Optional
+        columns that the table does not have are not in it.
     n_rows : int
     source : Source
-        Where the rows are; `line` and `place` ask it.
+        Where the rows are.
     """
 
-    values: Mapping[str, Array]
+    values: Mapping[str, Array | Coded]
     n_rows: int
     source: Source
 
@@ -62,30 +70,22 @@ class Columns:
         """The file, or None for a table in memory."""
         return self.source.file
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.values
 
-    def get(self, name: str) -> Array | None:
+    def get(self, name: str) -> Any:
         """A column, or None where the table does not have it."""
         return self.values.get(name)
 
-    def line(self, row: int) -> int:
-        """The line of a row (counted from 0) in a text file; in other files the row counted from 1."""
-        return self.source.line(row)
-
-    def place(self, row: int | None = None) -> str:
-        """Where a row is, in words: ``log.csv, line 7``."""
-        return self.source.place(row)
-
-    def complaints(self, error: Located = FileError) -> RowComplaints:
-        """A place to gather what is wrong with these rows: ``at(row, message)``, then ``raise_any()``."""
-        return RowComplaints(self.source, error)
+    def complaints(self, error: Located = FileError) -> Complaints:
+        """A collector of what is wrong with these rows: ``add(what, row=…)``, then ``raise_any()``."""
+        return Complaints(self.source, error)
 
     def __repr__(self) -> str:
-        return f"<Columns: {self.place()}, {counted(self.n_rows, 'row')} of {', '.join(self.values)}>"
+        return f"<Columns: {self.file or 'a table'}, {counted(self.n_rows, 'row')} of {', '.join(self.values)}>"
 
 
 def table_kind(file: File) -> str | None:
@@ -97,6 +97,13 @@ def table_kind(file: File) -> str | None:
     return TABLES.get(path.suffix.lower())
 
 
+def unknown_table(file: File) -> FileError:
+    """The error of a name that does not say what table it is."""
+    return file_error(
+        file, Problem("the name does not say what table this is", expectation=f"one of {', '.join(TABLES)}")
+    )
+
+
 def read_columns(
     file: File,
     wanted: Sequence[str],
@@ -106,6 +113,7 @@ def read_columns(
     blank: Sequence[str] = (),
     kind: str | None = None,
     alike: Sequence[Sequence[str]] = (("state", "next_state"),),
+    max_unpacked: int | str | None = None,
 ) -> Columns:
     """Read columns of a CSV, TSV, Parquet or Arrow file.
 
@@ -125,17 +133,19 @@ def read_columns(
         What the file is, whatever its suffix.
     alike : sequence of sequences of str
         Columns of labels of the same things: in a text file they are all whole numbers, or all text.
+    max_unpacked : int or str, optional
+        To how many bytes a compressed file may unpack; see `tether.io.files.unpacked_limit`.
     """
     name = name_of(file)
     kind = kind or table_kind(file)
     if kind is None:
-        raise file_error(name, f"the name does not say what table this is; expected one of {', '.join(TABLES)}")
+        raise unknown_table(name)
     plan = _Plan(wanted, optional, rename or {}, text, blank, alike)
     require_pyarrow()
     if kind in ("csv", "tsv"):
-        return _of_text(read_text(file, plan.sought(), "\t" if kind == "tsv" else None), plan)
-    names, load = (open_parquet if kind == "parquet" else open_arrow)(file)
-    complaints = RowComplaints(Source(name))
+        return _of_text(read_text(file, plan.sought(), "\t" if kind == "tsv" else None, max_unpacked), plan)
+    names, load = (open_parquet if kind == "parquet" else open_arrow)(file, max_unpacked)
+    complaints = Complaints(Source(name))
     chosen = plan.choose(names, complaints)
     return _of_arrow(load([names[i] for i in chosen.values()]), plan, list(chosen), complaints)
 
@@ -154,7 +164,7 @@ def columns_of(
     ``error`` is the class to raise where the table is not as expected.
     """
     plan = _Plan(wanted, optional, rename or {}, text, blank)
-    complaints = RowComplaints(Source(), error)
+    complaints = Complaints(Source(), error)
     if isinstance(table, Mapping):
         return _of_lists(table, plan, complaints)
     require_pyarrow()
@@ -173,6 +183,12 @@ def columns_of(
     return _of_arrow(arrow, plan, list(chosen), complaints)
 
 
+def unknown_column(name: Any, known: Sequence[str]) -> QueryError:
+    """The error of a name that ``columns=`` cannot map."""
+    what, can = f"there is no column {name!r} to map", f"one of {', '.join(known)}"
+    return QueryError(Problem(what, value=name, place="columns=", expectation=can, argument="columns"))
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """Which columns are sought, under which names, and what they hold."""
@@ -188,13 +204,17 @@ class _Plan:
         known = [*self.wanted, *self.optional]
         for key in self.rename:
             if key not in known:
-                raise QueryError(f"columns=: there is no column {key!r} to map; it can map {', '.join(known)}")
+                raise unknown_column(key, known)
+
+    def shown(self, name: str) -> str:
+        """The name of a column as its user knows it."""
+        return self.rename.get(name, name)
 
     def sought(self) -> list[str]:
         """The names in the file of the columns that must be there."""
         return [self.rename.get(name, name) for name in self.wanted]
 
-    def choose(self, there: Sequence[Any], complaints: RowComplaints) -> dict[str, int]:
+    def choose(self, there: Sequence[Any], complaints: Complaints) -> dict[str, int]:
         """The position of each column that is to be read; an error if one that must be there is not."""
         chosen: dict[str, int] = {}
         missing = []
@@ -202,17 +222,17 @@ class _Plan:
             sought = self.rename.get(name, name)
             places = [i for i, one in enumerate(there) if one == sought]
             if len(places) > 1:
-                complaints.about(f"the column {sought!r} is there {len(places)} times; rename or drop one")
+                complaints.add(f"the column {sought!r} is there {len(places)} times", fix="rename or drop one")
             elif places:
                 chosen[name] = places[0]
             elif name in self.wanted or name in self.rename:
                 missing.append(name)
         if missing:
-            complaints.about(self._missing(missing, there, complaints.source.find_lines is not None))
+            complaints.add(self._missing(missing, there, complaints.source.find_lines is not None))
         complaints.raise_any()
         return chosen
 
-    def _missing(self, missing: list[str], there: Sequence[Any], text: bool) -> str:
+    def _missing(self, missing: list[str], there: Sequence[Any], text: bool) -> Problem:
         sought = ", ".join(repr(self.rename.get(name, name)) for name in missing)
         found = ", ".join(cut(one) for one in there[:20]) + (", …" if len(there) > 20 else "")
         what = f"the column {sought} is missing" if len(missing) == 1 else f"the columns {sought} are missing"
@@ -220,7 +240,8 @@ class _Plan:
             what = f"{what} (the first line must name the columns)"
         alike = {_letters(one): one for one in there if isinstance(one, str)}
         guess = {name: alike.get(_letters(name), "<its name there>") for name in missing}
-        return f"{what}; found {found or 'none'}; where a column has another name, map it: columns={guess!r}"
+        fix = f"where a column has another name, map it: columns={guess!r}"
+        return Problem(f"{what}; found {found or 'none'}", fix=fix, argument="columns")
 
 
 def _letters(name: str) -> str:
@@ -231,7 +252,7 @@ def _of_text(text: Text, plan: _Plan) -> Columns:
     """Numbers as Arrow reads them; where a cell is none, all cells as text, to see which."""
     import pyarrow as pa
 
-    complaints = RowComplaints(Source(text.file, lambda: scan(text).lines))
+    complaints = Complaints(Source(text.file, lambda: scan(text).lines))
     chosen = plan.choose(text.names, complaints)
     types = {i: pa.string() if name in plan.text else pa.float64() for name, i in chosen.items()}
     try:
@@ -240,62 +261,80 @@ def _of_text(text: Text, plan: _Plan) -> Columns:
         table, suspect = _all_as_text(text, list(types), complaints)
     if suspect:
         records = scan(text)
-        complaints.at_lines(records.wrong, records.total)
+        complaints.add_lines(records.wrong, records.total)
     if table.num_rows == 0 and not complaints.total:
         raise file_error(text.file, "there is a header, but no rows")
-    table = table.select([str(i) for i in chosen.values()])
-    return _of_arrow(table, plan, list(chosen), complaints, text=True)
+    columns = {name: table.column(str(i)) for name, i in chosen.items()}
+    values = _labels(columns, plan, complaints)
+    for name, column in columns.items():
+        if name not in plan.text:
+            values[name] = numbers_of_arrow(column, plan.shown(name), complaints, text=True, blank=name in plan.blank)
+    complaints.raise_any()
+    return Columns(values, table.num_rows, complaints.source)
 
 
-def _all_as_text(text: Text, chosen: list[int], complaints: RowComplaints) -> tuple[Any, bool]:
+def _labels(columns: Mapping[str, Any], plan: _Plan, complaints: Complaints) -> dict[str, Array | Coded]:
+    """The columns of labels of a text file, those of the same things together."""
+    together = [tuple(name for name in group if name in columns) for group in plan.alike]
+    alone = [(name,) for name in columns if name in plan.text and not any(name in group for group in together)]
+    found: dict[str, Array | Coded] = {}
+    blank = [plan.shown(name) for name in plan.blank]
+    for group in [*together, *alone]:
+        shown = {plan.shown(name): columns[name] for name in group}
+        labels = labels_of_text(shown, complaints, blank) if shown else {}
+        found |= {name: labels[plan.shown(name)] for name in group}
+    return found
+
+
+def _all_as_text(text: Text, chosen: list[int], complaints: Complaints) -> tuple[Any, bool]:
     import pyarrow as pa
 
     try:
         return table_of_text(text, dict.fromkeys(chosen, pa.string()))
     except (pa.ArrowException, OSError) as error:
         records = scan(text)
-        complaints.at_lines(records.wrong, records.total)
+        complaints.add_lines(records.wrong, records.total)
+        if records.longest > BLOCK:
+            complaints.add(f"a record of {records.longest / 1e6:,.0f} MB", expectation=f"at most {BLOCK >> 20} MB")
         complaints.raise_any()
-        told = "a line is longer than 16 MB" if "straddl" in str(error) else str(error)
-        raise file_error(text.file, f"it cannot be read as CSV: {told}") from None
+        raise file_error(text.file, f"it cannot be read as CSV: {error}") from None
 
 
-def _of_arrow(table: Any, plan: _Plan, names: list[str], complaints: RowComplaints, text: bool = False) -> Columns:
-    """The columns of an Arrow table, which are the ones named, in their order; those of a text file if ``text``."""
+def _of_arrow(table: Any, plan: _Plan, names: list[str], complaints: Complaints) -> Columns:
+    """The columns of an Arrow table, which are the ones named, in their order."""
     if table.num_rows == 0 and not complaints.total:
-        complaints.about("there are no rows")
-    values = {}
+        complaints.add("there are no rows")
+    values: dict[str, Array | Coded] = {}
     for name, column in zip(names, table.columns, strict=True):
-        convert = labels_of_arrow if name in plan.text else numbers_of_arrow
-        shown = plan.rename.get(name, name)
-        values[name] = convert(column, shown, complaints, text=text, blank=name in plan.blank)
+        if name in plan.text:
+            values[name] = labels_of_arrow(column, plan.shown(name), complaints, blank=name in plan.blank)
+        else:
+            values[name] = numbers_of_arrow(column, plan.shown(name), complaints, text=False, blank=name in plan.blank)
     complaints.raise_any()
-    for group in plan.alike if text else ():
-        values |= made_alike({name: values[name] for name in group if name in values})
     return Columns(values, table.num_rows, complaints.source)
 
 
-def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: RowComplaints) -> Columns:
+def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: Complaints) -> Columns:
     names = list(table)
     chosen = plan.choose(names, complaints)
     lists = {}
     for name, i in chosen.items():
         column = table[names[i]]
         if isinstance(column, str) or not hasattr(column, "__iter__"):
-            complaints.about(f"the column {names[i]!r} is not a list or an array, but {cut(column)}")
+            complaints.add(f"the column {names[i]!r} is {cut(column)}", expectation="a list or an array")
         else:
             lists[name] = plain(column)
     complaints.raise_any()
     sizes = {name: len(items) for name, items in lists.items()}
     if len({*sizes.values()}) > 1:
         told = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-        complaints.about(f"the columns differ in length: {told}")
+        complaints.add(f"the columns differ in length: {told}")
     elif not any(sizes.values()):
-        complaints.about("there are no rows")
+        complaints.add("there are no rows")
     complaints.raise_any()
-    values = {}
+    values: dict[str, Array | Coded] = {}
     for name, items in lists.items():
         convert = labels_of_list if name in plan.text else numbers_of_list
-        values[name] = convert(items, plan.rename.get(name, name), complaints, blank=name in plan.blank)
+        values[name] = convert(items, plan.shown(name), complaints, blank=name in plan.blank)
     complaints.raise_any()
     return Columns(values, next(iter(sizes.values()), 0), complaints.source)

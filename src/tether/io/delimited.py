@@ -17,11 +17,14 @@ import numpy as np
 from tether._problems import LIMIT
 from tether._types import Ints
 from tether._words import counted
+from tether.errors import Problem
 from tether.io.files import File, checked_text, file_error, lines_of, name_of
 
-__all__ = ["Records", "Text", "read_text", "scan", "table_of_text"]
+__all__ = ["BLOCK", "Records", "Text", "read_text", "scan", "table_of_text"]
 
-_BLOCK = 1 << 24
+BLOCK = 1 << 24
+"""What is read at once; no record is longer."""
+
 _END = "\0end\0"  # no text with a NUL gets this far
 
 
@@ -47,21 +50,25 @@ class Records(NamedTuple):
         The first records with another number of fields, or with a quote that is never closed.
     total : int
         How many of those there are.
+    longest : int
+        The length of the longest record, in characters or bytes.
     """
 
     lines: Ints
     wrong: list[tuple[int, str]]
     total: int
+    longest: int
 
 
-def read_text(file: File, wanted: Sequence[str], delimiter: str | None) -> Text:
+def read_text(file: File, wanted: Sequence[str], delimiter: str | None, max_unpacked: int | str | None = None) -> Text:
     """Read a delimited text as far as its header.
 
     Without ``delimiter`` it is the one of comma, semicolon and tab that makes most of the wanted names appear.
     """
-    name, data = name_of(file), checked_text(file)
+    name, data = name_of(file), checked_text(file, max_unpacked)
     if not data or data.isspace():
-        raise file_error(name, f"the file is empty; expected a header with the columns {', '.join(wanted)}")
+        header = f"a header with the columns {', '.join(wanted)}"
+        raise file_error(name, Problem("the file is empty", expectation=header))
     tried, error = [], None
     for one in [delimiter] if delimiter else [",", ";", "\t"]:
         try:
@@ -111,9 +118,9 @@ def table_of_text(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
         read_options=arrow_csv.ReadOptions(
             # Threads let go of the text a moment after the table is there. If Python ends in that moment, it aborts;
             # a large table takes longer to be made use of than that.
-            use_threads=body.size > _BLOCK,
+            use_threads=body.size > BLOCK,
             column_names=[str(i) for i in range(len(text.names))],
-            block_size=min(_BLOCK, body.size),
+            block_size=min(BLOCK, body.size),
         ),
         parse_options=arrow_csv.ParseOptions(
             delimiter=text.delimiter, newlines_in_values=quotes > 0, invalid_row_handler=skip
@@ -132,13 +139,14 @@ def scan(text: Text) -> Records:
         return _scan_lines(text)
     lines = array("q")
     wrong: list[tuple[int, str]] = []
-    total, begin, offset = 0, 0, text.first_line
+    total, begin, offset, longest = 0, 0, text.first_line, 0
     reader = csv.reader(
         chain(lines_of(text.data, text.start), [f"{_END}{text.delimiter}{_END}"]), delimiter=text.delimiter
     )
     try:
         for record in reader:
             line, begin = offset + begin, reader.line_num
+            longest = max(longest, sum(map(len, record)))
             message = _wrong(record, len(text.names))
             if message is None:
                 lines.append(line)
@@ -149,14 +157,14 @@ def scan(text: Text) -> Records:
     except csv.Error as error:
         total += 1
         wrong.append((offset + begin, f'this record cannot be read: {error}; is a quote (") never closed?'))
-    return Records(np.array(lines, dtype=np.int64), wrong, total)
+    return Records(np.array(lines, dtype=np.int64), wrong, total, longest)
 
 
 def _scan_lines(text: Text) -> Records:
     """The same where no quotes are: a record is a line, and its separators can be counted for all at once."""
     data = np.frombuffer(text.data, np.uint8, offset=text.start)
     if not data.size:
-        return Records(np.empty(0, np.int64), [], 0)
+        return Records(np.empty(0, np.int64), [], 0, 0)
     ends = np.flatnonzero(data == ord("\n"))
     if data[-1] != ord("\n"):
         ends = np.append(ends, data.size)
@@ -167,7 +175,8 @@ def _scan_lines(text: Text) -> Records:
     right = fields == len(text.names)
     wrong = np.flatnonzero(~right & ~blank)
     told = [(int(i) + text.first_line, _miscounted(int(fields[i]), len(text.names))) for i in wrong[:LIMIT]]
-    return Records(np.flatnonzero(right & ~blank) + text.first_line, told, int(wrong.size))
+    longest = int((ends - starts).max())
+    return Records(np.flatnonzero(right & ~blank) + text.first_line, told, int(wrong.size), longest)
 
 
 def _wrong(record: list[str], n_fields: int) -> str | None:

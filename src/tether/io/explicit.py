@@ -159,9 +159,9 @@ def build(
     deadlocks = np.flatnonzero(~has_choice)
     name = os.fspath(file)
     if not n_actions:
-        raise FileError(Problem(f"{name}: the model is empty: it has no transitions", file=name))
+        raise FileError(Problem("the model is empty: it has no transitions", file=name))
     if deadlocks.size * n_actions > _LOOPS:
-        message = f"{name}: {counted(deadlocks.size, 'state')} without choices would absorb under each of "
+        message = f"{counted(deadlocks.size, 'state')} without choices would absorb under each of "
         message += f"{counted(n_actions, 'action')}, which is too much; give each a choice that leads back to it"
         raise FileError(Problem(message, file=name))
     loops = np.repeat(deadlocks, n_actions)  # under every action: what was done after the end is no change

@@ -27,7 +27,7 @@ def target_of(mdp: MDP, file: File) -> str:
         raise QueryError(f"expected the name of a file, not {file!r}")
     name = os.fspath(file)
     if "\0" in name:
-        raise FileError(Problem(f"{name!r} is not the name of a file: it has a NUL in it", file=name))
+        raise FileError(Problem(f"{name!r} is not the name of a file: it has a NUL in it", value=name))
     return name
 
 
@@ -94,10 +94,9 @@ def pair_rewards(mdp: MDP, tool: str, mean: bool) -> Floats:
     if not mdp.rewards.by_entry:
         return values
     if not mean:
-        raise QueryError(
-            f"{tool} holds rewards of actions, but those of this model depend on the next state; "
-            "mean_rewards=True writes their means, R(s, a) = Σ P(s'|s, a)·R(s, a, s')"
-        )
+        what = f"{tool} holds rewards of actions, but those of this model depend on the next state"
+        fix = "mean_rewards=True writes their means, R(s, a) = Σ P(s'|s, a)·R(s, a, s')"
+        raise QueryError(Problem(what, fix=fix, argument="mean_rewards"))
     return np.add.reduceat(values * mdp.form.probability, mdp.form.row_start[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Files as they come: their bytes, unpacked, and whether they are the text they should be."""
+"""Files as they come: their bytes, unpacked up to a limit, and whether they are the text they should be."""
 
 from __future__ import annotations
 
@@ -6,29 +6,51 @@ import codecs
 import gzip
 import io
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
-from tether._problems import Complaints
+from tether._problems import Complaints, Source
 from tether.errors import FileError, Problem, QueryError
 
-__all__ = ["File", "checked_text", "ends_of", "file_error", "lines_of", "name_of", "read_bytes"]
+__all__ = [
+    "VARIABLE",
+    "File",
+    "checked_text",
+    "ends_of",
+    "file_error",
+    "lines_of",
+    "name_of",
+    "opened_bytes",
+    "read_bytes",
+    "too_large",
+    "unpacked_limit",
+]
 
 File = str | os.PathLike[str]
 
 _BLOCK = 1 << 24
 
+VARIABLE = "TETHER_MAX_UNPACKED"
+"""The environment variable that says how much a file may unpack to."""
+
+_SMALLEST, _TIMES, _LARGEST = 256_000_000, 100, 8_000_000_000
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]+)?)\s*([kKmMgGtT]?)i?[bB]?")
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
 _MAGIC = {
-    b"PAR1": "a Parquet file; name it .parquet",
-    b"ARROW1": "an Arrow file; name it .arrow",
-    b"PK\x03\x04": "a ZIP archive, as a spreadsheet (.xlsx) or .npz is; save the sheet as CSV",
-    b"\x1f\x8b": "compressed with gzip; add .gz to its name",
-    b"MATLAB 5": "a MATLAB file; name it .mat",
-    b"\x93NUMPY": "a NumPy array; save several as .npz: np.savez(file, P=P, R=R)",
-    b"\xff\xfe": "UTF-16; save it as UTF-8",
-    b"\xfe\xff": "UTF-16; save it as UTF-8",
+    b"PAR1": ("a Parquet file", "name it .parquet"),
+    b"ARROW1": ("an Arrow file", "name it .arrow"),
+    b"PK\x03\x04": ("a ZIP archive, as a spreadsheet (.xlsx) or .npz is", "save the sheet as CSV"),
+    b"\x1f\x8b": ("compressed with gzip", "add .gz to its name"),
+    b"\xfd7zXZ": ("compressed with xz", "unpack it first"),
+    b"BZh": ("compressed with bzip2", "unpack it first"),
+    b"MATLAB 5": ("a MATLAB file", "name it .mat"),
+    b"\x93NUMPY": ("a NumPy array", "save several as .npz: np.savez(file, P=P, R=R)"),
+    b"\xff\xfe": ("UTF-16", "save it as UTF-8"),
+    b"\xfe\xff": ("UTF-16", "save it as UTF-8"),
 }
 
 
@@ -36,30 +58,82 @@ def name_of(file: File) -> str:
     """The name of a file, for messages."""
     name = os.fspath(file) if isinstance(file, str | os.PathLike) else None
     if not isinstance(name, str) or not name:
-        raise QueryError(f"expected the name of a file, not {file!r}")
+        raise QueryError(Problem(f"expected the name of a file, not {file!r}", value=file))
     return name
 
 
-def file_error(file: File, message: str, line: int | None = None) -> FileError:
+def file_error(file: File, what: str | Problem, line: int | None = None) -> FileError:
     """One thing that is wrong with a file."""
-    name = name_of(file)
-    place = name if line is None else f"{name}, line {line:,}"
-    return FileError(Problem(f"{place}: {message}", file=name, line=line))
+    return FileError(Source(name_of(file)).located(what if isinstance(what, Problem) else Problem(what), line=line))
 
 
-def read_bytes(file: File) -> bytes:
+def unpacked_limit(size: int, given: int | str | None = None) -> int:
+    """How many bytes a file of ``size`` bytes may unpack to: as many as were said, or as its size makes plausible.
+
+    A few bytes can unpack to more than fits into memory, by accident or on purpose. By default a file may unpack to
+    256 MB or to 100 times its size, whichever is more, but not to more than 8 GB. The environment variable
+    ``TETHER_MAX_UNPACKED`` sets another limit for all files.
+
+    >>> unpacked_limit(1_000), unpacked_limit(10_000_000), unpacked_limit(1_000, "2 GB")
+    (256000000, 1000000000, 2000000000)
+    """
+    said = os.environ.get(VARIABLE) if given is None else given
+    if said in (None, ""):
+        return min(max(_SMALLEST, _TIMES * size), _LARGEST)
+    found = _SIZE.fullmatch(str(said).strip())
+    if found is None or isinstance(said, bool) or not float(found[1]):
+        place = f"the environment variable {VARIABLE}" if given is None else "max_unpacked="
+        raise QueryError(Problem(f"{said!r} is not a size", value=said, place=place, expectation="bytes, or as '4 GB'"))
+    return int(float(found[1]) * _UNITS[(found[2] or "").upper()])
+
+
+def too_large(file: File, limit: int, what: str = "it") -> FileError:
+    """The error of a file that unpacks to more than it may."""
+    fix = f"if it is meant to, raise the limit: max_unpacked=…, or the environment variable {VARIABLE} (as '4 GB')"
+    told = f"{what} unpacks to more than {limit / 1e6:,.0f} MB, far more than a file of this size should"
+    return file_error(file, Problem(told, value=limit, fix=fix, argument="max_unpacked"))
+
+
+def read_bytes(file: File, max_unpacked: int | str | None = None) -> bytes:
     """All of a file, decompressed where its name ends in ``.gz``."""
     name = name_of(file)
+    with opened_bytes(name, max_unpacked) as stream:
+        return stream.read()
+
+
+@contextmanager
+def opened_bytes(file: File, max_unpacked: int | str | None = None) -> Iterator[BinaryIO]:
+    """A file to read bytes from, decompressed where its name ends in ``.gz``; what goes wrong becomes a `FileError`."""
+    name = name_of(file)
     with _opened(name) as stream:
-        data = stream.read()
-    if not name.lower().endswith(".gz"):
-        return data
-    try:
-        return gzip.decompress(data)
-    except EOFError:
-        raise file_error(name, "the file is cut off: its compressed data has no end; copy it again") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise file_error(name, f"its name ends in .gz, but it is not gzip data, or damaged: {error}") from None
+        if not name.lower().endswith(".gz"):
+            yield stream
+            return
+        limit = unpacked_limit(os.fstat(stream.fileno()).st_size, max_unpacked)
+        try:
+            yield cast(BinaryIO, io.BufferedReader(_Limited(gzip.GzipFile(fileobj=stream), name, limit), _BLOCK))
+        except EOFError:
+            wrong = "the file is cut off: its compressed data has no end"
+            raise file_error(name, Problem(wrong, fix="copy it again")) from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise file_error(name, f"its name ends in .gz, but it is not gzip data, or damaged: {error}") from None
+
+
+class _Limited(io.RawIOBase):
+    """A stream that unpacks to a limit and not beyond."""
+
+    def __init__(self, stream: gzip.GzipFile, name: str, limit: int) -> None:
+        self._stream, self._name, self._limit, self._left = stream, name, limit, limit
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._stream.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise too_large(self._name, self._limit)
+        return count
 
 
 def ends_of(file: File, size: int) -> tuple[bytes, bytes]:
@@ -76,6 +150,8 @@ def _opened(name: str) -> Iterator[BinaryIO]:
     try:
         with open(name, "rb") as stream:
             yield stream
+    except FileError:
+        raise
     except FileNotFoundError:
         raise file_error(name, "there is no such file") from None
     except IsADirectoryError:
@@ -83,15 +159,17 @@ def _opened(name: str) -> Iterator[BinaryIO]:
     except OSError as error:
         raise file_error(name, f"it cannot be read: {error.strerror or error}") from None
     except ValueError as error:
-        raise QueryError(f"{name!r} is not the name of a file: {error}") from None
+        if "\0" not in name:
+            raise
+        raise FileError(Problem(f"{name!r} is not the name of a file: {error}", value=name)) from None
 
 
-def checked_text(file: File) -> bytes:
+def checked_text(file: File, max_unpacked: int | str | None = None) -> bytes:
     """The bytes of a text file, known to be UTF-8 without NUL bytes; without the mark that some put before it."""
-    name, data = name_of(file), read_bytes(file).removeprefix(codecs.BOM_UTF8)
-    for magic, what in _MAGIC.items():
+    name, data = name_of(file), read_bytes(file, max_unpacked).removeprefix(codecs.BOM_UTF8)
+    for magic, (what, fix) in _MAGIC.items():
         if data.startswith(magic):
-            raise file_error(name, f"this is not UTF-8 text but {what}")
+            raise file_error(name, Problem(f"this is not UTF-8 text but {what}", fix=fix))
     if b"\0" not in data and _is_utf8(data):
         return data
     complaints = Complaints(name)
@@ -100,10 +178,10 @@ def checked_text(file: File) -> bytes:
         try:
             found.decode()
         except UnicodeDecodeError as error:
-            wrong = f"the byte 0x{found[error.start]:02x} is not UTF-8; save the file as UTF-8 text"
-            complaints.add(wrong, line=number)
+            byte = found[error.start]
+            complaints.add(f"the byte 0x{byte:02x} is not UTF-8", number, value=byte, fix="save the file as UTF-8 text")
         if "\0" in line:
-            complaints.add("a NUL byte: this is not text, or not in UTF-8; save it as UTF-8 text", line=number)
+            complaints.add("a NUL byte: this is not text, or not in UTF-8", number, fix="save it as UTF-8 text")
     complaints.raise_any()
     raise AssertionError("bytes that are not text are on some line")
 

@@ -1,4 +1,4 @@
-"""Logs of episodes: one row a step, in a CSV, Parquet or Arrow file or in a dataframe.
+"""Logs of episodes: one row per step, in a CSV, Parquet or Arrow file or in a dataframe.
 
 The columns are episode, t, state and action, and may be reward and next_state; `tether.observation.arrange` says how
 rows become episodes.
@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
+from tether._problems import Complaints
 from tether._types import Ints
-from tether.errors import FileError, PathError, TetherError
+from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
-from tether.io.columns import TABLES, Columns, columns_of, read_columns, table_kind
-from tether.io.files import File, file_error, name_of
+from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
+from tether.io.files import File
 from tether.io.logshapes import are_timestamps, make_shape
 from tether.io.names import find_label
+from tether.model.encode import Coded, coded
 from tether.model.mdp import MDP
 from tether.model.names import Names, plain
 from tether.observation.arrange import arrange
-from tether.observation.cells import Findings
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
@@ -45,7 +47,7 @@ def read_episodes(
     step: float | str | timedelta | None = None,
     kind: str | None = None,
 ) -> Episodes:
-    r"""Read observed episodes from a log, one row a step.
+    r"""Read observed episodes from a log, one row per step.
 
     The rows of an episode may come in any order; its t goes up by 1. The last row of an episode may leave the
     action empty (it is then only the last state), or name the last outcome in next_state, or do neither.
@@ -100,12 +102,9 @@ def read_episodes(
             _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
         raise
     values = shape.gathered(read, PathError if read.file is None else FileError)
-    findings = Findings(lambda row: read.place(row).removeprefix(f"{read.file}, "))
-    steps = arrange(values if mdp is None else _found(values, read, mdp), findings)
-    if steps is None:
-        _raise(findings, read)
-        raise AssertionError  # pragma: no cover - what was found is raised
-    return Episodes.of(steps)
+    if mdp is not None:
+        values = _found(values, read, mdp)
+    return Episodes.of(arrange(values, read.complaints(PathError if read.file is None else FileError)))
 
 
 def write_episodes(
@@ -135,7 +134,7 @@ def write_episodes(
     log = episodes if isinstance(episodes, Episodes) else Episodes.from_paths(episodes)
     kind = kind or table_kind(file)
     if kind is None:
-        raise file_error(file, f"the name does not say what table to write; expected one of {', '.join(TABLES)}")
+        raise unknown_table(file)
     require_pyarrow()
     write_arrow(_table(log, file, kind), file, kind)
 
@@ -151,44 +150,35 @@ def _check_no_timestamps(log: Any, column: str, kind: str | None) -> None:
         return
     if are_timestamps(plain(read["t"])):
         complaints = read.complaints(PathError if read.file is None else FileError)
-        complaints.about(
-            f"the column {column!r} holds timestamps; t is expected to number the steps: 0, 1, 2, …; where it is a "
-            f"time, name its column: time={column!r}, and to have gaps found, how far apart the rows are: step='4h'"
+        complaints.add(
+            f"the column {column!r} holds timestamps; t is expected to number the steps: 0, 1, 2, …",
+            fix=f"where it is a time, name its column: time={column!r}, and to have gaps found, how far apart the rows "
+            "are: step='4h'",
+            argument="time",
         )
         complaints.raise_any()
 
 
 def _found(values: dict[str, Any], read: Columns, mdp: MDP) -> dict[str, Any]:
-    """The columns with the labels of a model in place of those of the log."""
+    """The columns with the names of a model in place of those of the log."""
     complaints = read.complaints(PathError if read.file is None else FileError)
-    for name, labels, noun in (
+    for heading, names, noun in (
         ("state", mdp.states, "state"),
         ("next_state", mdp.states, "state"),
         ("action", mdp.actions, "action"),
     ):
-        if name not in values:
-            continue
-        items = plain(values[name])
-        meant: dict[Any, Any] = {None: None}
-        for row, item in enumerate(items):
-            if item not in meant:
-                i = find_label(labels, item)
-                meant[item] = labels[i] if i >= 0 else None
-                if i < 0:
-                    complaints.at(row, labels.missing(item, noun), value=item)
-        values[name] = [meant[item] for item in items]
+        if heading in values:
+            values[heading] = _meant(coded(values[heading], heading, complaints, blank=True), names, noun, complaints)
     complaints.raise_any()
     return values
 
 
-def _raise(findings: Findings, read: Columns) -> None:
-    """Raise all that was found, with its lines."""
-    complaints = read.complaints(PathError if read.file is None else FileError)
-    for problem in findings.in_order():
-        assert problem.row is not None
-        complaints.at(problem.row, problem.message, state=problem.state, time=problem.time, value=problem.value)
-    complaints.total = findings.total
-    complaints.raise_any()
+def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Coded:
+    """A column of words as the names of a model that they stand for; the first row of each unknown word is noted."""
+    places = np.array([find_label(names, word) for word in column.names], dtype=np.int64)
+    rows = np.array([np.argmax(column.codes == code) for code in np.flatnonzero(places < 0)], dtype=np.int64)
+    complaints.add_each(rows, lambda row: Problem(names.missing(column[row], noun), value=column[row]))
+    return Coded([names[int(place)] for place in places], column.codes)
 
 
 def _table(log: Episodes, file: File, kind: str) -> Any:
@@ -223,8 +213,8 @@ def _table(log: Episodes, file: File, kind: str) -> Any:
 def _labels(labels: Names, noun: str, file: File, kind: str) -> Any:
     try:
         return label_column(labels, noun, file, kind)
-    except FileError as error:  # it says how to rename the labels of a model
-        raise file_error(file, str(error).removeprefix(f"{name_of(file)}: ").partition(": mdp.")[0]) from None
+    except FileError as error:  # its fix is for a model
+        raise FileError([replace(problem, fix="rename it") for problem in error.problems]) from None
 
 
 def _or_null(codes: Ints) -> Any:

@@ -8,7 +8,7 @@ rows of an episode; with ``step=4`` each row must come 4 later than the one befo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from tether._problems import Complaints, Located
 from tether._types import Floats, Ints
 from tether.errors import Problem, QueryError
 from tether.io.columns import Columns
-from tether.io.rows import Located
 from tether.model.names import is_missing, plain
 from tether.model.storage.named import class_of
 
@@ -77,7 +77,7 @@ class Shape:
     def _numbered(self, episode: Any, times: Any, read: Columns, error: Located) -> Ints:
         """The number of each row within its episode, by time; what is given twice or lies apart is noted."""
         complaints = read.complaints(error)
-        at, stamped = _seconds(plain(times), self.time or "t", complaints.at)
+        at, stamped = _seconds(plain(times), self.time or "t", complaints)
         complaints.raise_any()
         if self.step is not None and self.seconds != stamped:
             unit = "timestamps: give the step with a unit, as 4h" if stamped else "numbers: give the step as a number"
@@ -89,22 +89,23 @@ class Shape:
         before, gap = np.full(at.size, -1), np.zeros(at.size)
         before[order[1:]], gap[order[1:]] = np.where(within, order[:-1], -1), apart
 
-        def told(row: int) -> str:
-            where = "" if names is None else f"episode {names[row]!r}: "
-            return f"{where}{self.time} = {_told(shown[row])}"
+        def problem(row: int, what: str, expectation: str) -> Problem:
+            place = "" if names is None else f"episode {names[row]!r}"
+            what = f"{self.time} = {_told(shown[row])} {what}"
+            return Problem(what, value=shown[row], place=place, expectation=expectation)
 
-        def twice(row: int) -> str:
-            place = read.place(int(before[row])).removeprefix(f"{read.file}, ")
-            return f"{told(row)} is given twice (first in {place}); expected one row per step"
+        def twice(row: int) -> Problem:
+            first = read.source.place(int(before[row]))
+            return problem(row, f"is given twice (first in {first})", "one row per step")
 
-        def far(row: int) -> str:
+        def far(row: int) -> Problem:
             found, wanted = (_length(size, stamped) for size in (gap[row], self.step or 0.0))
-            return f"{told(row)} comes {found} after {_told(shown[before[row]])}; expected {wanted} (step=)"
+            return problem(row, f"comes {found} after {_told(shown[before[row]])}", f"{wanted} (step=)")
 
-        complaints.at_all(np.flatnonzero((before >= 0) & (gap == 0)), twice, lambda row: {"value": shown[row]})
+        complaints.add_each(np.flatnonzero((before >= 0) & (gap == 0)), twice)
         if self.step is not None:
             wrong = (before >= 0) & (gap != 0) & (np.abs(gap - self.step) > _NEAR * self.step)
-            complaints.at_all(np.flatnonzero(wrong), far, lambda row: {"value": shown[row]})
+            complaints.add_each(np.flatnonzero(wrong), far)
         complaints.raise_any()
         first = np.concatenate(([0], np.flatnonzero(~within) + 1))
         t = np.empty(at.size, dtype=np.int64)
@@ -163,7 +164,7 @@ def _joined(name: str, parts: tuple[str, ...], columns: list[list[Any]], read: C
     for row, cells in enumerate(zip(*columns, strict=True)):
         missing = [part for part, cell in zip(parts, cells, strict=True) if is_missing(cell)]
         if missing and len(missing) < len(parts):
-            complaints.at(row, f"the {name} lacks a part: the column {missing[0]!r} is empty")
+            complaints.add(f"the {name} lacks a part: the column {missing[0]!r} is empty", row=row)
         joined.append(None if missing else kind(*cells))
     complaints.raise_any()
     return joined
@@ -183,7 +184,7 @@ def _codes(items: list[Any]) -> Ints:
     return np.fromiter((index.setdefault(item, len(index)) for item in items), dtype=np.int64, count=len(items))
 
 
-def _seconds(items: list[Any], column: str, complain: Callable[..., None]) -> tuple[Floats, bool]:
+def _seconds(items: list[Any], column: str, complaints: Complaints) -> tuple[Floats, bool]:
     """Numbers as they are, timestamps in seconds; and whether they are timestamps."""
     at = np.zeros(len(items))
     kinds = set()
@@ -193,12 +194,13 @@ def _seconds(items: list[Any], column: str, complain: Callable[..., None]) -> tu
             what = (
                 "is empty" if is_missing(item) or item == "" else f"is {item!r}, neither a number nor a date and time"
             )
-            complain(row, f"{column} {what}", value=item)
+            complaints.add(f"{column} {what}", row=row, value=item)
             continue
         at[row], stamped = moment
         kinds.add(stamped)
     if len(kinds) > 1:
-        complain(0, f"the column {column!r} holds both numbers and timestamps; expected one or the other")
+        what = f"the column {column!r} holds both numbers and timestamps"
+        complaints.add(what, row=0, expectation="one or the other")
     return at, kinds == {True}
 
 

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from math import prod
+from struct import unpack_from
 from typing import NamedTuple
 
 import numpy as np
 
-from tether.io.files import File, file_error
+from tether.io.files import File, file_error, too_large
 
 __all__ = ["check_matlab"]
 
 _WIDTH = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}
-"""Bytes an item, by type of element."""
+"""Bytes per item, by type of element."""
 _MATRIX, _COMPRESSED = 14, 15
+_KINDS = {*_WIDTH, _MATRIX, _COMPRESSED}
+_MOST = 1_000_000
+"""How many parts an array may have: a cell each for so many states."""
 _CELL, _CHAR, _SPARSE, _NUMBERS = 1, 4, 5, range(6, 16)
 _DEEPEST = 20
 
@@ -34,10 +39,10 @@ class _Element(NamedTuple):
     data: bytes
 
 
-def check_matlab(file: File, data: bytes) -> dict[str, bool]:
+def check_matlab(file: File, data: bytes, limit: int) -> dict[str, bool]:
     """The names of a file's arrays, and whether each is of numbers, text or cells of them; no struct, no object.
 
-    Raises a `FileError` if the sizes and types do not fit together.
+    Raises a `FileError` if the sizes and types do not fit together, or if it unpacks to more than ``limit`` bytes.
     """
     if data[:8] == b"\x89HDF\r\n\x1a\n" or data[124:126] in (b"\x00\x02", b"\x02\x00"):
         raise file_error(file, "MATLAB saved it in version 7.3; save it again: save(file, '-v7')")
@@ -45,12 +50,21 @@ def check_matlab(file: File, data: bytes) -> dict[str, bool]:
         raise file_error(file, "this is not a MATLAB file of version 5 to 7, whatever its name says")
     order = "<" if data[126:128] == b"IM" else ">"
     found = {}
+    left = limit
     try:
         for element in _elements(data[128:], order):
-            inner = list(_elements(_inflated(element.data), order)) if element.kind == _COMPRESSED else [element]
-            if len(inner) != 1 or inner[0].kind != _MATRIX or not inner[0].data:
+            matrix = element
+            if element.kind == _COMPRESSED:
+                inflated = _inflated(element.data, left + 1)
+                left -= len(inflated)
+                if left < 0:
+                    raise too_large(file, limit)
+                matrix, *others = islice(_elements(inflated, order), 2)
+                if others:
+                    raise _DamagedError("a compressed element of several")
+            if matrix.kind != _MATRIX or not matrix.data:
                 raise _DamagedError("an element that is no array")
-            name, plain = _check_matrix(inner[0].data, order, 0)
+            name, plain = _check_matrix(matrix.data, order, 0)
             found[name] = plain
     except _DamagedError as error:
         raise file_error(file, f"it cannot be read as a MATLAB file; it is damaged or cut off: {error}") from None
@@ -62,7 +76,7 @@ def _elements(data: bytes, order: str) -> Iterator[_Element]:
     while at < len(data):
         if len(data) - at < 8:
             raise _DamagedError("it ends within the head of an element")
-        kind, size = (int(one) for one in np.frombuffer(data, f"{order}u4", 2, at))
+        kind, size = unpack_from(f"{order}II", data, at)
         start = at + 8
         if kind >> 16:  # a small element
             kind, size, start = kind & 0xFFFF, kind >> 16, at + 4
@@ -71,21 +85,32 @@ def _elements(data: bytes, order: str) -> Iterator[_Element]:
                 raise _DamagedError(f"a small element of {size} bytes")
         else:
             at = start + size if kind == _COMPRESSED else start + size + -size % 8
+        if kind not in _KINDS:
+            raise _DamagedError(f"an element of the unknown type {kind}")
         if start + size > len(data):
             raise _DamagedError(f"an element of {size:,} bytes, of which {len(data) - start:,} are there")
         yield _Element(kind, data[start : start + size])
 
 
-def _inflated(data: bytes) -> bytes:
+def _inflated(data: bytes, limit: int) -> bytes:
+    """Compressed data, unpacked as far as ``limit`` bytes."""
+    packed = zlib.decompressobj()
     try:
-        return zlib.decompress(data)
+        inflated = packed.decompress(data, limit)
     except zlib.error as error:
         raise _DamagedError(f"compressed data: {error}") from None
+    if len(inflated) < limit and not packed.eof:
+        raise _DamagedError("compressed data without an end")
+    if not inflated:
+        raise _DamagedError("an empty element")
+    return inflated
 
 
 def _check_matrix(data: bytes, order: str, depth: int) -> tuple[str, bool]:
     """Flags, dimensions, name, then what the class of the array asks for."""
-    parts = list(_elements(data, order))
+    parts = list(islice(_elements(data, order), _MOST + 1))
+    if len(parts) > _MOST:
+        raise _DamagedError(f"an array of more than {_MOST:,} parts")
     if len(parts) < 3 or [part.kind for part in parts[:3]] != [6, 5, 1] or len(parts[0].data) != 8:
         raise _DamagedError("an array without flags, dimensions or name")
     flags = int(np.frombuffer(parts[0].data, f"{order}u4", 1)[0])

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from tether._writing import written
-from tether.errors import FileError, ModelError, QueryError
+from tether.errors import FileError, ModelError, Problem, QueryError
+from tether.io.arrowfiles import damaged
 from tether.io.axes import ORDERS, is_sparse, reward_array, transition_array
-from tether.io.files import File, file_error, name_of, read_bytes
+from tether.io.files import File, file_error, name_of, read_bytes, too_large, unpacked_limit
 from tether.io.matlab import check_matlab
 from tether.io.names import are_whole, texts_of
 from tether.io.tables import check_plain
@@ -43,6 +44,7 @@ def read_arrays(
     terminal: Iterable[Any] = (),
     tolerance: float = TOLERANCE,
     kind: str | None = None,
+    max_unpacked: int | str | None = None,
 ) -> MDP:
     """Read a model from the arrays of an ``.npz`` or ``.mat`` file.
 
@@ -52,7 +54,7 @@ def read_arrays(
         ``.npz``, or ``.mat`` up to MATLAB's version 7 (needs scipy).
     transitions, rewards : str
         The names of the arrays; ``rewards=None`` where there are none. Transitions are an array (S, A, S),
-        (A, S, S) or (S, S, A), or a cell array of one (S, S) matrix an action, sparse or not; a row that is all
+        (A, S, S) or (S, S, A), or a cell array of one (S, S) matrix per action, sparse or not; a row that is all
         zero is an action that is not available. Rewards are (S,), (S, A), (A, S), or have three axes as transitions.
     order : {"SAS", "ASS", "SSA"}, optional
         The order of transitions, and of rewards with three axes. Needed where the shape fits several: with as
@@ -66,6 +68,8 @@ def read_arrays(
         As in `tether.MDP.from_arrays`.
     kind : {"npz", "mat"}, optional
         What the file is, whatever its suffix.
+    max_unpacked : int or str, optional
+        To how many bytes the file may unpack; see `read_table`.
 
     Examples
     --------
@@ -80,7 +84,7 @@ def read_arrays(
     ((1,), array([1.]))
     """
     name = name_of(file)
-    held = _Held(name, *(_open_mat(name) if _is_mat(file, kind) else _open_npz(name)))
+    held = _Held(name, *(_open_mat if _is_mat(file, kind) else _open_npz)(name, max_unpacked))
     P = held.array(transitions, "transitions")
     R = None if rewards is None else held.array(rewards, "rewards")
     try:
@@ -99,8 +103,7 @@ def read_arrays(
             reward_axes=axes,
         )
     except ModelError as error:
-        problems = [replace(one, message=f"{name}: {one.message}", file=name) for one in error.problems]
-        raise ModelError(problems, total=error.total) from None
+        raise ModelError([replace(one, file=name) for one in error.problems], total=error.total) from None
 
 
 def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = False, kind: str | None = None) -> None:
@@ -115,7 +118,7 @@ def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = Fal
     file : path
     order : {"SAS", "ASS", "SSA"}
     sparse : bool
-        Write P, and R where it has three axes, as a cell array with one sparse matrix an action (``.mat`` only).
+        Write P, and R where it has three axes, as a cell array with one sparse matrix per action (``.mat`` only).
     kind : {"npz", "mat"}, optional
         What to write, whatever the suffix.
 
@@ -132,7 +135,7 @@ def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = Fal
     if order not in ORDERS:
         raise QueryError(f"order= must be one of {', '.join(map(repr, ORDERS))}, not {order!r}")
     if sparse and (not mat or order != "ASS"):
-        raise QueryError("sparse=True writes one matrix an action: it goes with a .mat file and order='ASS'")
+        raise QueryError("sparse=True writes one matrix per action: it goes with a .mat file and order='ASS'")
     check_plain(mdp, name, "an array file")
     size = mdp.n_states**2 * mdp.n_actions
     if not sparse and size > _DENSEST:
@@ -160,15 +163,17 @@ class _Held:
         """An array of numbers, a sparse matrix, or a list of either."""
         if name not in self.names:
             none = ", or rewards=None if there are none" if option == "rewards" else ""
-            say = f"say which holds the {option}: {option}='<its name>'{none}"
-            raise file_error(self.file, f"there is no array {name!r}; found {name_list(self.names) or 'none'}; {say}")
+            fix = f"say which holds the {option}: {option}='<its name>'{none}"
+            what = f"there is no array {name!r}; found {name_list(self.names) or 'none'}"
+            raise file_error(self.file, Problem(what, value=name, fix=fix, argument=option))
         value = self.read(name)
         self._check_sparse(value, name)
         if isinstance(value, np.ndarray) and value.dtype == object:
             value = [np.asarray(one) if not is_sparse(one) else one for one in value.reshape(-1)]
         for one in value if isinstance(value, list) else [value]:
             if not is_sparse(one) and one.dtype.kind not in "fiub":
-                raise file_error(self.file, f"{name!r} holds {one.dtype}, not numbers; expected an array of numbers")
+                what = f"{name!r} holds {one.dtype}, not numbers"
+                raise file_error(self.file, Problem(what, value=name, expectation="an array of numbers"))
         return value
 
     def _check_sparse(self, value: Any, name: str) -> None:
@@ -201,29 +206,52 @@ def _is_mat(file: File, kind: str | None) -> bool:
     return suffix == ".mat"
 
 
-def _open_npz(file: str) -> tuple[list[str], Callable[[str], Any]]:
+def _open_npz(file: str, max_unpacked: int | str | None) -> tuple[list[str], Callable[[str], Any]]:
     data = read_bytes(file)
     if data.startswith(b"\x93NUMPY"):
         raise file_error(file, "this is a single NumPy array (.npy); expected several: np.savez(file, P=P, R=R)")
     if not data.startswith(b"PK"):
         raise file_error(file, "this is not an .npz file, whatever its name says; np.savez(file, P=P, R=R) makes one")
     opened = _guarded(file, "an .npz file", lambda: np.load(io.BytesIO(data), allow_pickle=False))
+    limit = unpacked_limit(len(data), max_unpacked)
+    if sum(member.file_size for member in opened.zip.infolist()) > limit:  # and no more is unpacked than is declared
+        raise too_large(file, limit)
 
     def read(name: str) -> Any:
-        return _guarded(file, "an .npz file", lambda: opened[name])
+        if _is_pickled(opened, name):
+            wrong = "it holds Python objects, which only a pickle can; pickles can run any code and are not loaded"
+            fix = "save plain arrays instead: np.savez(file, P=np.stack(P), R=np.stack(R))"
+            raise file_error(file, Problem(wrong, value=name, fix=fix))
+        member = _guarded(file, "an .npz file", lambda: opened[name])
+        if not isinstance(member, np.ndarray):  # NumPy hands out the bytes of any other file in the archive
+            what, fix = f"{name!r} is no array of NumPy", "np.savez(file, P=P, R=R) makes one of arrays"
+            raise file_error(file, Problem(what, value=name, fix=fix))
+        return member
 
     return list(opened.files), read
 
 
-def _open_mat(file: str) -> tuple[list[str], Callable[[str], Any]]:
+def _is_pickled(opened: Any, name: str) -> bool:
+    """Whether an array is one of Python objects; False where its head cannot be read, which is another trouble."""
+    try:
+        with opened.zip.open(f"{name}.npy") as member:
+            version = np.lib.format.read_magic(member)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            return bool(read(member)[2].hasobject)
+    except Exception:  # as in `_guarded`, which then says what it is
+        return False
+
+
+def _open_mat(file: str, max_unpacked: int | str | None) -> tuple[list[str], Callable[[str], Any]]:
     data, loadmat = read_bytes(file), _scipy_io().loadmat
-    names = check_matlab(file, data)
+    names = check_matlab(file, data, unpacked_limit(len(data), max_unpacked))
     # Newer versions ask which kind of sparse array is wanted, older ones do not know the question.
     kind = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
 
     def read(name: str) -> Any:
         if not names[name]:
-            raise file_error(file, f"{name!r} is a struct, an object or a function; expected an array of numbers")
+            what = f"{name!r} is a struct, an object or a function"
+            raise file_error(file, Problem(what, value=name, expectation="an array of numbers"))
         return _guarded(file, "a MATLAB file", lambda: loadmat(io.BytesIO(data), variable_names=[name], **kind)[name])
 
     return [name for name in names if not name.startswith("__")], read
@@ -233,19 +261,14 @@ def _guarded(file: str, what: str, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except Exception as error:  # neither NumPy nor scipy says what a damaged file may raise
-        if "allow_pickle" in str(error):
-            fix = "save plain arrays instead: np.savez(file, P=np.stack(P), R=np.stack(R))"
-            wrong = "it holds Python objects, which only a pickle can; pickles can run any code and are not loaded"
-            raise file_error(file, f"{wrong}; {fix}") from None
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise file_error(file, f"it cannot be read as {what}; it is damaged, or something else: {told}") from None
+        raise damaged(file, what, error) from None
 
 
 def _scipy_io() -> Any:
     try:
         from scipy import io as scipy_io
     except ImportError:
-        raise QueryError("MATLAB files need scipy: pip install 'tether[matlab]'") from None
+        raise QueryError(Problem("MATLAB files need scipy", fix="pip install 'tether[matlab]'")) from None
     return scipy_io
 
 

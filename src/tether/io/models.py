@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
-from tether.errors import QueryError
+from tether.errors import Problem, QueryError
 from tether.io.files import File, file_error, name_of
 from tether.model.mdp import MDP
 
@@ -120,7 +120,7 @@ def format_of(file: File, format: str | None = None) -> str:
             return name
     known = ", ".join(f"{name} ({', '.join(suffixes)})" for name, suffixes in FORMATS.items() if suffixes)
     wrong = f"the name does not say what format this is in; models are {known}, or a directory that MDP.save wrote"
-    raise file_error(file, f"{wrong}; rename it, or say which: format='csv'")
+    raise file_error(file, Problem(wrong, fix="rename it, or say which: format='csv'", argument="format"))
 
 
 def _handler(format: str, *, reading: bool) -> Callable[..., Any]:

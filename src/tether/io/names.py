@@ -55,10 +55,8 @@ def texts_of(labels: Names, noun: str, file: str, *, trimmed: bool) -> list[str]
         elif trimmed and text != text.strip():
             wrong = "has spaces around it, which are lost when a text file is read"
         if wrong:
-            fix = f"rename it: mdp.with_names({noun}s=…)"
-            raise FileError(
-                Problem(f"{file}: the {noun} name {labels[i]!r} {wrong}; {fix}", value=labels[i], file=file)
-            )
+            what, fix = f"the {noun} name {labels[i]!r} {wrong}", f"rename it: mdp.with_names({noun}s=…)"
+            raise FileError(Problem(what, value=labels[i], file=file, fix=fix))
     return texts
 
 

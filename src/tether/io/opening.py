@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from tether.errors import FileError, Problem, QueryError
@@ -87,7 +88,7 @@ def _open_episode(log: str, word: str, options: dict[str, Any]) -> Path:
     try:
         return episodes[word if i < 0 else episodes.ids[i]]
     except QueryError as error:
-        raise QueryError(Problem(f"{log}: {error}", value=word, file=log)) from None
+        raise QueryError([replace(problem, file=log) for problem in error.problems]) from None
 
 
 def _as_in(mdp: MDP | None, path: Path) -> Path:
@@ -118,4 +119,4 @@ def must_exist(source: str) -> None:
     folder = os.path.dirname(source)
     if not near and folder and not os.path.isdir(folder):
         near = f", nor a directory {folder}"
-    raise FileError(Problem(f"{source}: there is no such file{near}", file=source)) from FileNotFoundError(source)
+    raise FileError(Problem(f"there is no such file{near}", file=source)) from FileNotFoundError(source)

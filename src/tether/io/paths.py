@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from tether._problems import Complaints, Source
 from tether._words import counted
 from tether._writing import written
 from tether.errors import FileError, PathError, Problem, QueryError
-from tether.io.columns import TABLES, Columns, read_columns, table_kind
+from tether.io.columns import TABLES, Columns, read_columns, table_kind, unknown_column
 from tether.io.files import File, checked_text, file_error, name_of
 from tether.io.logshapes import make_shape
 from tether.io.names import find_label, text_of, texts_of
-from tether.io.rows import RowComplaints, Source
+from tether.io.values import cut
 from tether.model.mdp import MDP
 from tether.model.names import Names, is_missing, make_names, plain
 from tether.observation.path import Path, observe
@@ -31,6 +32,9 @@ from tether.observation.path import Path, observe
 __all__ = ["read_path", "write_path"]
 
 _COLUMNS = ("t", "state", "action", "reward")
+
+_DEEPEST = 20
+"""How deep a name may be nested, as a tuple of tuples."""
 
 
 def read_path(
@@ -40,6 +44,7 @@ def read_path(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     time: str | None = None,
     step: float | str | timedelta | None = None,
+    max_unpacked: int | str | None = None,
 ) -> Path:
     r"""Read an observed path.
 
@@ -58,6 +63,8 @@ def read_path(
         columns, as in `tether.io.read_episodes`.
     time, step
         A column of times in place of t, and how far apart these are, as in `tether.io.read_episodes`.
+    max_unpacked : int or str, optional
+        To how many bytes a compressed file may unpack; see `read_table`.
 
     Examples
     --------
@@ -71,7 +78,7 @@ def read_path(
     name = name_of(file)
     unknown = [key for key in columns or () if key not in _COLUMNS]
     if unknown:
-        raise QueryError(f"columns=: there is no column {unknown[0]!r} to map; it can map {', '.join(_COLUMNS)}")
+        raise unknown_column(unknown[0], _COLUMNS)
     shape = make_shape(columns, time, step, _COLUMNS)
     if FilePath(file).suffix.lower() == ".json":
         if shape.parts or time is not None:
@@ -86,12 +93,13 @@ def read_path(
             text=[*shape.spread(["state"]), "action", *(["t"] if time is not None else [])],
             blank=["action", "reward"],
             alike=(),
+            max_unpacked=max_unpacked,
         )
         read = replace(read, values=shape.gathered(read, FileError))
         states, actions, rewards, source = *_steps(read), read.source
     else:
         known = ", ".join([*TABLES, ".json"])
-        raise file_error(name, f"the name does not say what file this is; expected one of {known}")
+        raise file_error(name, Problem("the name does not say what file this is", expectation=f"one of {known}"))
     if mdp is not None:
         states, actions = _resolved(mdp, states, actions, source)
     try:
@@ -99,7 +107,8 @@ def read_path(
         if mdp is not None:
             observe(mdp, path)
     except PathError as error:
-        raise PathError([_located(one, source) for one in error.problems], total=error.total) from None
+        problems = [source.located(one, one.time) for one in error.problems]
+        raise PathError(problems, total=error.total) from None
     return path
 
 
@@ -171,7 +180,8 @@ def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | No
         _check_times(times.tolist(), complaints)
     for row, action in enumerate(actions[:-1]):
         if action is None:
-            complaints.at(row, "the action is empty; only the last row may leave it empty, as the state of the end")
+            fix = "only the last row may leave it empty, as the state of the end"
+            complaints.add("the action is empty", row=row, time=row, fix=fix)
     column = read.get("reward")
     rewards = None if column is None else [None if is_missing(one) else one for one in column.tolist()]
     ended = actions[-1] is None
@@ -181,44 +191,53 @@ def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | No
     return states, actions[:-1] if ended else actions, rewards
 
 
-def _of_actions(rewards: list[float | None], complaints: RowComplaints) -> list[float | None]:
+def _of_actions(rewards: list[float | None], complaints: Complaints) -> list[float | None]:
     """The rewards without that of the last row, which has no action; it is that of the action before if it is alone."""
     *earlier, last = rewards
     if last and earlier and not any(earlier):
         return [*earlier[:-1], last]
     if last:
-        message = f"the reward {last!r} has no action that earned it; a reward stands in the row of its action"
-        complaints.at(len(earlier), message, value=last)
+        what, fix = f"the reward {last!r} has no action that earned it", "a reward stands in the row of its action"
+        complaints.add(what, row=len(earlier), value=last, fix=fix)
     return earlier
 
 
-def _check_times(times: list[Any], complaints: RowComplaints) -> None:
+def _check_times(times: list[Any], complaints: Complaints) -> None:
     """0, 1, 2, … or 1, 2, 3, …: every step where the next does not follow is noted."""
     wrong = [row for row, (before, after) in enumerate(pairwise(times), start=1) if after != before + 1]
     if len(wrong) > 1 and 2 * len(wrong) > len(times) and all(after > before for before, after in pairwise(times)):
         before, after = times[wrong[0] - 1], times[wrong[0]]
-        complaints.at(
-            wrong[0],
-            f"t goes from {_told(before)} to {_told(after)}, and {counted(len(wrong) - 1, 'more time')} not up by 1; "
-            "t is expected to number the steps: 0, 1, 2, …; where it is a time, name its column: time='t', and to have "
-            f"gaps found, how far apart the rows are: step={_told(after - before)}",
+        more = counted(len(wrong) - 1, "more time")
+        complaints.add(
+            f"t goes from {before:g} to {after:g}, and {more} not up by 1; t is expected to number the steps: "
+            "0, 1, 2, …",
+            row=wrong[0],
             value=after,
+            fix="where it is a time, name its column: time='t', and to have gaps found, how far apart the rows are: "
+            f"step={after - before:g}",
+            argument="time",
         )
         return
     if times[0] not in (0, 1):
-        complaints.at(0, f"t begins at {_told(times[0])}; expected 0 (or 1): number the steps from 0", value=times[0])
+        fix = "number the steps from 0"
+        complaints.add(f"t begins at {times[0]:g}", row=0, value=times[0], expectation="0 (or 1)", fix=fix)
     for row, (before, after) in enumerate(pairwise(times), start=1):
         if after == before + 1:
             continue
-        what = f"t = {_told(after)} follows t = {_told(before)}; expected {_told(before + 1)}"
-        why = "the steps between are missing" if after > before + 1 else "steps must come in order, each once"
-        if after in (0, 1) and after < before:
-            why = "for a file of several episodes use tether.io.read_episodes"
-        complaints.at(row, f"{what}: {why}", time=int(after) if after == after // 1 else None, value=after)
-
-
-def _told(t: float) -> str:
-    return f"{t:g}"
+        fix, argument = "steps must come in order, each once", ""
+        if after > before + 1:
+            fix = "the steps between are missing"
+        elif after in (0, 1) and after < before:
+            fix, argument = "for a file of several episodes use tether.io.read_episodes", "read_episodes"
+        complaints.add(
+            f"t = {after:g} follows t = {before:g}",
+            row=row,
+            time=int(after) if after == after // 1 else None,
+            value=after,
+            expectation=f"{before + 1:g}",
+            fix=fix,
+            argument=argument,
+        )
 
 
 def _of_json(
@@ -234,27 +253,31 @@ def _of_json(
     except (ValueError, RecursionError) as error:
         raise file_error(name, f"this JSON cannot be read: {error}") from None
     source = Source(name, in_rows=False)
-    shape = 'expected {"states": [...], "actions": [...]}, or a list of {"t": …, "state": …, "action": …}'
+    no_path = Problem(
+        "this is no path",
+        expectation='{"states": [...], "actions": [...]}, or a list of {"t": …, "state": …, "action": …}',
+    )
     if isinstance(held, dict):
         if not (isinstance(held.get("states"), list) and isinstance(held.get("actions"), list)):
-            raise file_error(name, f"this is no path; {shape}")
-        complaints = RowComplaints(source)
+            raise file_error(name, no_path)
+        complaints = Complaints(source)
         states = [_label(one, f"states[{t}]", complaints) for t, one in enumerate(held["states"])]
         actions = [_label(one, f"actions[{t}]", complaints) for t, one in enumerate(held["actions"])]
         rewards = held.get("rewards")
         if rewards is not None and not isinstance(rewards, list):
-            complaints.about(f"rewards: expected a list of numbers, one per action, found {rewards!r}", value=rewards)
+            expected = "a list of numbers, one per action"
+            complaints.add(f"found {cut(rewards)}", place="rewards", value=rewards, expectation=expected)
         complaints.raise_any()
         return states, actions, rewards, source
     if not isinstance(held, list) or not held or not all(isinstance(one, dict) for one in held):
-        raise file_error(name, f"this is no path; {shape}")
+        raise file_error(name, no_path)
     return *_records(held, source, columns or {}), source
 
 
 def _records(
     held: list[dict[str, Any]], source: Source, columns: Mapping[str, str]
 ) -> tuple[list[Any], list[Any], list[float | None] | None]:
-    complaints = RowComplaints(source)
+    complaints = Complaints(source)
     keys = {key: columns.get(key, key) for key in _COLUMNS}
     states, actions, times = [], [], []
     rewards = [record.get(keys["reward"]) for record in held]
@@ -266,7 +289,7 @@ def _records(
             actions.append(_label(action, f"{place}.{keys['action']}", complaints))
         t = record.get(keys["t"], row)
         if isinstance(t, bool) or not isinstance(t, int):
-            complaints.about(f"{place}.{keys['t']}: expected a whole number, found {t!r}")
+            complaints.add(f"found {cut(t)}", place=f"{place}.{keys['t']}", expectation="a whole number", value=t)
         else:
             times.append(t)
     complaints.raise_any()
@@ -277,41 +300,46 @@ def _records(
     return states, actions, rewards
 
 
-def _label(value: Any, place: str, complaints: RowComplaints) -> Any:
+def _label(value: Any, place: str, complaints: Complaints) -> Any:
     """A label of JSON: text, a number, or a list of such, which is a tuple."""
-    if isinstance(value, list):
-        return tuple(_label(one, place, complaints) for one in value)
-    if value == "" or isinstance(value, dict) or is_missing(value):
-        complaints.about(f"{place}: expected a label (text, a number, or a list of them), found {value!r}", value=value)
+    try:
+        return _of_value(value)
+    except ValueError:
+        expected = f"a name (text, a number, or a list of them, at most {_DEEPEST} deep)"
+        complaints.add(f"found {cut(value)}", place=place, value=value, expectation=expected)
+        return None
+
+
+def _of_value(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, list) and depth < _DEEPEST:
+        return tuple(_of_value(one, depth + 1) for one in value)
+    if isinstance(value, list) or value == "" or isinstance(value, dict) or is_missing(value):
+        raise ValueError
     return value
 
 
 def _resolved(mdp: MDP, states: list[Any], actions: list[Any], source: Source) -> tuple[list[Any], list[Any]]:
     """The labels of the model that the values of a file stand for; all that are unknown in one error."""
-    complaints = RowComplaints(source, PathError)
+    complaints = Complaints(source, PathError)
     found_states = _find_all(mdp.states, "state", states, complaints)
     found_actions = _find_all(mdp.actions, "action", actions, complaints)
     complaints.raise_any()
     return found_states, found_actions
 
 
-def _find_all(labels: Names, noun: str, values: list[Any], complaints: RowComplaints) -> list[Any]:
+def _find_all(labels: Names, noun: str, values: list[Any], complaints: Complaints) -> list[Any]:
     found = np.full(len(values), -1)
     for t, value in enumerate(values):
         try:
             found[t] = find_label(labels, value)
         except QueryError as error:  # several labels have this text
-            complaints.at(t, f"t = {t}: the {noun} {error}", time=t, value=value)
+            several = error.problems[0]
+            complaints.add(replace(several, what=f"the {noun} {several.what}", place=f"t = {t}", time=t), row=t)
             found[t] = 0
-    complaints.at_all(
-        np.flatnonzero(found < 0),
-        lambda t: f"t = {t}: {labels.missing(values[t], noun)}",
-        lambda t: {"time": t, "value": values[t], noun: values[t]},
-    )
+
+    def problem(t: int) -> Problem:
+        fields = {"time": t, "value": values[t], noun: values[t]}
+        return Problem(labels.missing(values[t], noun), place=f"t = {t}", **fields)
+
+    complaints.add_each(np.flatnonzero(found < 0), problem)
     return [labels[int(i)] for i in found]
-
-
-def _located(problem: Problem, source: Source) -> Problem:
-    row = problem.time
-    message = f"{source.place(row)}: {problem.message}"
-    return replace(problem, message=message, row=row, file=source.file, line=source.number(row))

@@ -3,71 +3,33 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import TextIO
 
-from tether._problems import LIMIT, Complaints
+from tether._problems import Complaints, raise_all
 from tether._types import Ints
-from tether.errors import FileError, Problem, QueryError
+from tether.io.files import File, checked_text, opened_bytes
 
 __all__ = ["File", "add_each", "cut", "number", "numbered", "opened", "raise_all", "whole"]
-
-File = str | os.PathLike[str]
 
 _RATIONAL = re.compile(r"[+-]?[0-9]{1,4000}/[0-9]{1,4000}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INTERVAL = re.compile(r"\[.*,.*\]")
-_PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"PK\x03\x04": "zip"}
 
 
 @contextmanager
 def opened(file: File) -> Iterator[TextIO]:
-    """Open a text file; why it cannot be read, now or further on, becomes a `FileError`."""
-    if not isinstance(file, str | os.PathLike):
-        raise QueryError(f"expected the name of a file, not {file!r}")
-    name = os.fspath(file)
-    try:
-        with open(name, encoding="utf-8-sig") as handle:
-            yield handle
-    except FileError:
-        raise
-    except FileNotFoundError:
-        raise FileError(Problem(f"{name}: there is no such file", file=name)) from None
-    except IsADirectoryError:
-        raise FileError(Problem(f"{name}: this is a directory, not a file", file=name)) from None
-    except UnicodeDecodeError:
-        raise FileError(_not_text(name)) from None
-    except OSError as error:
-        message = f"{name}: it cannot be read: {error.strerror or error}"
-        raise FileError(Problem(message, file=name)) from None
-    except ValueError as error:
-        if "\0" not in name:
+    """Open a text file, line by line; why it cannot be read, now or further on, becomes a `FileError`."""
+    with opened_bytes(file) as stream:
+        try:
+            with TextIOWrapper(stream, encoding="utf-8-sig") as text:
+                yield text
+        except UnicodeDecodeError:
+            checked_text(file)  # raises an error with every line that is not text
             raise
-        raise FileError(Problem(f"{name!r} is not the name of a file: {error}", file=name)) from None
-
-
-def _not_text(name: str) -> Problem:
-    """What is the first line of a file that is not UTF-8."""
-    with open(name, "rb") as handle:
-        for line, content in enumerate(handle, start=1):
-            at = _first_wrong(content)
-            if at is not None:
-                packed = [how for magic, how in _PACKED.items() if line == 1 and content.startswith(magic)]
-                fix = f"it looks packed with {packed[0]}: unpack it first" if packed else "save the file as UTF-8"
-                message = f"{name}, line {line:,}: this is not UTF-8 text (byte 0x{content[at]:02x}); {fix}"
-                return Problem(message, file=name, line=line)
-    return Problem(f"{name}: this is not UTF-8 text", file=name)
-
-
-def _first_wrong(content: bytes) -> int | None:
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start
-    return None
 
 
 def numbered(lines: Iterable[str], start: int = 1) -> Iterator[tuple[int, str]]:
@@ -76,18 +38,9 @@ def numbered(lines: Iterable[str], start: int = 1) -> Iterator[tuple[int, str]]:
         yield line, text.strip()
 
 
-def raise_all(*all_complaints: Complaints) -> None:
-    """Raise what was noted about several files as one error."""
-    problems = [problem for complaints in all_complaints for problem in complaints.problems]
-    if problems:
-        raise FileError(problems, total=sum(complaints.total for complaints in all_complaints))
-
-
 def add_each(complaints: Complaints, which: Ints, lines: Ints, message: Callable[[int], str]) -> None:
-    """Note the same kind of problem of many items, spelling out only as many as are kept."""
-    for item in which[:LIMIT].tolist():
-        complaints.add(message(item), line=int(lines[item]))
-    complaints.total += max(which.size - LIMIT, 0)
+    """Note the same kind of problem of many items, each on its line."""
+    complaints.add_each(which, message, lines=lines)
 
 
 def cut(text: str, limit: int = 60) -> str:

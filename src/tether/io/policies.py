@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from tether._problems import Complaints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.io.opening import must_exist
@@ -68,15 +69,14 @@ def _from_file(file: str, mdp: MDP, rename: Mapping[str, str] | None) -> dict[An
             state, action = states.find(columns["state"][row]), actions.find(columns["action"][row])
             _check_pair(mdp, state, action, t)
         except QueryError as error:
-            complaints.at(row, str(error))
+            complaints.add(error.problems[0], row=row)
             continue
         key = state if t is None else (t, state)
         answer = policy.setdefault(key, {})
         if action in answer or (answer and chances is None):
-            line = columns.line(first[key])
-            complaints.at(
-                row, f"{_at(t, state)} was given before (line {line:,}); leave one, or add a column 'probability'"
-            )
+            before = columns.source.place(first[key])
+            fix = "leave one, or add a column 'probability'"
+            complaints.add(f"{_at(t, state)} was given before ({before})", row=row, state=state, time=t, fix=fix)
         elif not answer:
             first[key] = row
         answer[action] = 1.0 if chances is None else float(chances[row])
@@ -97,13 +97,13 @@ def _check_pair(mdp: MDP, state: Any, action: Any, t: Any) -> None:
     mdp.pair_index(state, action)
 
 
-def _normalise(answer: dict[Any, float], at: str, row: int, complaints: Any) -> None:
+def _normalise(answer: dict[Any, float], at: str, row: int, complaints: Complaints) -> None:
     """Probabilities written with a few digits still sum to 1."""
     total = sum(answer.values())
     told = ", ".join(f"{chance:g}" for chance in answer.values())
     if not all(chance >= 0 for chance in answer.values()):
-        complaints.at(row, f"{at}: the probabilities are {told}; none may be negative")
+        complaints.add(f"the probabilities are {told}", row=row, place=at, fix="none may be negative")
     elif not abs(total - 1) <= _TOLERANCE:
-        complaints.at(row, f"{at}: the probabilities {told} sum to {total:g}, not 1")
+        complaints.add(f"the probabilities {told} sum to {total:g}", row=row, place=at, value=total, expectation="1")
     else:
         answer.update({action: chance / total for action, chance in answer.items()})

@@ -1,4 +1,4 @@
-"""Models as tables: one row a transition, in a CSV, Parquet or Arrow file or in a dataframe.
+"""Models as tables: one row per transition, in a CSV, Parquet or Arrow file or in a dataframe.
 
 The columns are state, action, next_state, probability and, where there are rewards, reward. A table holds
 transitions and nothing else: no discount, no horizon, no counts. `tether.MDP.save` keeps all of a model.
@@ -6,7 +6,6 @@ transitions and nothing else: no discount, no horizon, no counts. `tether.MDP.sa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,9 +14,12 @@ import numpy as np
 
 from tether.errors import ModelError, Problem
 from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
-from tether.io.columns import TABLES, Columns, columns_of, read_columns, table_kind
+from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File, file_error
+from tether.io.words import word_to_label
+from tether.model.encode import Coded
 from tether.model.form import TOLERANCE, pair_states
+from tether.model.from_table import form_from_table
 from tether.model.mdp import MDP
 
 __all__ = ["check_plain", "from_dataframe", "read_table", "write_table"]
@@ -35,6 +37,7 @@ def read_table(
     terminal: Iterable[Any] = (),
     tolerance: float = TOLERANCE,
     kind: str | None = None,
+    max_unpacked: int | str | None = None,
 ) -> MDP:
     r"""Read a model from a table of transitions.
 
@@ -52,6 +55,9 @@ def read_table(
         As in `tether.MDP.from_table`.
     kind : {"csv", "tsv", "parquet", "arrow"}, optional
         What the file is, whatever its suffix.
+    max_unpacked : int or str, optional
+        To how many bytes a compressed file may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times its size if
+        that is more.
 
     Examples
     --------
@@ -63,7 +69,7 @@ def read_table(
     ...     read_table(file, columns={"probability": "p"}, terminal=["well"])
     <MDP: 2 states, 1 action, 2 pairs, 3 transitions>
     """
-    read = read_columns(file, _WANTED, ["reward"], columns, text=_LABELS, kind=kind)
+    read = read_columns(file, _WANTED, ["reward"], columns, text=_LABELS, kind=kind, max_unpacked=max_unpacked)
     return _model(read, states, actions, terminal, tolerance)
 
 
@@ -124,7 +130,7 @@ def write_table(mdp: MDP, file: File, *, kind: str | None = None) -> None:
     """
     kind = kind or table_kind(file)
     if kind is None:
-        raise file_error(file, f"the name does not say what table to write; expected one of {', '.join(TABLES)}")
+        raise unknown_table(file)
     check_plain(mdp, file, "a table")
     require_pyarrow()
     write_arrow(_arrow(mdp, file, kind), file, kind)
@@ -141,13 +147,14 @@ def check_plain(mdp: MDP, file: File, what: str) -> None:
     }
     lost = [one for one, there in held.items() if there]
     if lost:
-        held_by = "save it as a directory, which can: mdp.save('<directory>')"
-        raise file_error(file, f"{what} cannot hold {', '.join(lost)} of this model; {held_by}")
+        fix = "save it as a directory, which can: mdp.save('<directory>')"
+        problem = Problem(f"{what} cannot hold {', '.join(lost)} of this model", fix=fix, argument="save")
+        raise file_error(file, problem)
 
 
 def _model(read: Columns, states: Any, actions: Any, terminal: Any, tolerance: float) -> MDP:
     try:
-        return MDP.from_table(
+        state_names, action_names, form = form_from_table(
             read["state"],
             read["action"],
             read["next_state"],
@@ -157,54 +164,19 @@ def _model(read: Columns, states: Any, actions: Any, terminal: Any, tolerance: f
             actions=actions,
             terminal=_like(read, terminal),
             tolerance=tolerance,
+            source=read.source,
         )
-    except ModelError as error:
-        if read.file is None:
-            raise
-        raise _located(error, read) from None
+    except ModelError as error:  # what is wrong with an argument is not in a row, but about this file
+        raise ModelError([replace(one, file=read.file) for one in error.problems], total=error.total) from None
+    return MDP(state_names, action_names, form)
 
 
 def _like(read: Columns, terminal: Any) -> Any:
     """Names given as text (on a command line) as the ints they are in the file."""
-    if isinstance(terminal, str) or not isinstance(terminal, Iterable) or read["next_state"].dtype == object:
+    numbers = not isinstance(read["next_state"], Coded) and read["next_state"].dtype.kind in "iu"
+    if isinstance(terminal, str) or not isinstance(terminal, Iterable) or not numbers:
         return terminal
-    return [int(one) if isinstance(one, str) and re.fullmatch(r"0|-?[1-9][0-9]*", one) else one for one in terminal]
-
-
-def _located(error: ModelError, read: Columns) -> ModelError:
-    """The same error, with lines of the file where it has rows of a table."""
-    rows = _rows_of(error.problems, read)
-    problems = [_relocated(one, rows.get(i, one.row), read) for i, one in enumerate(error.problems)]
-    return ModelError(sorted(problems, key=lambda problem: problem.line or 0), total=error.total)
-
-
-def _relocated(problem: Problem, row: int | None, read: Columns) -> Problem:
-    unit = read.place(0).removeprefix(f"{read.file}, ").partition(" ")[0]
-    message = re.sub(r"^row \d+: ", "", problem.message)
-    message = re.sub(
-        r"\(first in row (\d+)\)", lambda found: f"(first in {unit} {read.line(int(found[1])):,})", message
-    )
-    message = f"{read.place(row)}: {message}"
-    return replace(problem, message=message, row=row, file=read.file, line=read.source.number(row))
-
-
-def _rows_of(problems: tuple[Problem, ...], read: Columns) -> dict[int, int]:
-    """The first row of the state, or of the state and action, of each problem that does not name its row."""
-    sought: dict[tuple[Any, ...], list[int]] = {}
-    for i, problem in enumerate(problems):
-        if problem.row is None and problem.state is not None:
-            key = (problem.state,) if problem.action is None else (problem.state, problem.action)
-            sought.setdefault(key, []).append(i)
-    found: dict[int, int] = {}
-    if not sought:
-        return found
-    for row, pair in enumerate(zip(read["state"].tolist(), read["action"].tolist(), strict=True)):
-        for key in (pair, pair[:1]):
-            for i in sought.pop(key, ()):
-                found[i] = row
-        if not sought:
-            break
-    return found
+    return [word_to_label(one) if isinstance(one, str) else one for one in terminal]
 
 
 def _arrow(mdp: MDP, file: File, kind: str) -> Any:

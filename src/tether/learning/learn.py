@@ -184,10 +184,10 @@ class _Seen:
         if there >= 0 and np.any(log.state == there):
             message = (
                 f"actions whose outcome was never recorded would lead to {end!r}, but the log has a state of that name "
-                "in which something is done; give the end another name (end='(over)'), or let such actions not be "
-                "available (end=None)"
+                "in which something is done"
             )
-            raise ModelError(Problem(message, state=end, value=end))
+            fix = "give the end another name (end='(over)'), or let such actions not be available (end=None)"
+            raise ModelError(Problem(message, state=end, value=end, fix=fix, argument="end"))
         states = self.states if end in self.states else make_names([*self.states, end], None, "state")
         found = states.find(end)
         return replace(self, states=states, outcome=np.where(ends, found, self.outcome), end=found)

@@ -51,11 +51,11 @@ def _which_empty(log: Episodes, empty: Ints, last: Ints) -> Problem:
     (one, t), (other, u) = place(first), place(given)
     message = (
         f"the reward is empty in {counted(int(np.count_nonzero(empty)), 'step')} of {empty.size:,} (first: episode "
-        f"{one!r}, step {t}), but not in all steps before the last of an episode (first: episode {other!r}, step {u}); "
-        "say what an empty reward counts: empty_rewards='zero', or empty_rewards='mean' for the mean of the same "
-        "transition"
+        f"{one!r}, step {t}), but not in all steps before the last of an episode (first: episode {other!r}, step {u})"
     )
-    return Problem(message, state=log.states[int(log.state[first])], time=t)
+    fix = "say what an empty reward counts: empty_rewards='zero', or empty_rewards='mean' for the mean of the same "
+    fix += "transition"
+    return Problem(message, state=log.states[int(log.state[first])], time=t, fix=fix, argument="empty_rewards")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from tether._problems import Complaints, Source
 from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem
 from tether.model.names import Names, name_list
@@ -51,9 +52,6 @@ TOLERANCE = 1e-6
 
 LARGEST_REWARD = 1e150
 """The largest size of a reward: ten thousand can be added up, and squared for their spread, without overflow."""
-
-_COLLECTED = 100
-"""How many problems of one kind are kept as records; all are counted."""
 
 _CHUNK = 1 << 20
 
@@ -132,29 +130,32 @@ def finish(
     terminal: Iterable[Any] | Callable[[Any], bool] = (),
     frontier: Ints | None = None,
     tolerance: float = TOLERANCE,
-    input_row: Callable[[int], int] | None = None,
+    rows: Ints | range | None = None,
+    source: Source | None = None,
 ) -> Form:
     """Check the arrays of a model, add its terminal states, normalise, and freeze.
 
     Every entry is a transition the user gave with a probability other than zero, rows sorted by
-    next state. ``frontier`` marks states that were left unexplored on purpose; ``input_row``
-    finds the row of the user's table behind an entry.
+    next state. ``frontier`` marks states that were left unexplored on purpose. ``rows`` has the row of the user's
+    table behind each entry, and ``source`` says where that table is.
     """
     if not (isinstance(tolerance, int | float | np.integer | np.floating) and 0 <= tolerance < np.inf):
         raise ModelError(f"tolerance must be a number ≥ 0, not {tolerance!r}")
     if len(states) == 0 or pair_action.size == 0:
         raise ModelError("the model is empty: it has no transitions")
-    where = _Where(states, actions, pair_start, pair_action, row_start, next_state, input_row)
+    where = _Where(states, actions, pair_start, pair_action, row_start, next_state, rows, source or Source())
     ends = terminal_states(states, terminal)
-    _raise_first(
-        _bad_probabilities(where, probability),
-        _repeated(where),
-        _wrong_rewards(where, rewards),
-        _terminal_with_rows(where, ends),
-    )
+    complaints = Complaints(where.source, ModelError)
+    _check_probabilities(where, probability, complaints)
+    _check_repeated(where, complaints)
+    _check_rewards(where, rewards, complaints)
+    _check_terminal(where, ends, complaints)
+    complaints.raise_any()
     with np.errstate(over="ignore"):  # a sum of inf is reported like any other
         sums = np.add.reduceat(probability, row_start[:-1])
-    _raise_first(_bad_sums(where, sums, tolerance), _undefined(where, ends, frontier))
+    _check_sums(where, sums, tolerance, complaints)
+    _check_defined(where, ends, frontier, complaints)
+    complaints.raise_any()
     deviation = np.abs(sums - 1.0)
     rounding = Rounding(int(np.count_nonzero(deviation > 1e-12)), float(deviation.max()), float(tolerance))
     _normalise(probability, row_start, sums)
@@ -174,7 +175,7 @@ def pair_states(pair_start: Ints, pairs: Ints | int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """Names a pair or an entry in the user's words."""
+    """Names a pair or an entry in the user's words, and finds the row of the user's table behind it."""
 
     states: Names
     actions: Names
@@ -182,111 +183,116 @@ class _Where:
     pair_action: Ints
     row_start: Ints
     next_state: Ints
-    input_row: Callable[[int], int] | None
+    rows: Ints | range | None
+    source: Source
 
     def pair(self, pair: int) -> dict[str, Any]:
+        """The fields of a problem of a pair."""
         state = self.states[int(pair_states(self.pair_start, pair))]
-        return {"state": state, "action": self.actions[int(self.pair_action[pair])]}
+        action = self.actions[int(self.pair_action[pair])]
+        return {"state": state, "action": action, "place": f"state {state!r}, action {action!r}"}
 
     def entry(self, entry: int) -> dict[str, Any]:
-        pair = int(np.searchsorted(self.row_start, entry, side="right") - 1)
-        row = None if self.input_row is None else self.input_row(entry)
-        return {**self.pair(pair), "next_state": self.states[int(self.next_state[entry])], "row": row}
+        """The fields of a problem of an entry."""
+        fields = self.pair(int(np.searchsorted(self.row_start, entry, side="right") - 1))
+        after = self.states[int(self.next_state[entry])]
+        return {**fields, "next_state": after, "place": f"{fields['place']}, next state {after!r}"}
 
-    @staticmethod
-    def text(place: dict[str, Any]) -> str:
-        row = "" if place.get("row") is None else f"row {place['row']}: "
-        text = f"{row}state {place['state']!r}, action {place['action']!r}"
-        return f"{text}, next state {place['next_state']!r}" if "next_state" in place else text
+    def row_of_entry(self, entry: int) -> int | None:
+        return None if self.rows is None else int(self.rows[entry])
+
+    def row_of_pair(self, pair: int) -> int | None:
+        return self._first_row(pair, pair + 1)
+
+    def row_of_state(self, state: int) -> int | None:
+        return self._first_row(int(self.pair_start[state]), int(self.pair_start[state + 1]))
+
+    def _first_row(self, first: int, stop: int) -> int | None:
+        """The first row of some pairs in a file; in memory, several rows are known by their labels."""
+        if self.rows is None or self.source.file is None:
+            return None
+        return int(np.min(self.rows[int(self.row_start[first]) : int(self.row_start[stop])]))
 
 
-_Found = tuple[list[Problem], int]
-
-
-def _raise_first(*checks: _Found) -> None:
-    """Raise all that the checks found, as one error."""
-    problems = [problem for found, _ in checks for problem in found]
-    if problems:
-        raise ModelError(problems, total=sum(total for _, total in checks))
-
-
-def _bad_probabilities(where: _Where, probability: Floats) -> _Found:
+def _check_probabilities(where: _Where, probability: Floats, complaints: Complaints) -> None:
     bad = np.flatnonzero(~(probability >= 0) | np.isinf(probability))
-    problems = []
-    for entry in bad[:_COLLECTED]:
-        place, value = where.entry(int(entry)), float(probability[entry])
+
+    def problem(entry: int) -> Problem:
+        value = float(probability[entry])
         what = "is negative" if np.isfinite(value) else "is not a finite number"
-        problems.append(Problem(f"{where.text(place)}: the probability {value!r} {what}", **place, value=value))
-    return problems, int(bad.size)
+        return Problem(f"the probability {value!r} {what}", value=value, **where.entry(entry))
+
+    complaints.add_each(bad, problem, row=where.row_of_entry)
 
 
-def _repeated(where: _Where) -> _Found:
+def _check_repeated(where: _Where, complaints: Complaints) -> None:
     same = where.next_state[1:] == where.next_state[:-1]
     same[where.row_start[1:-1] - 1] = False
-    bad = np.flatnonzero(same) + 1
-    problems = []
-    for entry in bad[:_COLLECTED]:
-        place = where.entry(int(entry))
-        first = "" if where.input_row is None else f" (first in row {where.input_row(int(entry) - 1)})"
-        problems.append(
-            Problem(f"{where.text(place)}: this transition is given twice{first}; add the two up or drop one", **place)
-        )
-    return problems, int(bad.size)
+
+    def problem(entry: int) -> Problem:
+        before = where.row_of_entry(entry - 1)
+        first = "" if before is None else f" (first in {where.source.place(before)})"
+        fix = "add the two up or drop one"
+        return Problem(f"this transition is given twice{first}", fix=fix, **where.entry(entry))
+
+    complaints.add_each(np.flatnonzero(same) + 1, problem, row=where.row_of_entry)
 
 
-def _wrong_rewards(where: _Where, rewards: Rewards) -> _Found:
-    bad = np.flatnonzero(~(np.abs(rewards.values.reshape(-1)) <= LARGEST_REWARD))
-    width = rewards.values.shape[-1]
-    problems = []
-    for i in bad[:_COLLECTED]:
-        t, item = divmod(int(i), width)
-        place = where.entry(item) if rewards.by_entry else where.pair(item)
-        value = float(rewards.values.reshape(-1)[i])
-        time = t if rewards.values.ndim == 2 else None
-        at = "" if time is None else f", t = {time}"
-        message = f"{where.text(place)}{at}: the reward {value!r} {_not_a_reward(value)}"
-        problems.append(Problem(message, **place, time=time, value=value))
-    return problems, int(bad.size)
+def _check_rewards(where: _Where, rewards: Rewards, complaints: Complaints) -> None:
+    values, width = rewards.values.reshape(-1), rewards.values.shape[-1]
+
+    def problem(i: int) -> Problem:
+        t, item = divmod(i, width)
+        fields = where.entry(item) if rewards.by_entry else where.pair(item)
+        if rewards.values.ndim == 2:
+            fields |= {"time": t, "place": f"{fields['place']}, t = {t}"}
+        return _not_a_reward("reward", float(values[i]), fields)
+
+    row = where.row_of_entry if rewards.by_entry else where.row_of_pair
+    complaints.add_each(np.flatnonzero(~(np.abs(values) <= LARGEST_REWARD)), problem, row=lambda i: row(i % width))
 
 
-def _not_a_reward(value: float) -> str:
+def _not_a_reward(what: str, value: float, fields: dict[str, Any]) -> Problem:
     if not np.isfinite(value):
-        return "is not a finite number"
-    return f"is too large to be added up: at most {LARGEST_REWARD:g}; give rewards in another unit"
+        return Problem(f"the {what} {value!r} is not a finite number", value=value, **fields)
+    expected, fix = f"at most {LARGEST_REWARD:g}", "give rewards in another unit"
+    return Problem(
+        f"the {what} {value!r} is too large to be added up", value=value, expectation=expected, fix=fix, **fields
+    )
 
 
-def _bad_sums(where: _Where, sums: Floats, tolerance: float) -> _Found:
-    bad = np.flatnonzero(np.abs(sums - 1.0) > tolerance)
-    problems = []
-    for pair in bad[:_COLLECTED]:
-        place, value = where.pair(int(pair)), float(sums[pair])
-        told = f"{value:.12g}" if f"{value:.12g}" != "1" else repr(value)
-        message = f"{where.text(place)}: probabilities sum to {told}, not 1 (tolerance {tolerance:g})"
-        problems.append(Problem(message, **place, value=value))
-    return problems, int(bad.size)
+def _check_sums(where: _Where, sums: Floats, tolerance: float, complaints: Complaints) -> None:
+    def problem(pair: int) -> Problem:
+        value = float(sums[pair])
+        shown = f"{value:.12g}" if f"{value:.12g}" != "1" else repr(value)
+        expected = f"1 (tolerance {tolerance:g})"
+        return Problem(f"probabilities sum to {shown}", value=value, expectation=expected, **where.pair(pair))
+
+    complaints.add_each(np.flatnonzero(np.abs(sums - 1.0) > tolerance), problem, row=where.row_of_pair)
 
 
-def _undefined(where: _Where, ends: Ints, frontier: Ints | None) -> _Found:
-    """States that are led to, but that no row says how to leave."""
+def _check_defined(where: _Where, ends: Ints, frontier: Ints | None, complaints: Complaints) -> None:
+    """Note states that are led to, but that no row says how to leave."""
     without = np.diff(where.pair_start) == 0
     without[ends] = False
     if frontier is not None:
         without[frontier] = False
     if not without.any():
-        return [], 0
+        return
     entries = np.flatnonzero(without[where.next_state])
-    led_to, first = np.unique(where.next_state[entries], return_index=True)
-    problems = []
-    for state, entry in list(zip(led_to, entries[first], strict=True))[:_COLLECTED]:
-        place = where.entry(int(entry))
-        name = where.states[int(state)]
-        defined = np.flatnonzero(~without[: min(without.size, 10_000)])
-        near = _same_text(name, [where.states[int(i)] for i in defined])
-        fix = near or f"give its rows, or declare it terminal (absorbing, reward 0): terminal=[{name!r}]"
-        problems.append(
-            Problem(f"{where.text(place)}: no row says what happens in state {name!r}; {fix}", **place, value=name)
-        )
-    return problems, int(led_to.size)
+    _, first = np.unique(where.next_state[entries], return_index=True)
+    defined = np.flatnonzero(~without[: min(without.size, 10_000)])
+
+    def problem(entry: int) -> Problem:
+        name = where.states[int(where.next_state[entry])]
+        what, fields = f"no row says what happens in state {name!r}", where.entry(entry)
+        other_type = _same_text(name, [where.states[int(i)] for i in defined])
+        if other_type:
+            return Problem(what, value=name, fix=other_type, **fields)
+        fix = f"give its rows, or declare it terminal (absorbing, reward 0): terminal=[{name!r}]"
+        return Problem(what, value=name, fix=fix, argument="terminal", **fields)
+
+    complaints.add_each(entries[first], problem, row=where.row_of_entry)
 
 
 def _same_text(name: Any, others: list[Any]) -> str:
@@ -310,7 +316,7 @@ def terminal_states(states: Names, terminal: Any) -> Ints:
     for name in terminal:
         i = states.find(name)
         if i < 0:
-            raise ModelError(Problem(f"terminal=: {states.missing(name, 'state')}", value=name))
+            raise ModelError(Problem(states.missing(name, "state"), value=name, place="terminal="))
         found.append(i)
     return np.unique(np.array(found, dtype=np.int32))
 
@@ -328,16 +334,18 @@ def ends_in(terminal: Callable[[Any], Any], state: Any) -> bool:
     return bool(ends)
 
 
-def _terminal_with_rows(where: _Where, ends: Ints) -> _Found:
-    bad = ends[where.pair_start[ends + 1] > where.pair_start[ends]]
-    problems = []
-    for state in bad[:_COLLECTED]:
-        name = where.states[int(state)]
+def _check_terminal(where: _Where, ends: Ints, complaints: Complaints) -> None:
+    """Note terminal states that have rows."""
+
+    def problem(state: int) -> Problem:
+        name = where.states[state]
         pairs = range(int(where.pair_start[state]), int(where.pair_start[state + 1]))
         named = name_list(where.actions[int(where.pair_action[pair])] for pair in pairs)
-        message = f"state {name!r} is declared terminal but has rows (for {named}); drop one or the other"
-        problems.append(Problem(message, state=name))
-    return problems, int(bad.size)
+        what = f"state {name!r} is declared terminal but has rows (for {named})"
+        return Problem(what, state=name, fix="drop one or the other", argument="terminal")
+
+    bad = ends[where.pair_start[ends + 1] > where.pair_start[ends]]
+    complaints.add_each(bad, problem, row=where.row_of_state)
 
 
 def _normalise(probability: Floats, row_start: Ints, sums: Floats) -> None:
@@ -392,7 +400,7 @@ def final_rewards(states: Names, given: Any) -> Floats:
     if isinstance(given, Mapping):
         for name in given:
             if name not in states:
-                raise ModelError(Problem(f"final_reward: {states.missing(name, 'state')}", state=name))
+                raise ModelError(Problem(states.missing(name, "state"), state=name, place="final_reward"))
         values = [given.get(name, 0.0) for name in states]
     elif callable(given):
         values = [given(name) for name in states]
@@ -409,8 +417,7 @@ def final_rewards(states: Names, given: Any) -> Floats:
     bad = np.flatnonzero(~(np.abs(array) <= LARGEST_REWARD))
     if bad.size:
         name, value = states[int(bad[0])], float(array[bad[0]])
-        raise ModelError(
-            Problem(f"state {name!r}: the final reward {value!r} {_not_a_reward(value)}", state=name, value=value)
-        )
+        fields = {"state": name, "place": f"state {name!r}"}
+        raise ModelError(_not_a_reward("final reward", value, fields))
     array.flags.writeable = False
     return array

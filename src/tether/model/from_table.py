@@ -1,4 +1,4 @@
-"""From columns to the tabular form: one row a transition, any names."""
+"""From columns to the tabular form: one row per transition, any labels."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tether._problems import Complaints, Source
 from tether._types import Floats, Ints
 from tether.errors import ModelError, Problem
+from tether.model.encode import encode
 from tether.model.form import Form, Rewards, finish
-from tether.model.names import Names, encode, plain
+from tether.model.names import Names, plain
 
 __all__ = ["form_from_codes", "form_from_table"]
 
@@ -26,8 +28,13 @@ def form_from_table(
     actions: Any,
     terminal: Iterable[Any] | Callable[[Any], bool],
     tolerance: float,
+    source: Source | None = None,
 ) -> tuple[Names, Names, Form]:
-    """Bring a table of transitions to the tabular form; see `tether.MDP.from_table`."""
+    """Bring a table of transitions to the tabular form; see `tether.MDP.from_table`.
+
+    ``source`` says where the table is, if it was read from a file.
+    """
+    source = source or Source()
     columns = {"state": state, "action": action, "next_state": next_state, "probability": probability}
     if reward is not None:
         columns["reward"] = reward
@@ -38,13 +45,18 @@ def form_from_table(
         raise ModelError(f"the columns differ in length: {told}")
     if sizes["state"] == 0:
         raise ModelError("the model is empty: it has no transitions")
-    chance = _number_column("probability", columns["probability"])
-    gain = None if reward is None else _number_column("reward", columns["reward"])
-    state_names, (s, j) = encode([columns["state"], columns["next_state"]], "state", ["state", "next state"], states)
-    action_names, (a,) = encode([columns["action"]], "action", ["action"], actions)
-    _no_zero_rows(state_names, action_names, s, a, chance)
+    complaints = Complaints(source, ModelError)
+    chance = _number_column("probability", columns["probability"], complaints)
+    gain = None if reward is None else _number_column("reward", columns["reward"], complaints)
+    complaints.raise_any()
+    pair = [columns["state"], columns["next_state"]]
+    state_names, (s, j) = encode(pair, "state", ["state", "next state"], states, complaints=complaints)
+    action_names, (a,) = encode([columns["action"]], "action", ["action"], actions, complaints=complaints)
+    complaints.raise_any()
+    _check_zero_rows(state_names, action_names, s, a, chance, complaints)
+    complaints.raise_any()
     form = form_from_codes(
-        state_names, action_names, s, a, j, chance, gain, terminal=terminal, tolerance=tolerance, rows=True
+        state_names, action_names, s, a, j, chance, gain, terminal=terminal, tolerance=tolerance, source=source
     )
     return state_names, action_names, form
 
@@ -61,63 +73,79 @@ def form_from_codes(
     terminal: Iterable[Any] | Callable[[Any], bool] = (),
     frontier: Ints | None = None,
     tolerance: float,
-    rows: bool = False,
+    source: Source | None = None,
 ) -> Form:
-    """Sort transitions given by index into the tabular form; ``rows`` if they are a user's table."""
-    given = np.flatnonzero(probability != 0)  # NaN is kept, to be reported
-    key = s.astype(np.int64) * len(actions) + a
-    order = given
-    if not _is_sorted(key[given], j[given]):
-        order = given[np.lexsort((j[given], key[given]))]
-    key = key[order]
+    """Sort transitions given by index into the tabular form; ``source`` says where a user's table of them is."""
+    key = s.astype(np.int64)
+    key *= len(actions)
+    key += a
+    order = _order(key, j, probability, len(states))
+    rows: Ints | range = range(key.size)
+    if order is None:
+        probability = np.array(probability)  # a copy: it is normalised in place
+    else:
+        key, j, probability, rows = key[order], j[order], probability[order], order
+        reward = None if reward is None else reward[order]
     first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1]))) if key.size else np.empty(0, np.int64)
     pair_key = key[first]
     pair_start = np.searchsorted(pair_key, np.arange(len(states) + 1) * len(actions)).astype(np.int64)
-    rewards = Rewards(np.zeros(first.size), False) if reward is None else Rewards(reward[order], by_entry=True)
+    rewards = Rewards(np.zeros(first.size), False) if reward is None else Rewards(np.array(reward), by_entry=True)
     return finish(
         states,
         actions,
         pair_start=pair_start,
         pair_action=(pair_key % max(len(actions), 1)).astype(np.int32),
         row_start=np.concatenate((first, [key.size])).astype(np.int64),
-        next_state=np.ascontiguousarray(j[order], dtype=np.int32),
-        probability=np.ascontiguousarray(probability[order]),
+        next_state=np.array(j, dtype=np.int32),
+        probability=probability,
         rewards=rewards,
         terminal=terminal,
         frontier=frontier,
         tolerance=tolerance,
-        input_row=(lambda entry: int(order[entry])) if rows else None,
+        rows=None if source is None else rows,
+        source=source,
     )
 
 
-def _is_sorted(key: Ints, j: Ints) -> bool:
+def _order(key: Ints, j: Ints, probability: Floats, n_states: int) -> Ints | None:
+    """The rows with a probability other than 0, by pair and next state; None where that is how they come."""
+    given = None if probability.all() else np.flatnonzero(probability)  # NaN is not 0: it is kept, to be reported
+    if given is not None:
+        key, j = key[given], j[given]
     later = key[1:] > key[:-1]
-    return bool(np.all(later | ((key[1:] == key[:-1]) & (j[1:] >= j[:-1]))))
+    if later.all() or np.all(later | ((key[1:] == key[:-1]) & (j[1:] >= j[:-1]))):
+        return given
+    fits = (int(key.max()) + 1) * n_states < 2**63  # then one number says both
+    order = np.argsort(key * n_states + j, kind="stable") if fits else np.lexsort((j, key))
+    return order if given is None else given[order]
 
 
 def _column(name: str, values: Any) -> Any:
     if isinstance(values, str) or not (hasattr(values, "__len__") or hasattr(values, "__iter__")):
-        raise ModelError(f"the column {name} must be a list or array with one item a transition, not {values!r}")
+        raise ModelError(f"the column {name} must be a list or array with one item per transition, not {values!r}")
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise ModelError(f"the column {name} must be flat; got an array of shape {values.shape}")
     return values if hasattr(values, "__len__") else list(values)
 
 
-def _number_column(name: str, values: Any) -> Floats:
+def _number_column(name: str, values: Any, complaints: Complaints) -> Floats:
     if not isinstance(values, np.ndarray) and hasattr(values, "to_numpy"):
         values = np.asarray(values)
     if not _holds_others(values):
         try:
-            array = np.array(values, dtype=np.float64)
+            array = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             array = np.empty((0, 0))
         if array.ndim == 1:
             return array
-    for row, value in enumerate(plain(values)):
-        if isinstance(value, str | bytes) or not _is_number(value):
-            message = f"row {row}: the {name} {value!r} is not a number"
-            raise ModelError(Problem(message, value=value, row=row))
-    raise ModelError(f"the column {name} is not a flat list of numbers")
+    items = plain(values)
+    bad = [row for row, item in enumerate(items) if isinstance(item, str | bytes) or not _is_number(item)]
+    if not bad:
+        raise ModelError(f"the column {name} is not a flat list of numbers")
+    complaints.add_each(
+        np.array(bad), lambda row: Problem(f"the {name} {items[row]!r} is not a number", value=items[row])
+    )
+    return np.zeros(len(items))
 
 
 def _holds_others(values: Any) -> bool:
@@ -135,16 +163,19 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _no_zero_rows(states: Names, actions: Names, s: Ints, a: Ints, probability: Floats) -> None:
-    """A pair whose every row has probability 0 is a slip, not an unavailable action."""
+def _check_zero_rows(
+    states: Names, actions: Names, s: Ints, a: Ints, probability: Floats, complaints: Complaints
+) -> None:
+    """Note pairs whose every row has probability 0: that is a slip, not an unavailable action."""
+    if probability.all():
+        return
     key = s.astype(np.int64) * len(actions) + a
     zero = np.setdiff1d(key[probability == 0], key[probability != 0])
-    problems = []
-    for one in zero[:100]:
-        state, action = states[int(one // len(actions))], actions[int(one % len(actions))]
-        row = int(np.flatnonzero(key == one)[0])
-        message = f"row {row}: state {state!r}, action {action!r}: every probability is 0"
-        message += "; leave the rows out if the action is not available there"
-        problems.append(Problem(message, state=state, action=action, value=0.0, row=row))
-    if problems:
-        raise ModelError(problems, total=int(zero.size))
+
+    def problem(one: int) -> Problem:
+        state, action = states[one // len(actions)], actions[one % len(actions)]
+        fix = "leave the rows out if the action is not available there"
+        place = f"state {state!r}, action {action!r}"
+        return Problem("every probability is 0", state, action, value=0.0, place=place, fix=fix)
+
+    complaints.add_each(zero, problem, row=lambda one: int(np.argmax(key == one)))

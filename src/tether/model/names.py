@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tether._words import counted
 from tether.errors import ModelError, Problem
 
-__all__ = ["Names", "as_array", "encode", "is_missing", "make_names", "name_list", "plain"]
+__all__ = ["Names", "as_array", "is_missing", "make_names", "name_list", "plain", "trusted_names"]
 
 _LISTED = 12
 """How many names an error message lists before it turns to a summary."""
@@ -40,6 +40,10 @@ class Names(Sequence[Any]):
     @abstractmethod
     def find(self, name: Any) -> int:
         """Index of ``name``, or -1."""
+
+    def find_all(self, names: Sequence[Any]) -> npt.NDArray[np.int32]:
+        """Index of each of ``names``, -1 for those not here."""
+        return np.fromiter(map(self.find, names), dtype=np.int32, count=len(names))
 
     def __contains__(self, name: object) -> bool:
         return self.find(name) >= 0
@@ -148,12 +152,11 @@ class _Listed(Names):
         except TypeError:
             return -1
 
-    def find_all(self, items: list[Any]) -> Any:
-        """Codes of many names as `plain` gives them, -1 for those not here."""
+    def find_all(self, names: Sequence[Any]) -> npt.NDArray[np.int32]:
         try:
-            return np.fromiter(map(self._index.get, items, repeat(-1)), dtype=np.int32, count=len(items))
+            return np.fromiter(map(self._index.get, names, repeat(-1)), dtype=np.int32, count=len(names))
         except TypeError:  # one cannot be hashed
-            return np.fromiter(map(self.find, items), dtype=np.int32, count=len(items))
+            return super().find_all(names)
 
     def __repr__(self) -> str:
         if len(self) <= _LISTED:
@@ -210,14 +213,14 @@ def make_names(given: Any, count: int | None, noun: str) -> Names:
     index: dict[Any, int] = {}
     for i, item in enumerate(items):
         if not isinstance(item, Hashable):
-            raise ModelError(Problem(f"{noun} {i}: the name {item!r} cannot be hashed; use a tuple", value=item))
+            raise ModelError(_unhashable(f"{noun} {i}", item, ""))
         if is_missing(item):
-            raise ModelError(Problem(f"{noun} {i}: the name is missing ({item!r}); give it one", value=item))
+            what = f"the name is missing ({item!r})"
+            raise ModelError(Problem(what, value=item, place=f"{noun} {i}", fix="give it one"))
         try:
             first = index.setdefault(item, i)
         except TypeError as error:
-            message = f"{noun} {i}: the name {item!r} cannot be hashed ({error}); use a tuple"
-            raise ModelError(Problem(message, value=item)) from None
+            raise ModelError(_unhashable(f"{noun} {i}", item, f" ({error})")) from None
         if first != i:
             raise ModelError(
                 Problem(f"the {noun} name {item!r} is given twice, at positions {first} and {i}", value=item)
@@ -227,54 +230,6 @@ def make_names(given: Any, count: int | None, noun: str) -> Names:
     return _Listed(items, index)
 
 
-def encode(columns: Sequence[Any], noun: str, headings: Sequence[str], given: Any = None) -> tuple[Names, list[Any]]:
-    """Turn columns of names into one set of names and a column of indices each.
-
-    Without ``given``, whole numbers come in ascending order and all other names in the order in
-    which they first appear, the first column before the second. With ``given`` the order is the
-    user's, and a name that is not in it is an error.
-
-    Returns
-    -------
-    names : Names
-    codes : list of int32 array, one a column
-    """
-    arrays = [as_array(column) for column in columns]
-    if given is None and all(array is not None and array.dtype.kind in "iu" for array in arrays):
-        return _encode_numbers(arrays)
-    lists = [plain(column) for column in columns]
-    if given is None:
-        seen: dict[Any, int] = {}
-        for heading, items in zip(headings, lists, strict=True):
-            _collect(items, heading, seen)
-        found = list(seen)
-        if found and all(type(item) is int for item in found):
-            found.sort()
-        names = make_names(found, None, noun)
-    else:
-        names = make_names(given, None, noun)
-    codes = []
-    for heading, items in zip(headings, lists, strict=True):
-        if isinstance(names, _Listed):
-            code = names.find_all(items)
-        else:
-            code = np.fromiter(map(names.find, items), dtype=np.int32, count=len(items))
-        unknown = np.flatnonzero(code < 0)
-        if unknown.size:
-            problems = [
-                Problem(
-                    f"row {i}: the {heading} {items[i]!r} is not among the names given by {noun}s="
-                    + names.near(items[i]),
-                    value=items[i],
-                    row=int(i),
-                )
-                for i in unknown[:100]
-            ]
-            raise ModelError(problems, total=int(unknown.size))
-        codes.append(code)
-    return names, codes
-
-
 def as_array(column: Any) -> npt.NDArray[Any] | None:
     """The column as a flat array if it is one already (NumPy, pandas, polars, Arrow), else None."""
     if not isinstance(column, np.ndarray) and hasattr(column, "to_numpy"):
@@ -282,51 +237,8 @@ def as_array(column: Any) -> npt.NDArray[Any] | None:
     return column if isinstance(column, np.ndarray) and column.ndim == 1 else None
 
 
-def _collect(items: list[Any], heading: str, seen: dict[Any, int]) -> None:
-    """Add names to ``seen`` in the order they come; each is looked at in Python only if it is new."""
-    try:
-        new = dict.fromkeys(items)
-    except TypeError:
-        new = {None: None}
-    if not any(map(is_missing, new)):
-        for item in new:
-            seen.setdefault(item, len(seen))
-        return
-    for row, item in enumerate(items):
-        try:
-            seen.setdefault(item, len(seen))
-        except TypeError:
-            message = f"row {row}: the {heading} {item!r} cannot be a name, it is not hashable; use a tuple"
-            raise ModelError(Problem(message, value=item, row=row)) from None
-        if is_missing(item):
-            raise ModelError(Problem(f"row {row}: the {heading} is missing ({item!r})", value=item, row=row))
-
-
-def _encode_numbers(arrays: Sequence[Any]) -> tuple[Names, list[Any]]:
-    """Whole numbers, encoded in ascending order: by a table where they are dense, else by sorting."""
-    filled = [array for array in arrays if array.size]
-    if not filled:
-        return _Counted(0), [np.empty(0, np.int32) for _ in arrays]
-    low = min(int(array.min()) for array in filled)
-    high = max(int(array.max()) for array in filled)
-    span = high - low + 1
-    # One type for all: a narrow one would overflow, and int64 beside uint64 would turn into floats.
-    wide = np.int64 if high < 2**63 else np.uint64 if low >= 0 else object
-    arrays = [array.astype(wide, copy=False) for array in arrays]
-    if span <= 4 * sum(array.size for array in filled) + 1024 and wide is np.int64:
-        present = np.zeros(span, dtype=bool)
-        for array in arrays:
-            present[array - low] = True
-        codes_of = np.cumsum(present, dtype=np.int32) - np.int32(1)
-        found = np.flatnonzero(present) + low
-        codes = [codes_of[array - low] for array in arrays]
-    else:
-        found = np.unique(np.concatenate([np.unique(array) for array in arrays]))
-        codes = [np.searchsorted(found, array).astype(np.int32) for array in arrays]
-    if low == 0 and found.size == high + 1:
-        return _Counted(found.size), codes
-    items = tuple(found.tolist())
-    return _Listed(items, {item: i for i, item in enumerate(items)}), codes
+def _unhashable(place: str, item: Any, why: str) -> Problem:
+    return Problem(f"the name {item!r} cannot be hashed{why}", value=item, place=place, fix="use a tuple")
 
 
 def is_missing(item: Any) -> bool:
@@ -337,6 +249,16 @@ def is_missing(item: Any) -> bool:
         return bool(item != item)  # noqa: PLR0124
     except TypeError:  # NA will not say
         return True
+
+
+def trusted_names(items: Sequence[Any]) -> Names:
+    """Names that are known to be distinct, hashable and not missing.
+
+    >>> trusted_names([0, 1, 2]), trusted_names(["a", "b"])
+    (Names(0 … 2), Names('a', 'b'))
+    """
+    items = tuple(items)
+    return _Counted(len(items)) if _is_count(items) else _Listed(items, {item: i for i, item in enumerate(items)})
 
 
 def _is_count(items: tuple[Any, ...]) -> bool:

@@ -10,16 +10,18 @@ an action, each is that of the action before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tether._problems import Complaints
 from tether._types import Floats, Ints
 from tether._words import counted
+from tether.errors import Problem
 from tether.model.names import Names
-from tether.observation.cells import Cells, Findings, read_cells
+from tether.observation.cells import Cells, read_cells
 
 __all__ = ["Steps", "arrange"]
 
@@ -42,16 +44,17 @@ class Steps:
     reward: Floats | None
 
 
-def arrange(columns: Mapping[str, Any], findings: Findings) -> Steps | None:
-    """Bring the columns of a log to steps; None where ``findings`` says why it cannot be done.
+def arrange(columns: Mapping[str, Any], complaints: Complaints) -> Steps:
+    """Bring the columns of a log to steps; raises all that ``complaints`` holds of it where that cannot be done.
 
     ``columns`` are named episode, t, state and action, and may hold reward and next_state; all of one length.
     """
-    cells = read_cells(columns, findings)
+    cells = read_cells(columns, complaints)
     log = _sort(cells)
     for check in (_twice, _gaps, _no_action, _no_step, _outcome_alone, _disagree):
-        check(log, findings)
-    return None if findings.total else _steps(log)
+        check(log, complaints)
+    complaints.raise_any()
+    return _steps(log)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,14 +70,19 @@ class _Log:
     outcome: Ints
     last: Ints
 
-    def where(self, at: Ints) -> dict[str, Callable[[int], Any]]:
-        """What a problem record says of the i-th of some rows."""
-        return {"time": lambda i: int(self.t[at[i]]), "state": lambda i: self.cells.states[int(self.state[at[i]])]}
+    def problem(self, at: int, what: str, **fields: Any) -> Problem:
+        """What is wrong with the row that is the ``at``-th here."""
+        episode, t = self.cells.ids[int(self.episode[at])], int(self.t[at])
+        state = self.cells.states[int(self.state[at])]
+        return Problem(what, state=state, time=t, **{"place": f"episode {episode!r}, t = {t}", **fields})
 
-    def name(self, at: int) -> str:
+    def episode_name(self, at: int) -> str:
         return f"episode {self.cells.ids[int(self.episode[at])]!r}"
 
-    def label(self, state: int) -> str:
+    def given_row(self, at: int) -> int:
+        return int(self.row[at])
+
+    def state_name(self, state: int) -> str:
         return repr(self.cells.states[int(state)])
 
 
@@ -90,87 +98,83 @@ def _sort(cells: Cells) -> _Log:
     return _Log(cells, row, episode, t, cells.state[row], cells.action[row], cells.next_state[row], last)
 
 
-def _twice(log: _Log, findings: Findings) -> None:
+def _twice(log: _Log, complaints: Complaints) -> None:
     at = np.flatnonzero(~log.last[:-1] & (log.t[1:] == log.t[:-1])) + 1
 
-    def message(i: int) -> str:
-        first = findings.place(log.row[at[i] - 1])
-        return f"{log.name(at[i])}: t = {log.t[at[i]]} is given twice (first in {first})"
+    def problem(i: int) -> Problem:
+        first = complaints.source.place(log.given_row(i - 1))
+        return log.problem(i, f"t = {log.t[i]} is given twice (first in {first})", place=log.episode_name(i))
 
-    findings.add(log.row[at], message, **log.where(at))
+    complaints.add_each(at, problem, row=log.given_row)
 
 
-def _gaps(log: _Log, findings: Findings) -> None:
+def _gaps(log: _Log, complaints: Complaints) -> None:
     step = log.t[1:] - log.t[:-1]
     at = np.flatnonzero(~log.last[:-1] & (step != 0) & (step != 1)) + 1
     if 2 * at.size > np.count_nonzero(~log.last[:-1]) and at.size > 1:
-        _no_step_numbers(log, findings, at, step[at - 1])
+        _no_step_numbers(log, complaints, at, step[at - 1])
         return
 
-    def message(i: int) -> str:
-        before, after = int(log.t[at[i] - 1]), int(log.t[at[i]])
+    def problem(i: int) -> Problem:
+        before, after = int(log.t[i - 1]), int(log.t[i])
         lacking = f"{before + 1} is" if after == before + 2 else f"{before + 1} … {after - 1} are"
-        return f"{log.name(at[i])}: t goes from {before} to {after}; t = {lacking} missing"
+        what = f"t goes from {before} to {after}; t = {lacking} missing"
+        return log.problem(i, what, place=log.episode_name(i), value=after)
 
-    findings.add(log.row[at], message, **log.where(at))
+    complaints.add_each(at, problem, row=log.given_row)
 
 
-def _no_step_numbers(log: _Log, findings: Findings, at: Ints, step: Ints) -> None:
+def _no_step_numbers(log: _Log, complaints: Complaints, at: Ints, step: Ints) -> None:
     """Where most steps are gaps, t is a time: one problem, and how to say so."""
     sizes, times = np.unique(step, return_counts=True)
-    usual = int(sizes[np.argmax(times)])
-    message = (
-        f"{log.name(at[0])}: t goes from {log.t[at[0] - 1]} to {log.t[at[0]]}, and {counted(at.size - 1, 'more time')} "
-        "not up by 1; t is expected to number the steps: 0, 1, 2, …; where it is a time, name its column: time='t', "
-        f"and to have gaps found, how far apart the rows are: step={usual}"
+    usual, first = int(sizes[np.argmax(times)]), int(at[0])
+    what = f"t goes from {log.t[first - 1]} to {log.t[first]}, and {counted(at.size - 1, 'more time')} not up by 1; "
+    what += "t is expected to number the steps: 0, 1, 2, …"
+    fix = "where it is a time, name its column: time='t', and to have gaps found, how far apart the rows are: "
+    fix += f"step={usual}"
+    problem = log.problem(first, what, place=log.episode_name(first), fix=fix, argument="time")
+    complaints.add(problem, row=log.given_row(first))
+
+
+def _no_action(log: _Log, complaints: Complaints) -> None:
+    fix = "only an episode's last row may lack it"
+    complaints.add_each(
+        np.flatnonzero(~log.last & (log.action < 0)),
+        lambda i: log.problem(i, "the action is empty", fix=fix),
+        row=log.given_row,
     )
-    first = at[:1]
-    findings.add(log.row[first], lambda _: message, **log.where(first))
 
 
-def _no_action(log: _Log, findings: Findings) -> None:
-    at = np.flatnonzero(~log.last & (log.action < 0))
-    findings.add(
-        log.row[at],
-        lambda i: f"{log.name(at[i])}, t = {log.t[at[i]]}: the action is empty; only an episode's last row may lack it",
-        **log.where(at),
-    )
-
-
-def _no_step(log: _Log, findings: Findings) -> None:
+def _no_step(log: _Log, complaints: Complaints) -> None:
     first = np.ones(log.row.size, dtype=bool)
     first[1:] = log.last[:-1]
-    at = np.flatnonzero(first & log.last & (log.action < 0))
-    findings.add(
-        log.row[at],
-        lambda i: f"{log.name(at[i])} has a single row, without an action: nothing happens in it; leave it out",
-        **log.where(at),
+    what = "a single row, without an action: nothing happens in it"
+    complaints.add_each(
+        np.flatnonzero(first & log.last & (log.action < 0)),
+        lambda i: log.problem(i, what, place=log.episode_name(i), fix="leave it out"),
+        row=log.given_row,
     )
 
 
-def _outcome_alone(log: _Log, findings: Findings) -> None:
+def _outcome_alone(log: _Log, complaints: Complaints) -> None:
     """A last row without an action has no outcome, and earns nothing."""
     ends = log.last & (log.action < 0)
-    at = np.flatnonzero(ends & (log.outcome >= 0))
-    findings.add(
-        log.row[at],
-        lambda i: f"{log.name(at[i])}, t = {log.t[at[i]]}: next_state is given, but no action led there",
-        **log.where(at),
+    complaints.add_each(
+        np.flatnonzero(ends & (log.outcome >= 0)),
+        lambda i: log.problem(i, "next_state is given, but no action led there"),
+        row=log.given_row,
     )
     if log.cells.reward is None:
         return
     reward = log.cells.reward[log.row]
     if _only_in_ends(reward, ends):
         return
-    earned = np.flatnonzero(ends & ~np.isnan(reward) & (reward != 0))
-    findings.add(
-        log.row[earned],
-        lambda i: (
-            f"{log.name(earned[i])}, t = {log.t[earned[i]]}: the reward {reward[earned[i]]:g} has no action that "
-            "earned it; a reward stands in the row of its action"
-        ),
-        **log.where(earned),
-    )
+
+    def problem(i: int) -> Problem:
+        what = f"the reward {reward[i]:g} has no action that earned it"
+        return log.problem(i, what, value=float(reward[i]), fix="a reward stands in the row of its action")
+
+    complaints.add_each(np.flatnonzero(ends & ~np.isnan(reward) & (reward != 0)), problem, row=log.given_row)
 
 
 def _only_in_ends(reward: Floats, ends: Ints) -> bool:
@@ -178,17 +182,16 @@ def _only_in_ends(reward: Floats, ends: Ints) -> bool:
     return bool(np.all(ends | np.isnan(reward) | (reward == 0)))
 
 
-def _disagree(log: _Log, findings: Findings) -> None:
-    told = ~log.last[:-1] & (log.t[1:] == log.t[:-1] + 1) & (log.outcome[:-1] >= 0)
-    at = np.flatnonzero(told & (log.outcome[:-1] != log.state[1:]))
-    findings.add(
-        log.row[at],
-        lambda i: (
-            f"{log.name(at[i])}, t = {log.t[at[i]]}: next_state is {log.label(log.outcome[at[i]])}, but the state of "
-            f"t = {log.t[at[i] + 1]} is {log.label(log.state[at[i] + 1])} ({findings.place(log.row[at[i] + 1])})"
-        ),
-        **log.where(at),
-    )
+def _disagree(log: _Log, complaints: Complaints) -> None:
+    given = ~log.last[:-1] & (log.t[1:] == log.t[:-1] + 1) & (log.outcome[:-1] >= 0)
+
+    def problem(i: int) -> Problem:
+        next_row = complaints.source.place(log.given_row(i + 1))
+        what = f"next_state is {log.state_name(log.outcome[i])}, but the state of t = {log.t[i + 1]} is "
+        return log.problem(i, f"{what}{log.state_name(log.state[i + 1])} ({next_row})")
+
+    at = np.flatnonzero(given & (log.outcome[:-1] != log.state[1:]))
+    complaints.add_each(at, problem, row=log.given_row)
 
 
 def _of_actions(log: _Log, reward: Floats) -> Floats:

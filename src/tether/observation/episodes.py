@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from tether._problems import Complaints, Source
 from tether._types import Floats, Ints
 from tether._words import counted
 from tether.errors import PathError, Problem, QueryError
 from tether.model.mdp import MDP
 from tether.model.names import Names
 from tether.observation.arrange import Steps, arrange
-from tether.observation.cells import Findings, code
+from tether.observation.cells import code
 from tether.observation.indices import observe_indices
 from tether.observation.path import Observation, Path, observe
 
@@ -133,11 +134,7 @@ class Episodes(Mapping[Any, Path]):
             raise PathError(f"the columns differ in length: {told}")
         if sizes["episode"] == 0:
             raise PathError("the log is empty: it has no rows")
-        findings = Findings(lambda row: f"row {row}")
-        steps = arrange(columns, findings)
-        if steps is None:
-            raise PathError([_with_row(problem) for problem in findings.in_order()], total=findings.total)
-        return cls.of(steps)
+        return cls.of(arrange(columns, Complaints(Source(), PathError)))
 
     @classmethod
     def from_paths(cls, paths: Iterable[Path] | Mapping[Any, Path]) -> Episodes:
@@ -165,12 +162,13 @@ class Episodes(Mapping[Any, Path]):
                 raise PathError(f"episode {name!r}: expected a tether.Path, not {type(path).__name__}")
         lengths = np.array([path.T for path in named.values()], dtype=np.int64)
         reward = _joined_rewards(list(named.values()))
-        findings = Findings(str)
-        ids, _ = code([list(named)], ["episode"], findings)
+        complaints = Complaints(Source(in_rows=False), PathError)
+        ids, _ = code([list(named)], ["episode"], complaints)
         before = [state for path in named.values() for state in path.states[: path.T]]
         after = [state for path in named.values() for state in [*path.states, None][1 : path.T + 1]]
-        states, (state, next_state) = code([before, after], ["state", "next_state"], findings)
-        actions, (action,) = code([[a for path in named.values() for a in path.actions]], ["action"], findings)
+        states, (state, next_state) = code([before, after], ["state", "next_state"], complaints)
+        actions, (action,) = code([[a for path in named.values() for a in path.actions]], ["action"], complaints)
+        complaints.raise_any()
         start = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
         empty = np.flatnonzero((state < 0) | (action < 0))
         if empty.size or len(ids) != len(named):
@@ -293,11 +291,6 @@ def _column(name: str, values: Any) -> Any:
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise PathError(f"the column {name} must be flat; got an array of shape {values.shape}")
     return values if hasattr(values, "__len__") else list(values)
-
-
-def _with_row(problem: Problem) -> Problem:
-    told = {field.name: getattr(problem, field.name) for field in fields(problem)}
-    return Problem(**told | {"message": f"row {problem.row}: {problem.message}"})
 
 
 def _known(ids: Names) -> str:

@@ -72,7 +72,7 @@ def _parse(file: File, reward_model: Wanted) -> Parsed:
         complaints = Complaints(os.fspath(file))
         lines = numbered(handle)
         header = read_header(lines, complaints)
-        body = Body(header, complaints, _reward_index(complaints.file, header, reward_model))
+        body = Body(header, complaints, _reward_index(os.fspath(file), header, reward_model))
         for at, text in lines:
             body.read(at, text)
     return body.finish()
@@ -84,11 +84,11 @@ def _reward_index(file: str, header: Header, wanted: Wanted) -> int | None:
         return None
     if wanted is None:
         if len(header.rewards) > 1:
-            message = f"{file}: the file has the reward models {name_list(header.rewards)}; say which is meant, "
-            message += f"reward_model={header.rewards[0]!r}, or False for none"
-            raise QueryError(Problem(message, file=file))
+            what = f"the file has the reward models {name_list(header.rewards)}"
+            fix = f"say which is meant, reward_model={header.rewards[0]!r}, or False for none"
+            raise QueryError(Problem(what, file=file, fix=fix, argument="reward_model"))
         return 0
     if wanted not in header.rewards:
         there = f"it has {name_list(header.rewards)}" if header.rewards else "it has none with a name"
-        raise QueryError(Problem(f"{file}: the file has no reward model {wanted!r}; {there}", file=file, value=wanted))
+        raise QueryError(Problem(f"the file has no reward model {wanted!r}; {there}", file=file, value=wanted))
     return header.rewards.index(wanted)

@@ -120,9 +120,7 @@ class _Files(NamedTuple):
 def _files(file: File, states: Companion, labels: Companion, srew: Companion, trew: Companion) -> _Files:
     tra = Path(_name(file))
     if tra.suffix == ".pexp":
-        message = (
-            f"{tra}: files of PRISM that hold all of a model in one are not read; export its parts, .tra and others"
-        )
+        message = "files of PRISM that hold all of a model in one are not read; export its parts, .tra and others"
         raise FileError(Problem(message, file=str(tra)))
     files = _Files(
         str(tra),
@@ -154,8 +152,8 @@ def _beside(tra: Path, which: str, given: Companion) -> str | None:
         return _name(given)
     there = [name for suffix in _SUFFIXES[which] if os.path.isfile(name := _stem(tra) + suffix)]
     if len(there) > 1:
-        message = f"{tra}: there are both {' and '.join(there)} beside it; say which is meant, {which}={there[0]!r}"
-        raise FileError(Problem(message, file=str(tra)))
+        what, fix = f"there are both {' and '.join(there)} beside it", f"say which is meant, {which}={there[0]!r}"
+        raise FileError(Problem(what, file=str(tra), fix=fix, argument=which))
     return there[0] if there else None
 
 
@@ -168,15 +166,13 @@ def _of_one_structure(files: _Files, wanted: str | Literal[False] | None) -> _Fi
     told = " and ".join(f"{name} ({heading!r})" for name, heading in named.items())
     if wanted is None:
         if len(found) > 1:
-            message = f"{files.tra}: the rewards beside it are of different structures, {told}, and are not added up; "
-            message += f"say which is meant, reward_model={found[0]!r}, or leave one out: state_rewards=False"
-            raise FileError(Problem(message, file=files.tra))
+            what = f"the rewards beside it are of different structures, {told}, and are not added up"
+            fix = f"say which is meant, reward_model={found[0]!r}, or leave one out: state_rewards=False"
+            raise FileError(Problem(what, file=files.tra, fix=fix, argument="reward_model"))
         return files
     if wanted not in found:
         there = f"there are {told}" if named else "no file of rewards beside it says what it holds"
-        raise QueryError(
-            Problem(f"{files.tra}: there are no rewards {wanted!r}; {there}", file=files.tra, value=wanted)
-        )
+        raise QueryError(Problem(f"there are no rewards {wanted!r}; {there}", file=files.tra, value=wanted))
     srew, trew = (name if name and named.get(name) == wanted else None for name in (files.srew, files.trew))
     return files._replace(srew=srew, trew=trew)
 
@@ -186,6 +182,6 @@ def _refuse_numbered(tra: Path) -> None:
     suffixes = (*_SUFFIXES["state_rewards"], *_SUFFIXES["transition_rewards"])
     there = [name for suffix in suffixes if os.path.isfile(name := f"{_stem(tra)}1{suffix}")]
     if there:
-        message = f"{tra}: several structures of rewards stand beside it ({', '.join(there)}, …); say which is meant, "
-        message += "state_rewards=… and transition_rewards=…, or False for none"
-        raise FileError(Problem(message, file=str(tra)))
+        what = f"several structures of rewards stand beside it ({', '.join(there)}, …)"
+        fix = "say which is meant, state_rewards=… and transition_rewards=…, or False for none"
+        raise FileError(Problem(what, file=str(tra), fix=fix, argument="state_rewards"))

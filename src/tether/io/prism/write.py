@@ -61,7 +61,7 @@ def write_prism(mdp: MDP, file: File) -> None:
     marked = {"init": marked.pop("init"), "deadlock": marked.pop("deadlock", deadlocks)} | marked
     for suffix in _OTHERS:
         if os.path.exists(stem + suffix):
-            message = f"{stem}{suffix}: this file of rewards would be taken for one of the new model; remove it first"
+            message = "this file of rewards would be taken for one of the new model; remove it first"
             raise FileError(Problem(message, file=stem + suffix))
     texts = {
         ".tra": _transitions(mdp),

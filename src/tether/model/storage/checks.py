@@ -85,12 +85,7 @@ def checksum(array: Ints) -> int:
 def _raise_any(folder: Path, problems: list[tuple[str, str]]) -> None:
     if problems:
         fix = "save the model again with MDP.save, or copy its directory again as a whole"
-        raise FileError(
-            [
-                Problem(f"{folder / name}.npy: {message}; {fix}", file=str(folder / f"{name}.npy"))
-                for name, message in problems
-            ]
-        )
+        raise FileError([Problem(message, file=str(folder / f"{name}.npy"), fix=fix) for name, message in problems])
 
 
 def _all(size: int) -> Iterator[slice]:

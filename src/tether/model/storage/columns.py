@@ -43,7 +43,7 @@ class LabelReader:
                 return _StoredNames(self._column(meta.column, classes), meta.n, self.folder, self.place, noun)
             return make_names(None, meta.n, noun)
         except (ModelError, KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            message = f"{file}: its {noun} labels are not what MDP.save writes ({error}); save the model again"
+            message = f"its {noun} labels are not what MDP.save writes ({error}); save the model again"
             raise FileError(Problem(message, file=file)) from None
 
     def _column(self, meta: ColumnMeta, classes: list[Any]) -> _Column:
@@ -176,7 +176,7 @@ class _StoredNames(Names):
             raise self._broken(error) from None
 
     def _broken(self, error: Exception) -> FileError:
-        message = f"{self._folder}: its {self._noun} labels are damaged ({error}); save the model again with MDP.save"
+        message = f"its {self._noun} labels are damaged ({error}); save the model again with MDP.save"
         return FileError(Problem(message, file=self._folder))
 
     def __reduce__(self) -> tuple[Any, ...]:

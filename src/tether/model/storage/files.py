@@ -149,7 +149,7 @@ def _folder(directory: Any) -> Path:
         raise QueryError(f"expected the name of a directory, not {directory!r}")
     if "\0" in os.fspath(directory):
         name = repr(os.fspath(directory))
-        raise FileError(Problem(f"{name}: no name of a directory has the character NUL in it", file=name))
+        raise FileError(Problem("no name of a directory has the character NUL in it", file=name))
     return Path(directory)
 
 
@@ -195,8 +195,8 @@ def _check_replaceable(folder: Path) -> None:
     else:
         fine, what = not folder.exists(), "this is a file"
     if not fine:
-        message = f"{folder}: {what}, and would be lost; give another name, or remove it first"
-        raise FileError(Problem(message, file=str(folder)))
+        fix = "give another name, or remove it first"
+        raise FileError(Problem(f"{what}, and would be lost", file=str(folder), fix=fix))
 
 
 def _write(folder: Path, name: str, array: Any) -> ArrayMeta:
@@ -217,7 +217,7 @@ def _open_all(folder: Path, meta: Meta) -> dict[str, tuple[Any, os.stat_result]]
             opened[name] = _open(file, name, meta, expected.get(name))
         except (ValueError, OSError, EOFError) as error:
             told = (error.strerror or error) if isinstance(error, OSError) else error
-            problems.append(Problem(f"{file}: {told}; {_AGAIN}", file=str(file)))
+            problems.append(Problem(str(told), file=str(file), fix=_AGAIN))
     if problems:
         raise FileError(problems)
     return opened

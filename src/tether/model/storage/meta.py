@@ -190,4 +190,4 @@ def _checksum(meta: Meta) -> int:
 
 
 def _error(file: Path, message: str) -> FileError:
-    return FileError(Problem(f"{file}: {message}", file=str(file)))
+    return FileError(Problem(message, file=str(file)))

@@ -1,0 +1,354 @@
+"""From the cells of a column to labels or numbers, with all that is wrong with them noted.
+
+Names: in a text file, whole numbers if every cell is one, else text without the spaces around it; elsewhere
+what the column's type says, whole floats being ints (a dataframe turns ints into floats where one is missing).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from tether._problems import Complaints
+from tether._types import Ints
+from tether.errors import Problem
+from tether.model.encode import EMPTY, UNUSABLE, Coded, coded
+from tether.model.names import is_missing
+
+__all__ = ["cut", "labels_of_arrow", "labels_of_list", "labels_of_text", "numbers_of_arrow", "numbers_of_list"]
+
+Array = np.ndarray[Any, Any]
+
+_THREADS = 4
+"""How many parts of a column are looked up at once."""
+
+_WHOLE = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0+)?")
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:nan|inf|infinity)$"
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
+
+
+def labels_of_text(columns: dict[str, Any], complaints: Complaints, blank: Sequence[str]) -> dict[str, Array | Coded]:
+    """The labels of columns of a text file that name the same things: all whole numbers, or all text.
+
+    Text is known by its distinct values, as Arrow numbers them: only those are looked at in Python.
+    """
+    numbers = {name: _plainly_whole(column) for name, column in columns.items()}
+    if all(column is not None for column in numbers.values()):
+        return {name: column for name, column in numbers.items() if column is not None}
+    labels, codes = _encoded_together(list(columns.values()))
+    found = dict(zip(columns, codes, strict=True))
+    for name, one in found.items():
+        _note_empty(np.flatnonzero(one == EMPTY), name, "a label", complaints, name in blank)
+    whole = _whole_if_all(labels)
+    if whole is None:
+        return {name: Coded(labels, one) for name, one in found.items()}
+    lookup = np.array(whole, dtype=np.int64)
+    return {name: Coded(whole, one) if np.any(one == EMPTY) else lookup[one] for name, one in found.items()}
+
+
+def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bool) -> Array | Coded:
+    """The labels of an Arrow column, which are what its type says; a cell may be empty where ``blank`` allows it."""
+    import pyarrow as pa
+
+    column = _plain_column(column)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        values, codes = _encoded(column)
+        labels, table = _labels_of(values)
+        _note_empty(np.flatnonzero(table[codes] == EMPTY), name, "a label", complaints, blank)
+        return Coded(labels, table[codes])
+    if kind != column.type:
+        column = _without_dictionary(column)
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return _number_labels(column, name, complaints, blank)
+    try:
+        items = column.to_pylist()
+    except (pa.ArrowException, ValueError, OverflowError, TypeError, RecursionError) as error:
+        complaints.add(f"the column {name!r} holds {kind}, which cannot be read as labels: {error}")
+        return np.zeros(len(column), np.int64)
+    return labels_of_list(items, name, complaints, blank=blank)
+
+
+def labels_of_list(items: list[Any], name: str, complaints: Complaints, *, blank: bool) -> Array | Coded:
+    """The labels of a list of Python objects."""
+    labels = [_hashable(item) for item in items]
+    found = Complaints(complaints.source)
+    column = coded(labels, name, found, blank=True)
+    complaints.add_each(
+        np.flatnonzero(column.codes == UNUSABLE),
+        lambda row: Problem(
+            f"{cut(items[row])} in the column {name!r} cannot be a name, it is not hashable", fix="use a tuple"
+        ),
+    )
+    empty = np.flatnonzero(column.codes == EMPTY)
+    _note_empty(empty, name, "a label", complaints, blank)
+    kinds = {type(label) for label in column.names}
+    if kinds == {float} and all(label.is_integer() for label in column.names):
+        column = Coded([int(label) for label in column.names], column.codes)
+        kinds = {int}
+    if kinds == {int} and np.all(column.codes >= 0) and all(-(2**63) <= label < 2**63 for label in column.names):
+        return np.array(column.names, dtype=np.int64)[column.codes]
+    return column
+
+
+def numbers_of_arrow(column: Any, name: str, complaints: Complaints, *, text: bool, blank: bool) -> Array:
+    """The numbers of an Arrow column: whole ones as ints, where all are; an empty cell is NaN where allowed."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _plain_column(column)
+    if pa.types.is_dictionary(column.type):
+        column = _without_dictionary(column)
+    kind = column.type
+    if pa.types.is_null(kind):
+        column = column.cast(pa.float64())
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if not text:
+            complaints.add(f"the column {name!r} holds text, not numbers", fix="convert it first")
+            return np.zeros(len(column))
+        column = _parsed(column, name, complaints, blank)
+    elif not _is_number_type(kind):
+        complaints.add(f"the column {name!r} holds {kind}, not numbers")
+        return np.zeros(len(column))
+    empty = np.flatnonzero(pc.is_null(column).to_numpy()) if column.null_count else np.empty(0, np.int64)
+    if not text:
+        _note_empty(empty, name, "a number", complaints, blank)
+    if pa.types.is_integer(column.type) and not empty.size:
+        return np.asarray(column.to_numpy())
+    return _ints_if_whole(np.asarray(column.cast(pa.float64()).to_numpy()))
+
+
+def numbers_of_list(items: list[Any], name: str, complaints: Complaints, *, blank: bool) -> Array:
+    """The numbers of a list of Python objects."""
+    numbers = np.full(len(items), np.nan)
+    empty, wrong = [], []
+    for row, item in enumerate(items):
+        try:
+            if _is_empty(item):
+                empty.append(row)
+            elif isinstance(item, str | bytes):
+                wrong.append(row)
+            else:
+                numbers[row] = float(item)
+        except (TypeError, ValueError, OverflowError):
+            wrong.append(row)
+    complaints.add_each(np.array(wrong, dtype=np.int64), lambda row: _not_a_number(items[row], name))
+    _note_empty(np.array(empty, dtype=np.int64), name, "a number", complaints, blank)
+    return _ints_if_whole(numbers)
+
+
+def _plain_column(column: Any) -> Any:
+    """Views of text as text, half floats as floats; a categorical column stays one."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        values = _plain_type(column.type.value_type)
+        if values != column.type.value_type:
+            return _without_dictionary(column)
+        return column
+    return column.cast(_plain_type(column.type))
+
+
+def _without_dictionary(column: Any) -> Any:
+    import pyarrow as pa
+
+    values = _plain_type(column.type.value_type)
+    chunks = [chunk.dictionary.cast(values).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(chunks, values)
+
+
+def _plain_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
+def _is_number_type(kind: Any) -> bool:
+    from pyarrow import types
+
+    return any(fits(kind) for fits in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
+
+
+def _encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
+    """The distinct texts of several columns, trimmed, and which of them each cell holds: -1 for an empty one.
+
+    The first column is numbered as it comes. The cells of the others are looked up among its values, by several
+    threads at once; only what is not found there is numbered anew.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values, codes = _encoded(columns[0])
+    all_codes = [codes]
+    for column in columns[1:]:
+        codes = _looked_up(column, values)
+        new = np.flatnonzero(codes < 0)
+        if new.size:
+            more, codes[new] = _encoded(column.take(pa.array(new)))
+            codes[new] += len(values)
+            values = pa.concat_arrays([values, more])
+        all_codes.append(codes)
+    labels, table = _labels_of(pc.utf8_trim_whitespace(values))
+    return labels, [table[codes] for codes in all_codes]
+
+
+def _looked_up(column: Any, values: Any) -> Ints:
+    """Where each cell is among some distinct values; -1 where it is not there."""
+    import pyarrow.compute as pc
+
+    def look_up(chunk: Any) -> Ints:
+        return np.asarray(pc.index_in(chunk, value_set=values).fill_null(EMPTY).to_numpy())
+
+    # Each call first puts the values into a table: a few large parts, not many small ones.
+    size = max(-(-len(column) // _THREADS), 1)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(look_up, (column.slice(at, size) for at in range(0, len(column), size))))
+    return np.concatenate(found)
+
+
+def _encoded(column: Any) -> tuple[Any, Ints]:
+    """The distinct values of a column in the order in which they first appear, and which of them each cell holds."""
+    import pyarrow as pa
+
+    column = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    if not column.num_chunks:
+        return pa.array([], column.type.value_type), np.empty(0, np.int64)
+    values = column.chunk(0).dictionary
+    assert all(chunk.dictionary.equals(values) for chunk in column.chunks[1:]), "Arrow gives all chunks one dictionary"
+    codes = np.concatenate([chunk.indices.cast(pa.int64()).fill_null(EMPTY).to_numpy() for chunk in column.chunks])
+    return _by_appearance(values, codes)
+
+
+def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:
+    """The values that occur, in the order in which they first do: a dictionary may come in any, with others besides."""
+    import pyarrow as pa
+
+    first = np.full(len(values) + 1, codes.size)  # the last place is that of empty cells
+    first[codes[::-1]] = np.arange(codes.size - 1, -1, -1)  # where a code occurs often, its first row is kept
+    first = first[:-1]
+    if np.all(first[1:] > first[:-1]) and np.all(first[-1:] < codes.size):
+        return values, codes
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < codes.size)]
+    table = np.full(len(values) + 1, EMPTY)
+    table[order] = np.arange(order.size)
+    return values.take(pa.array(order)), table[codes]
+
+
+def _labels_of(values: Any) -> tuple[list[Any], Ints]:
+    """The labels that some values are, each once, and which of them each value is: -1 for the empty text and for null.
+
+    The table of these has one place more, the last: it is that of cells that are empty.
+    """
+    distinct = values.dictionary_encode()
+    found = distinct.dictionary.to_pylist()
+    there = np.array([bool(label) for label in found], dtype=bool)
+    place = np.append(np.where(there, np.cumsum(there) - 1, EMPTY), EMPTY)
+    codes = distinct.indices.cast("int64").fill_null(EMPTY).to_numpy()
+    return [label for label in found if label], np.append(place[codes], EMPTY).astype(np.int32)
+
+
+def _plainly_whole(column: Any) -> Array | None:
+    """The column as ints if all are written as Python writes them: the quick way for most tables."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        numbers = column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    # Arrow also takes 007, -0 and 0x7 for numbers. All of these begin with a zero, and are longer than it.
+    longer = pc.greater(pc.binary_length(column), 1)
+    odd = pc.or_(pc.and_(pc.starts_with(column, "0"), longer), pc.starts_with(column, "-0"))
+    return None if pc.any(odd).as_py() else np.asarray(numbers.to_numpy())
+
+
+def _whole_if_all(labels: list[str]) -> list[int] | None:
+    """The labels as ints if all are whole numbers, written plainly (``007`` is a name)."""
+    if not labels or not all(_WHOLE.fullmatch(label) for label in labels):
+        return None
+    numbers = [int(label.partition(".")[0]) for label in labels]
+    return numbers if all(-(2**63) <= number < 2**63 for number in numbers) else None
+
+
+def _number_labels(column: Any, name: str, complaints: Complaints, blank: bool) -> Array | Coded:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing = pc.is_null(column, nan_is_null=True)
+    rows = np.flatnonzero(np.asarray(missing.to_numpy()))
+    _note_empty(rows, name, "a label", complaints, blank)
+    if pa.types.is_floating(column.type):
+        filled = np.asarray(pc.if_else(missing, 0.0, column).to_numpy())
+        labels = _ints_if_whole(filled)
+    else:
+        labels = np.asarray(column.fill_null(0).to_numpy())
+    if not rows.size:
+        return labels
+    there = np.ones(labels.size, dtype=bool)
+    there[rows] = False
+    found = coded(labels[there], name, complaints)
+    codes = np.full(labels.size, EMPTY)
+    codes[there] = found.codes
+    return Coded(found.names, codes)
+
+
+def _parsed(column: Any, name: str, complaints: Complaints, blank: bool) -> Any:
+    """Text cells as numbers; those that are none are noted, and stand as null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = pc.utf8_trim_whitespace(column)
+    good = pc.match_substring_regex(column, _NUMBER)
+    empty = pc.equal(column, "")
+    _note_empty(np.flatnonzero(np.asarray(empty.to_numpy())), name, "a number", complaints, blank)
+    bad = np.flatnonzero(np.asarray(pc.invert(pc.or_(good, empty)).to_numpy()))
+    complaints.add_each(bad, lambda row: _not_a_number(column[row].as_py(), name))
+    return pc.if_else(good, column, None).cast(pa.float64())
+
+
+def _not_a_number(found: Any, name: str) -> Problem:
+    comma = isinstance(found, str) and _DECIMAL_COMMA.fullmatch(found)
+    what, fix = f"found {cut(found)} in the column {name!r}", "write it with a decimal point" if comma else ""
+    return Problem(what, value=found, expectation="a number", fix=fix)
+
+
+def _note_empty(rows: Ints, name: str, expectation: str, complaints: Complaints, blank: bool) -> None:
+    if rows.size and not blank:
+        what = f"the cell in the column {name!r} is empty"
+        complaints.add_each(rows, lambda _: Problem(what, expectation=expectation))
+
+
+def _ints_if_whole(numbers: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        whole = bool(np.all(np.abs(numbers) < 2**53)) and bool(np.all(numbers == np.trunc(numbers)))
+    return numbers.astype(np.int64) if whole else numbers
+
+
+def _is_empty(item: Any) -> bool:
+    return (isinstance(item, str) and not item) or is_missing(item)
+
+
+def _hashable(item: Any) -> Any:
+    """Lists as tuples, the records of a nested column too."""
+    if isinstance(item, np.ndarray):
+        item = item.tolist()
+    if isinstance(item, list | tuple):
+        return tuple(_hashable(one) for one in item) if type(item) in (list, tuple) else item
+    if isinstance(item, dict):
+        return tuple(_hashable(one) for one in item.values())
+    return item.item() if isinstance(item, np.generic) else item
+
+
+def cut(item: Any, limit: int = 60) -> str:
+    """What was found, as it was written, but not all of something long."""
+    try:
+        text = repr(item)
+    except RecursionError:
+        text = f"a {type(item).__name__} in many others"
+    return text if len(text) <= limit else f"{text[:limit]}…"
