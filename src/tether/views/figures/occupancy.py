@@ -32,8 +32,9 @@ __all__ = ["plot_occupancy"]
 _LOOKS = (Look(BLACK, "s", "-"), Look(BLUE, "o", "-"), Look(VERMILLION, "^", "-"))
 _SHOWN = (0.01, 0.1, 1.0)
 
-_WIDEST, _LARGEST = 5.0, 11.0
-"""Points of the first path's line and of its marks; the others are narrower, to be seen on top of it."""
+_WIDEST, _LARGEST = 2.8, 5.5
+"""Points of the first path's line and of its marks: less than two states are apart, so that no mark covers another
+state. The other paths are narrower, to be seen on top of it."""
 
 
 def plot_occupancy(
@@ -72,7 +73,7 @@ def plot_occupancy(
     _check(shade, weight, paths)
     T, n = shade.shape[0] - 1, shade.shape[1]
     with styled():
-        ax = axes(ax, (5.5, 4.6), "")
+        ax = axes(ax, (7.2, 4.6), "")
         ax.set_xlim(-0.7, n - 0.3)
         ax.set_ylim(T + 0.6, -0.6)
         t, column = np.nonzero(weight > 0)
@@ -135,7 +136,7 @@ def _paths(ax: Axes, paths: Mapping[str, Sequence[int]]) -> list[Any]:
     lines = []
     for i, (label, path) in enumerate(paths.items()):
         how = _LOOKS[i] if i < len(_LOOKS) else look(i)
-        thinner = max(0.25, 1.0 - 0.36 * i)
+        thinner = max(0.25, 1.0 - 0.3 * i)
         t = np.arange(len(path))
         if i == 0:
             ax.plot(path, t, color="white", linewidth=_WIDEST + 1.5, zorder=2)  # to stand out from the dots
