@@ -86,16 +86,18 @@ def test_rows_that_do_not_follow_each_other_stay_apart():
 
 def test_a_large_table_keeps_its_ends_and_its_mark():
     values = np.arange(101 * 101, dtype=float).reshape(101, 101)
-    made = heat(np.arange(1, 102), np.arange(101), values, 0.0, (38, 41), merge=True, wide=12)
+    made = heat(np.arange(1, 102), np.arange(101), values, 0.0, (38, 41), merge=True, wide=12, suggested=77)
     head, *rows = Page(made).tables[0]
     assert head[1] == "m = 0"
     assert head[-1] == "m = 100"
     assert "m = 41" in head
+    assert head[1:5] == ["m = 0", "m = 1", "m = 2", "m = 3"]
     assert len(head) <= 13
     names = [row[0] for row in rows]
     assert names[0] == "k = 1"
     assert names[-1] == "k = 101"
     assert "k = 38" in names
+    assert "k = 77" in names
     assert len(names) <= 24
     for row in rows:
         k = int(row[0].removeprefix("k = "))

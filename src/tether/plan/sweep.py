@@ -150,4 +150,7 @@ class Sweep:
         return "\n".join([head, *rows])
 
     def _repr_html_(self) -> str:
-        return heat(self.ks, self.ms, self.values, self.observed_value)
+        from tether.plan.limits import enough_k
+
+        suggested = enough_k(self, 1) if 1 in self.ms else None
+        return heat(self.ks, self.ms, self.values, self.observed_value, suggested=suggested)
