@@ -74,7 +74,7 @@ def draw_influence(outlook: Evaluation) -> Drawing:
 
 def draw_values(table: Sweep, plan: Plan, suggested: int | None) -> Drawing:
     """The best value with m changes against k; without a tether and as observed for comparison."""
-    ax = _chart(_HIGH + 70.0, bottom=_BOTTOM + 52.0, right=52.0)
+    ax = _chart(_HIGH + 70.0, left=_LEFT + 8.0, bottom=_BOTTOM + 52.0, right=52.0)
     figures.plot_lost(table, plan.m, ax, suggested, plan.k)
     return _drawn(ax, "limits", "")
 
