@@ -314,7 +314,7 @@ def test_check_tells_all_problems_with_their_lines(tmp_path):
     assert answer["description"] is None
     text = words("check", model, path, code=1)
     assert text.startswith("3 problems:")
-    assert "probabilities sum to 0.9, not 1" in text
+    assert "probabilities sum to 0.9; expected 1" in text
     assert "(On the command line: --terminal STATE.)" in text
 
 

@@ -73,3 +73,16 @@ def test_what_the_command_line_opens_the_library_opens_by_the_same_names():
     cf = tether.counterfactual(mdp, tether.io.open_path("case:grid-world", mdp))
     got = json.loads(run("evaluate", "case:grid-world", "--policy", "optimal", "--json"))
     assert cf.evaluate(tether.io.open_policy("optimal", cf)).value == got["value"]
+
+
+def test_a_check_is_a_call_of_the_library_too(tmp_path):
+    file = tmp_path / "m.csv"
+    file.write_text("state,action,next_state,probability\na,go,a,0.5\nb,go,b,1\nb,go,c,x\n")
+    found = tether.io.check(file)
+    got = json.loads(run("check", file, "--json", code=1))
+    assert not found.sound
+    assert found.mdp is None
+    assert [one.message for one in found.problems] == [one["message"] for one in got["problems"]]
+    assert tether.io.check(CASE.mdp, CASE.path).coverage.ever == 16
+    with pytest.raises(tether.FileError, match="there is no such file"):
+        tether.io.check(tmp_path / "nowhere.csv")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,14 +11,14 @@ import numpy as np
 from tether.cli.answers import print_json
 from tether.cli.hints import hints
 from tether.cli.options import Episode, about_an_episode, as_json, with_influence
-from tether.errors import FileError, ModelError, PathError, Problem
+from tether.errors import Problem
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from tether.counterfactual.conditioned import CounterfactualMDP
     from tether.influence.reach import Coverage
-    from tether.model.mdp import MDP
+    from tether.io.checking import Check
 
 __all__ = ["check"]
 
@@ -51,48 +49,15 @@ def check(episode: Episode, influence: Any, as_json: bool) -> int:
     return 1 if report.problems else 0
 
 
-@dataclass
-class _Report:
-    """What was found."""
+def _look(episode: Episode, influence: Any) -> Check:
+    from tether.io.checking import check_opened
 
-    mdp: MDP | None = None
-    cf: CounterfactualMDP | None = None
-    found: Coverage | None = None
-    problems: list[Problem] = field(default_factory=list)
-    total: int = 0
-
-    @contextmanager
-    def noting(self) -> Iterator[None]:
-        """Note problems; a file that is not there is no problem of the model, but wrong use."""
-        try:
-            yield
-        except (FileError, ModelError, PathError) as error:
-            if isinstance(error.__cause__, OSError):
-                raise
-            self.problems += error.problems
-            self.total += error.total
+    alone = episode.path is None and not episode.model.startswith("case:")
+    path = None if alone else episode.open_path
+    return check_opened(lambda: episode.open(check=True), path, episode.replay, influence)
 
 
-def _look(episode: Episode, influence: Any) -> _Report:
-    from tether.cli.screen import progress
-    from tether.influence.reach import coverage
-
-    report = _Report()
-    with report.noting():
-        report.mdp = episode.open(check=True)
-    if episode.path is None and not episode.model.startswith("case:"):
-        return report
-    with report.noting():
-        path = episode.open_path(report.mdp)  # if there is no model, the file may still have problems of its own
-        if report.mdp is not None:
-            report.cf = episode.replay(report.mdp, path)
-            with progress() as say:
-                say("looking at what it reaches and influences")
-                report.found = coverage(report.cf, influence)
-    return report
-
-
-def _print(episode: Episode, report: _Report) -> None:
+def _print(episode: Episode, report: Check) -> None:
     from tether._words import counted
     from tether.cli.screen import grid, put
     from tether.learning.learned import learned
@@ -105,9 +70,9 @@ def _print(episode: Episode, report: _Report) -> None:
         put(table)
         if report.mdp.counts is not None:
             put("", *learned(report.mdp).sentences())
-    if report.found is not None and report.cf is not None:
-        put("", *_told(episode, report.cf, report.found), "")
-        put(_coverage_table(report.found))
+    if report.coverage is not None and report.cf is not None:
+        put("", *_told(episode, report.cf, report.coverage), "")
+        put(_coverage_table(report.coverage))
     if report.problems:
         put(*([""] if report.mdp is not None else []), f"{counted(report.total, 'problem')}:")
         shown = report.problems[:_SHOWN]
@@ -159,7 +124,7 @@ def _coverage_table(found: Coverage) -> Table:
     return table
 
 
-def _answer(episode: Episode, report: _Report) -> dict[str, Any]:
+def _answer(episode: Episode, report: Check) -> dict[str, Any]:
     return {
         "model": episode.model,
         "path": None if episode.path is None and not episode.model.startswith("case:") else episode.path_source,
@@ -168,7 +133,7 @@ def _answer(episode: Episode, report: _Report) -> dict[str, Any]:
         "problems": [_problem(one) for one in report.problems],
         "description": None if report.mdp is None else report.mdp.describe(),
         "T": None if report.cf is None else report.cf.T,
-        "coverage": report.found,
+        "coverage": report.coverage,
     }
 
 

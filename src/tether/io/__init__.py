@@ -10,6 +10,7 @@ Nothing heavy is loaded before it is needed: pyarrow, scipy, gymnasium and the r
 <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
 """
 
+from tether.io.checking import Check, check
 from tether.io.drn import read_drn, write_drn
 from tether.io.gym import from_gymnasium
 from tether.io.logs import read_episodes, write_episodes
@@ -22,6 +23,8 @@ from tether.io.prism import read_prism, write_prism
 from tether.io.tables import from_dataframe, read_table, write_table
 
 __all__ = [
+    "Check",
+    "check",
     "from_dataframe",
     "from_gymnasium",
     "open_model",

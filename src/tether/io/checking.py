@@ -1,0 +1,134 @@
+"""Is this model sound, is this path possible in it? All problems at once, as a record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.errors import FileError, ModelError, PathError, Problem
+from tether.influence.reach import Coverage, coverage
+from tether.io.opening import open_model, open_path
+from tether.model.mdp import MDP
+from tether.observation.path import Path
+
+__all__ = ["Check", "check", "check_opened"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Check:
+    """What a check found.
+
+    Attributes
+    ----------
+    mdp : MDP or None
+        The model; None where it is not sound.
+    cf : CounterfactualMDP or None
+        The model conditioned on the path; None without a path, or where either is not sound.
+    coverage : Coverage or None
+        What the path reaches and influences.
+    problems : tuple of Problem
+        What is wrong, up to a limit per file.
+    total : int
+        How many problems there are.
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.io.check("case:grid-world", "case:grid-world")
+    <Check: sound, 16 states reached, 184 of 512 pairs influenced>
+    """
+
+    mdp: MDP | None
+    cf: CounterfactualMDP | None
+    coverage: Coverage | None
+    problems: tuple[Problem, ...]
+    total: int
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def __repr__(self) -> str:
+        if self.problems:
+            return f"<Check: {self.total:,} problems>"
+        found = self.coverage
+        if found is None:
+            return "<Check: sound>"
+        influenced, pairs = int(found.influenced.sum()), int(found.pairs.sum())
+        return f"<Check: sound, {found.ever:,} states reached, {influenced:,} of {pairs:,} pairs influenced>"
+
+
+def check(
+    model: MDP | str | os.PathLike[str],
+    path: Path | str | os.PathLike[str] | None = None,
+    *,
+    influence: Any = "support",
+) -> Check:
+    """Look at a model, and at a path of it; nothing is raised for what is wrong with them, but told.
+
+    Parameters
+    ----------
+    model : MDP, str or path
+        A model, or what `tether.io.open_model` opens.
+    path : Path, str or path, optional
+        An episode, or what `tether.io.open_path` opens.
+    influence : {"support"} or Influence
+        When a step counts as influenced.
+
+    Examples
+    --------
+    >>> import tether
+    >>> found = tether.io.check("case:grid-world", tether.Path([0, 15], ["up"]))
+    >>> found.sound, found.problems[0].time
+    (False, 0)
+    """
+    return check_opened(
+        lambda: model if isinstance(model, MDP) else open_model(model),
+        None if path is None else lambda mdp: path if isinstance(path, Path) else open_path(path, mdp),
+        counterfactual,
+        influence,
+    )
+
+
+def check_opened(
+    model: Callable[[], MDP],
+    path: Callable[[MDP | None], Path] | None,
+    condition: Callable[[MDP, Path], CounterfactualMDP],
+    influence: Any,
+) -> Check:
+    """The same, for a model and a path that are opened here: what is wrong with them shows then."""
+    noted = _Noted()
+    mdp: MDP | None = None
+    cf: CounterfactualMDP | None = None
+    found: Coverage | None = None
+    with noted.problems_of_files():
+        mdp = model()
+    if path is not None:
+        with noted.problems_of_files():
+            episode = path(mdp)  # if there is no model, the file may still have problems of its own
+            if mdp is not None:
+                cf = condition(mdp, episode)
+                found = coverage(cf, influence)
+    return Check(mdp, cf, found, tuple(noted.problems), noted.total)
+
+
+@dataclass
+class _Noted:
+    problems: list[Problem] = field(default_factory=list)
+    total: int = 0
+
+    @contextmanager
+    def problems_of_files(self) -> Iterator[None]:
+        """Note problems; a file that is not there is no problem of the model, but wrong use."""
+        try:
+            yield
+        except (FileError, ModelError, PathError) as error:
+            if isinstance(error.__cause__, OSError):
+                raise
+            self.problems += error.problems
+            self.total += error.total
