@@ -31,6 +31,7 @@ from tether.plan.sweep import Sweep
 
 if TYPE_CHECKING:
     from tether import io, views
+    from tether.evaluation.certificate import Certificate, Certified
     from tether.evaluation.panel import Advice, MechanismPanel, compare_mechanisms
     from tether.io.gym import from_gymnasium
     from tether.learning.learn import learn
@@ -38,10 +39,14 @@ if TYPE_CHECKING:
     from tether.learning.posterior import Posterior, posterior
     from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
     from tether.observation.episodes import Episodes
+    from tether.plan.robust import Robust, RobustPlan, robust
+    from tether.plan.tethered import Tethered
 
 __all__ = [
     "MDP",
     "Advice",
+    "Certificate",
+    "Certified",
     "ChangedAction",
     "Classes",
     "Comonotone",
@@ -69,12 +74,15 @@ __all__ = [
     "Posterior",
     "Problem",
     "QueryError",
+    "Robust",
+    "RobustPlan",
     "SampledGumbelMax",
     "Solution",
     "Sweep",
     "SweepUncertainty",
     "Tailoring",
     "TetherError",
+    "Tethered",
     "Trajectories",
     "Why",
     "__version__",
@@ -87,12 +95,19 @@ __all__ = [
     "learn",
     "learned",
     "posterior",
+    "robust",
     "tv",
     "views",
 ]
 
 # What not every user needs is loaded when it is first asked for, so that `import tether` stays quick.
 _LATER = {
+    "Certificate": "tether.evaluation.certificate",
+    "Certified": "tether.evaluation.certificate",
+    "Robust": "tether.plan.robust",
+    "RobustPlan": "tether.plan.robust",
+    "Tethered": "tether.plan.tethered",
+    "robust": "tether.plan.robust",
     "Advice": "tether.evaluation.panel",
     "MechanismPanel": "tether.evaluation.panel",
     "compare_mechanisms": "tether.evaluation.panel",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
+    from tether.evaluation.certificate import Certificate
     from tether.evaluation.evaluate import Evaluation, Trajectories
     from tether.explanation.explain import Explanation
 
@@ -154,6 +155,21 @@ class Plan:
         from tether.explanation.explain import explain
 
         return explain(self, group)
+
+    def certify(self) -> Certificate:
+        """What holds of the plan whatever the causal model is: its range under every model, and under every stable one.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> plan = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2)
+        >>> plan.certify().verdict
+        'never worse'
+        """
+        from tether.evaluation.certificate import certify
+
+        return certify(self)
 
     def sample(self, n: int = 1, rng: Any = None) -> Trajectories:
         """Draw ``n`` counterfactual trajectories under the plan."""

@@ -1,0 +1,314 @@
+"""Robust plans: the best value that is guaranteed under every causal model of a set.
+
+    V_t(s, c) = max over allowed a of min over x in X of Σ_j x_j·(R(s,a,j) + γ·V_{t+1}(j, c - [a ≠ a_t]))
+
+Allowed is as for any plan (`tether.influence.rules`), in the graph of what *some* model of the set can do; one-step
+influence is ``"support"``. Replaying the observed actions is certain under every model, so the guaranteed value is
+never below the observed return. For a policy of time and state the bound is attained by a model of the set. Where a
+plan looks at the changes left, the adversary may too: the value is then a certified bound, not always attained. If the
+mechanism were known to be the same at every step the truth would be tighter still: again the bound is valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._checks import whole_number, whole_numbers
+from tether._kernels.scratch import room
+from tether._types import Floats, Ints
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.counterfactual.sets import Assumption, ModelSet, model_set
+from tether.errors import QueryError
+from tether.influence.nodes import Nodes, layer_rows, run_count
+from tether.influence.rules import Rule
+from tether.influence.thresholds import Thresholds
+from tether.observation.changes import nothing_to_change
+from tether.plan.backward import choice_type, observed_value
+from tether.plan.limits import enough_k
+from tether.plan.plan import Plan
+from tether.plan.sweep import Sweep
+
+if TYPE_CHECKING:
+    from tether.model.mdp import MDP
+    from tether.observation.path import Path
+
+__all__ = ["Robust", "RobustPlan", "robust"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RobustPlan(Plan):
+    """The plan with the best guaranteed value; made by `Robust.plan`.
+
+    It is used as any `Plan`. What it evaluates, samples and explains is what Gumbel-max expects of it; ``value`` is
+    what is guaranteed.
+
+    Attributes
+    ----------
+    value : float
+        The worst case: guaranteed under every causal model of the set.
+    best_case : float
+        The best case of the same plan.
+    assume : str
+        The set.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> plan = tether.robust(case.mdp, case.path, assume="nothing").plan(k=6, m=4)
+    >>> round(plan.value, 2), plan.observed_value
+    (-26.79, -38.0)
+    """
+
+    best_case: float = np.nan
+    assume: Assumption = "stability"
+
+    def __repr__(self) -> str:
+        return (
+            f"<RobustPlan: k = {self.k}, m = {self.m}, {self.rule}, assuming {self.assume}: "
+            f"value from {self.value:.4g} to {self.best_case:.4g}, observed {self.observed_value:.4g}>"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Robust:
+    """What holds under every causal model of a set; made by `tether.robust`.
+
+    Attributes
+    ----------
+    models : ModelSet
+        The set.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> guaranteed = tether.robust(case.mdp, case.path, assume="nothing")
+    >>> guaranteed
+    <Robust: 7 steps, assuming nothing>
+    >>> guaranteed.bounds(2, (7, 3, 20), "V_I")[0][:2]
+    ((5, 4, 19), (6, 3, 19))
+    """
+
+    models: ModelSet
+
+    @property
+    def cf(self) -> CounterfactualMDP:
+        """The same episode under Gumbel-max."""
+        return self.models.gumbel
+
+    @property
+    def assume(self) -> Assumption:
+        """The assumption."""
+        return self.models.assume
+
+    def bounds(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats, Floats]:
+        """Exact bounds of each counterfactual probability: (next states, lower, upper), impossible outcomes left out.
+
+        Next states come in the model's order.
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.MDP.from_arrays([[[0.5, 0.5], [0.4, 0.6]], [[0, 1], [0, 1]]], actions=["wait", "treat"])
+        >>> path = tether.Path([0, 0], ["wait"])
+        >>> tether.robust(mdp, path, assume="stability").bounds(0, 0, "treat")
+        ((0, 1), array([0.8, 0.2]), array([0.8, 0.2]))
+        >>> tether.robust(mdp, path, assume="nothing").bounds(0, 0, "treat")
+        ((0, 1), array([0. , 0.2]), array([0.8, 1. ]))
+        """
+        return self.models.bounds(t, state, action)
+
+    def plan(
+        self, k: int | None = None, m: int = 1, rule: Rule = "definition", influence: Any = "support"
+    ) -> RobustPlan:
+        """The plan with the best guaranteed value within k and m.
+
+        ``k`` left out: the shortest tether that guarantees enough, and 1 where no tether guarantees a gain.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> tether.robust(patient.mdp, patient.path, assume="nothing").plan(k=9, m=2).value
+        -6850.0
+        """
+        T = self.cf.T
+        m = min(whole_number("m", m, 0), T)
+        if k is None:
+            k = enough_k(self.sweep(ms=[m], rule=rule, influence=influence), m) or 1
+        k = min(whole_number("k", k, 1), T + 1)
+        found = self._thresholds(rule, influence, k)
+        values, nodes, choices = _solve(self.models, found, k, m)
+        cf = self.cf
+        arrays = nodes, choices, found.influenced
+        value, observed = float(values[m]), observed_value(cf)
+        made = RobustPlan(cf, k, m, found.rule, found.influence, value, observed, *arrays, assume=self.assume)
+        return replace(made, best_case=self.range(made)[1])
+
+    def sweep(
+        self,
+        ks: Iterable[int] | None = None,
+        ms: Iterable[int] | None = None,
+        *,
+        rule: Rule = "definition",
+        influence: Any = "support",
+    ) -> Sweep:
+        r"""Guaranteed values for every k and m, or for those asked for.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> print(tether.robust(case.mdp, case.path, assume="nothing").sweep(ks=[3, 7, 8], ms=[1, 4]))
+         k \ m        1        4
+             3   -37.12   -37.12
+             7   -32.12   -14.44
+             8    -1.00    -1.00
+        """
+        T = self.cf.T
+        rows = whole_numbers("ks", ks, range(1, T + 2), 1, T + 1)
+        columns = whole_numbers("ms", ms, range(T + 1), 0, T)
+        found = self._thresholds(rule, influence, int(rows.max()))
+        distinct = found.distinct()
+        which = np.searchsorted(distinct, rows, side="right") - 1
+        solved = {int(i): _solve(self.models, found, int(distinct[i]), int(columns.max()))[0] for i in np.unique(which)}
+        values = np.array([solved[int(i)][columns] for i in which])
+        for array in (values, rows, columns):
+            array.flags.writeable = False
+        cf, sizes = self.cf, found.sizes(rows)
+        return Sweep(cf, found.rule, found.influence, rows, columns, values, sizes, distinct, observed_value(cf))
+
+    def range(self, policy: Any) -> tuple[float, float]:
+        """(worst, best) expected return of a plan, or of any policy, over the whole set.
+
+        Where a model of the set leads to a state that a plan never meets under Gumbel-max, the plan goes on with the
+        observed action; where that is not available, with the worst (best) of those that are.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> worst, best = tether.robust(case.mdp, case.path, assume="nothing").range(cf.plan(k=6, m=4))
+        >>> round(worst, 3), round(best, 3)
+        (-26.788, -17.009)
+        """
+        from tether.evaluation.ranges import range_of
+
+        return range_of(self.models, policy)
+
+    def worst_model(self, policy: Any) -> CounterfactualMDP:
+        """The causal model of the set that is worst for a plan or policy, as an ordinary counterfactual MDP.
+
+        It can be evaluated, sampled and drawn. It attains the worst case where the policy does not look at the changes
+        left.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> guaranteed = tether.robust(case.mdp, case.path, assume="nothing")
+        >>> def vaccinate(t, state):
+        ...     return "V_I" if t == 1 and state.I > 0 else "NIL"
+        >>> worst, _ = guaranteed.range(vaccinate)
+        >>> abs(guaranteed.worst_model(vaccinate).evaluate(vaccinate).value - worst) < 1e-9
+        True
+        """
+        from tether.evaluation.ranges import worst_model
+
+        return worst_model(self.models, policy)
+
+    def _thresholds(self, rule: Rule, influence: Any, up_to: int) -> Thresholds:
+        if influence != "support":
+            raise QueryError(
+                f"under a set of causal models influence is tested by 'support' alone, not {influence}: "
+                "the other tests are about the rows of one model"
+            )
+        return self.models.possible.tether(rule, influence).thresholds(up_to)
+
+    def __repr__(self) -> str:
+        return f"<Robust: {self.cf.T} steps, assuming {self.assume}>"
+
+
+def robust(mdp: MDP, path: Path, assume: Assumption = "stability") -> Robust:
+    """What holds under every causal model of a set, for one observed path.
+
+    Parameters
+    ----------
+    mdp : MDP
+    path : Path
+    assume : {"nothing", "stability", "published-stability", "published-monotonicity"}
+        The set; see `tether.counterfactual.sets`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.grid_world()
+    >>> tether.robust(case.mdp, case.path, assume="nothing").plan(k=6, m=4).value > case.path.T * -100
+    True
+    """
+    return Robust(model_set(counterfactual(mdp, path), assume))
+
+
+def _solve(models: ModelSet, found: Thresholds, k: int, m: int) -> tuple[Floats, tuple[Nodes, ...], tuple[Ints, ...]]:
+    """V_0(s_0, c) for c = 0 … m; the nodes planned for, and the choices."""
+    from tether._kernels.robust import Goal, robust_nodes
+    from tether._kernels.sets import scratch_for
+
+    graph, T = found.graph, found.graph.T
+    mdp, form = graph.mdp, graph.mdp.form
+    kept = found.within(k)
+    nodes = tuple(layer.only(which) for layer, which in zip(found.nodes, kept, strict=True))
+    size = run_count(found.nodes) * mdp.n_states * (m + 1)
+    tables = room(size, np.float64), room(size, np.float64)  # zero where nothing is written
+    if mdp.final_reward is not None:
+        tables[T % 2].reshape(-1, m + 1)[nodes[T].places(mdp.n_states)] = mdp.final_reward[nodes[T].states][:, None]
+    longest = int(np.diff(form.row_start).max(initial=1)) if mdp.n_pairs < 1_000_000 else _longest(form, nodes)
+    scratch, value = scratch_for(longest), np.empty(longest + 1)
+    free, choices = room(mdp.n_states, np.uint8), []
+    for t in range(T - 1, -1, -1):
+        observed = int(graph.observation.actions[t])
+        uncounted = nodes[t].states[nothing_to_change(form, nodes[t].states, observed)]
+        free[uncounted] = 1
+        choice = np.full((nodes[t].size, m + 1), -1, dtype=choice_type(mdp))
+        robust_nodes(
+            nodes[t].arguments(mdp.n_states),
+            layer_rows(graph, t, found.influenced[t]),
+            found.kappa[t],
+            found.offsets[t][kept[t]],
+            k,
+            Goal(
+                mdp.rewards.at(t),
+                mdp.rewards.by_entry,
+                mdp.discount,
+                observed,
+                int(graph.observation.states[t]),
+                free,
+                T - t,
+            ),
+            models.step(t),
+            models.kind,
+            tables[(t + 1) % 2],
+            tables[t % 2],
+            m + 1,
+            choice,
+            value,
+            scratch,
+        )
+        free[uncounted] = 0
+        choice.flags.writeable = False
+        choices.append(choice)
+    start = int(graph.observation.states[0])
+    return tables[0][start * (m + 1) : (start + 1) * (m + 1)].copy(), nodes, tuple(reversed(choices))
+
+
+def _longest(form: Any, nodes: tuple[Nodes, ...]) -> int:
+    """The longest row of the states that are planned for."""
+    states = np.unique(np.concatenate([layer.states for layer in nodes]))
+    low, high = form.row_start[form.pair_start[states]], form.row_start[form.pair_start[states + 1]]
+    return int((high - low).max(initial=1))

@@ -1,0 +1,45 @@
+"""Slow twins of the sets of causal models: linear programmes over couplings, and over the published boxes."""
+
+import numpy as np
+from scipy.optimize import linprog
+
+from tether._kernels.sets import PUBLISHED_MONOTONICITY, PUBLISHED_STABILITY
+
+
+def over_couplings(p, q, o, values, sign, *, stable):
+    """min or max of Σ_j π(o, j)·V_j / p_o over all joint laws π of the two outcomes.
+
+    Stable (Oberst & Sontag, for every outcome i of the observed pair): i ≠ j and q_i/p_i ≥ q_j/p_j exclude each other.
+    """
+    n = p.size
+    cost = np.zeros((n, n))
+    cost[o] = sign * values / p[o]
+    margins = [np.add.outer(np.eye(n)[i], np.zeros(n)).ravel() for i in range(n)]
+    margins += [np.add.outer(np.zeros(n), np.eye(n)[j]).ravel() for j in range(n)]
+    forbidden = np.zeros((n, n), dtype=bool)
+    if stable and np.any((p > 0) & (q > 0)):
+        both = (p[:, None] > 0) & (p[None, :] > 0) & ~np.eye(n, dtype=bool)
+        forbidden = both & (q[:, None] * p[None, :] >= q[None, :] * p[:, None] * (1 - 1e-13))
+    bounds = [(0, 0) if one else (0, None) for one in forbidden.ravel()]
+    solved = linprog(cost.ravel(), A_eq=np.array(margins), b_eq=np.concatenate((p, q)), bounds=bounds, method="highs")
+    assert solved.status == 0, solved.message
+    return sign * solved.fun
+
+
+def in_a_box(p, q, o, values, sign, kind):
+    """min or max over the published boxes, written down as they are printed."""
+    caps, floors = np.minimum(1.0, q / p[o]), np.zeros(p.size)
+    if np.any((p > 0) & (q > 0)):
+        for j in range(p.size):
+            if kind == PUBLISHED_MONOTONICITY and j == o:
+                floors[j] = q[o]
+            elif kind == PUBLISHED_MONOTONICITY and p[j] > 0:
+                caps[j] = min(caps[j], q[j])
+            elif kind == PUBLISHED_STABILITY and j != o and p[j] > 0 and q[o] * p[j] >= q[j] * p[o] * (1 - 1e-13):
+                caps[j] = 0.0
+    ones = np.ones((1, p.size))
+    solved = linprog(
+        sign * values, A_eq=ones, b_eq=[1.0], bounds=list(zip(floors, np.maximum(caps, floors), strict=True))
+    )
+    assert solved.status == 0, solved.message
+    return sign * solved.fun

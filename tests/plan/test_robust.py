@@ -1,0 +1,285 @@
+"""Robust plans and ranges: published and exact numbers, a recursion with a linear programme per pair, properties."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from brute import FEWER, RULES, Best, influenced, tiny_worlds, worlds
+from couplings import in_a_box, over_couplings
+from hypothesis import assume as assume_
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tether
+from tether._kernels.sets import NOTHING, PUBLISHED_MONOTONICITY, PUBLISHED_STABILITY, STABILITY
+
+KINDS = {
+    "nothing": NOTHING,
+    "stability": STABILITY,
+    "published-stability": PUBLISHED_STABILITY,
+    "published-monotonicity": PUBLISHED_MONOTONICITY,
+}
+
+
+# --- The numbers -----------------------------------------------------------------------------------------
+
+
+def follow_up_grid(chance):
+    """The GridWorld of the follow-up: 16 cells, state rewards, the final state's reward counted."""
+    reward = np.zeros(16)
+    for value, cells in {
+        1: [1, 4, 5],
+        2: [2, 8, 9],
+        3: [3, 10, 12],
+        4: [7, 13],
+        5: [11, 14],
+        -100: [6],
+        100: [15],
+    }.items():
+        reward[cells] = value
+    P = np.zeros((16, 4, 16))
+    moves = [(-1, 0), (0, 1), (1, 0), (0, -1)]
+    for s in range(16):
+        for a in range(4):
+            if s in (6, 15):
+                P[s, a, s] = 1.0
+                continue
+            for b, (down, right) in enumerate(moves):
+                row, column = s // 4 + down, s % 4 + right
+                to = 4 * row + column if 0 <= row < 4 and 0 <= column < 4 else s
+                P[s, a, to] += chance if a == b else (1 - chance) / 3
+    mdp = tether.MDP.from_arrays(P, np.repeat(reward[:, None], 4, axis=1))
+    return mdp.with_objective(final_reward=reward)
+
+
+CATASTROPHIC = tether.Path([0, 1, 2, *[6] * 8], [1, 1, 2, *[0] * 7])
+ALMOST = tether.Path([0, 1, 2, 1, 2, 1, 2, 1, 0, 4, 8], [0, 1, 3, 1, 2, 1, 3, 3, 2, 2])
+ALMOST_LOW = tether.Path([0, 1, 2, 1, 0, 4, 8, 9, 10, 9, 10], [1, 0, 1, 3, 1, 2, 3, 2, 0, 2])
+
+
+@pytest.mark.parametrize(
+    ("chance", "path", "observed", "gumbel", "worst"),
+    [
+        (0.9, CATASTROPHIC, -797.0, 438.0, {"published-monotonicity": 428.8, "nothing": 426.9}),
+        (0.9, ALMOST, 13.0, 440.1, {"published-monotonicity": 277.1, "nothing": 138.9}),
+        (0.4, ALMOST_LOW, 17.0, 26.0, {"published-monotonicity": 17.0}),
+    ],
+)
+def test_the_follow_ups_grid_worlds(chance, path, observed, gumbel, worst):
+    mdp = follow_up_grid(chance)
+    cf = tether.counterfactual(mdp, path)
+    free = cf.plan(cf.T + 1, cf.T)
+    assert (free.observed_value, round(free.value, 1)) == (observed, gumbel)
+    for assume, value in worst.items():
+        assert round(tether.robust(mdp, path, assume=assume).plan(cf.T + 1, cf.T).value, 1) == value
+
+
+def test_the_follow_ups_catastrophic_path_for_each_m():
+    mdp = follow_up_grid(0.9)
+    guaranteed = tether.robust(mdp, CATASTROPHIC, assume="published-monotonicity")
+    values = guaranteed.sweep(ks=[11], ms=range(6)).values[0]
+    assert values.round(1).tolist() == [-797.0, -14.5, 3.2, 23.2, 289.2, 337.5]
+    plan = tether.counterfactual(mdp, CATASTROPHIC).plan(11, 10)
+    assert np.round(guaranteed.range(plan), 1).tolist() == [428.8, 453.6]
+    assert np.round(tether.robust(mdp, CATASTROPHIC, assume="nothing").range(plan), 1).tolist() == [426.9, 462.5]
+
+
+RANGES = [
+    (tether.cases.epidemic, 3, 1, -37.111, -37.123, -37.012),
+    (tether.cases.epidemic, 6, 4, -22.900, -26.788, -17.009),
+    (tether.cases.epidemic, 7, 4, -11.278, -14.444, -7.500),
+    (tether.cases.epidemic, 8, 1, -1.0, -1.0, -1.0),
+    (tether.cases.grid_world, 6, 1, -10.242, -12.095, 21.570),
+    (tether.cases.grid_world, 6, 4, 374.717, 358.540, 434.227),
+    (tether.cases.grid_world, 12, 11, 548.117, 536.872, 572.941),
+    (tether.cases.sepsis, 9, 1, -4579.87, -6850.0, -2432.61),
+    (tether.cases.sepsis, 9, 2, -3981.75, -6850.0, -1869.72),
+    (tether.cases.sepsis, 9, 7, -2786.53, -6850.0, 71.06),
+    (tether.cases.sepsis, 11, 10, -2759.56, -8950.0, 6061.3),
+]
+
+
+@pytest.mark.parametrize(("case", "k", "m", "value", "worst", "best"), RANGES)
+def test_the_range_of_the_plan_that_gumbel_max_recommends(case, k, m, value, worst, best):
+    made = case()
+    plan = tether.counterfactual(made.mdp, made.path).plan(k, m)
+    found = tether.robust(made.mdp, made.path, assume="nothing").range(plan)
+    digits = 0.006 if case is tether.cases.sepsis else 0.0006
+    assert plan.value == pytest.approx(value, abs=digits)
+    assert found == pytest.approx((worst, best), abs=0.06 if best == 6061.3 else digits)
+
+
+def test_the_best_guaranteed_plan_for_the_patient_is_to_change_nothing():
+    patient = tether.cases.sepsis()
+    plan = tether.robust(patient.mdp, patient.path, assume="nothing").plan(9, 2)
+    assert (plan.value, plan.best_case, plan.observed_value) == (-6850.0, -6850.0, -6850.0)
+    assert not plan.explain().changes
+
+
+@pytest.mark.parametrize(
+    ("case", "k", "m", "verdict"),
+    [
+        (tether.cases.epidemic, 6, 4, "holds"),
+        (tether.cases.grid_world, 6, 1, "holds"),
+        (tether.cases.sepsis, 9, 2, "never worse"),
+        (tether.cases.sepsis, 11, 10, "could do harm"),
+    ],
+)
+def test_verdicts(case, k, m, verdict):
+    made = case()
+    found = tether.counterfactual(made.mdp, made.path).plan(k, m).certify()
+    assert found.verdict == verdict
+    assert (found.nothing.breakdown == 1.0) == (verdict == "holds")
+    assert found.nothing.worst <= found.stability.worst <= found.value <= found.stability.best <= found.nothing.best
+
+
+# --- Against a recursion with a linear programme per pair ------------------------------------------------
+
+
+def possible(world, kind):
+    """The same world with the rows that some model of the set can have: only which outcomes are possible matters."""
+    if kind in (STABILITY, PUBLISHED_STABILITY):
+        return world
+    other = copy.copy(world)
+    rows = []
+    for t in range(world.T):
+        rows.append(dict(world.nominal))
+        if t + 1 < len(world.path.states):
+            rows[t][world.observed[t]] = {world.path.states[t + 1]: 1.0}
+    vars(other)["rows"] = rows
+    return other
+
+
+class Guaranteed(Best):
+    """V_t(s, c) with the worst row of each pair."""
+
+    def __init__(self, world, kind, rule, hits, k):
+        super().__init__(possible(world, kind), rule, hits, k)
+        self.kind = kind
+
+    def action_value(self, t, pair, c, run):
+        world = self.world
+        if super().action_value(t, pair, c, run) == -math.inf:
+            return -math.inf
+        after, left = self.run_after(t, pair, run), c - world.changed(t, *pair)
+        worth = {
+            j: world.earn(t, *pair, j) + world.discount * self.value(t + 1, j, left, after) for j in world.rows[t][pair]
+        }
+        if t + 1 == len(world.path.states) or pair == world.observed[t]:
+            return math.fsum(p * worth[j] for j, p in world.rows[t][pair].items())
+        p, q = (
+            np.array([row.get(j, 0.0) for j in world.states])
+            for row in (world.nominal[world.observed[t]], world.nominal[pair])
+        )
+        values = np.array([worth.get(j, 0.0) for j in world.states])
+        o = world.states.index(world.path.states[t + 1])
+        if self.kind in (NOTHING, STABILITY):
+            return over_couplings(p, q, o, values, 1.0, stable=self.kind == STABILITY)
+        return in_a_box(p, q, o, values, 1.0, self.kind)
+
+
+@pytest.mark.parametrize("assume", KINDS)
+@pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=12)
+@given(world=tiny_worlds())
+def test_against_a_linear_programme_per_pair(assume, rule, world):
+    assume_(all(p > 1e-6 for row in world.nominal.values() for p in row.values()))  # the programmes know no less
+    guaranteed = tether.robust(world.cf.mdp, world.path, assume=assume)
+    table = guaranteed.sweep(rule=rule)
+    hits = influenced(world, ("support", 0.0))
+    start = world.path.states[0]
+    for k in range(1, world.T + 2):
+        twin = Guaranteed(world, KINDS[assume], rule, hits, k)
+        for m in range(world.T + 1):
+            wanted = twin.value(0, start, m, 0)
+            assert table.values[k - 1, m] == pytest.approx(wanted, rel=1e-7, abs=1e-7)
+    plan = guaranteed.plan(world.T, world.T, rule=rule)
+    assert plan.value == pytest.approx(table.value(world.T, world.T), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@FEWER
+@given(world=worlds(), data=st.data())
+def test_what_must_hold(rule, world, data):
+    k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
+    mdp, path = world.cf.mdp, world.path
+    plan = tether.counterfactual(mdp, path).plan(k, m, rule=rule)
+    near = 1e-9 * max(1.0, abs(plan.value), abs(plan.observed_value))
+    plans = {assume: tether.robust(mdp, path, assume=assume).plan(k, m, rule=rule) for assume in KINDS}
+    ranges = {assume: tether.robust(mdp, path, assume=assume).range(plan) for assume in KINDS}
+    for assume, guaranteed in plans.items():
+        assert guaranteed.value >= plan.observed_value - near
+        assert guaranteed.best_case >= guaranteed.value - near
+        worst, _ = tether.robust(mdp, path, assume=assume).range(guaranteed)
+        assert worst == pytest.approx(guaranteed.value, rel=1e-9, abs=near)
+    for assume in ("nothing", "stability", "published-stability"):  # these contain Gumbel-max
+        assert ranges[assume][0] - near <= plan.value <= ranges[assume][1] + near
+    for inner, outer in (("stability", "published-stability"), ("published-monotonicity", "nothing")):
+        assert ranges[inner][0] >= ranges[outer][0] - near
+        assert ranges[inner][1] <= ranges[outer][1] + near
+
+
+@pytest.mark.parametrize("assume", KINDS)
+@FEWER
+@given(world=worlds(), data=st.data())
+def test_the_worst_model_attains_the_worst_case(assume, world, data):
+    """For a policy of time and state; and it is one of the set."""
+    mdp, path = world.cf.mdp, world.path
+    choices = {
+        (t, s): data.draw(st.sampled_from(world.available(s)))
+        for t in range(world.T)
+        for s in world.states
+        if world.available(s)
+    }
+    guaranteed = tether.robust(mdp, path, assume=assume)
+
+    def policy(t, state):
+        return choices[t, state]
+
+    worst, best = guaranteed.range(policy)
+    model = guaranteed.worst_model(policy)
+    near = 1e-9 * max(1.0, abs(worst), abs(best))
+    assert model.evaluate(policy).value == pytest.approx(worst, rel=1e-9, abs=near)
+    for t in range(world.T):
+        for s, a in world.weights:
+            names, lower, upper = guaranteed.bounds(t, s, a)
+            row = dict(zip(*model.row(t, s, a), strict=True))
+            assert {name for name, chance in row.items() if chance > 1e-12} <= set(names)  # 1 - 1e-300 is 1
+            for name, low, high in zip(names, lower, upper, strict=True):
+                assert low - 1e-9 <= row.get(name, 0.0) <= high + 1e-9
+
+
+@given(world=worlds(), data=st.data())
+def test_bounds_are_tight_and_hold_gumbel_max(world, data):
+    t = data.draw(st.integers(0, world.T - 1))
+    s, a = data.draw(st.sampled_from(sorted(world.weights, key=str)))
+    exact = dict(zip(*tether.counterfactual(world.cf.mdp, world.path).row(t, s, a), strict=True))
+    widths = {}
+    for assume in KINDS:
+        names, lower, upper = tether.robust(world.cf.mdp, world.path, assume=assume).bounds(t, s, a)
+        assert list(names) == sorted(names, key=world.states.index)
+        assert np.all(lower <= upper + 1e-12)
+        assert lower.sum() <= 1 + 1e-9
+        assert upper.sum() >= 1 - 1e-9
+        widths[assume] = dict(zip(names, upper - lower, strict=True))
+        if assume != "published-monotonicity":
+            for name, low, high in zip(names, lower, upper, strict=True):
+                assert low - 1e-9 <= exact.get(name, 0.0) <= high + 1e-9
+    for name, width in widths["stability"].items():
+        assert width <= widths["published-stability"][name] + 1e-9 <= widths["nothing"][name] + 2e-9
+
+
+# --- Bad input ----------------------------------------------------------------------------------------
+
+
+def test_what_there_is():
+    case = tether.cases.epidemic()
+    with pytest.raises(tether.QueryError, match=r"assume must be one of 'nothing', 'stability'.*, not 'monotonicity'"):
+        tether.robust(case.mdp, case.path, assume="monotonicity")
+    with pytest.raises(tether.QueryError, match="influence is tested by 'support' alone"):
+        tether.robust(case.mdp, case.path).plan(3, 1, influence=tether.tv(0.5))
+    other = tether.cases.grid_world()
+    plan = tether.counterfactual(other.mdp, other.path).plan(3, 1)
+    with pytest.raises(tether.QueryError, match="made for another model or another path"):
+        tether.robust(case.mdp, case.path).range(plan)
