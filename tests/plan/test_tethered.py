@@ -5,10 +5,12 @@ import pickle
 import numpy as np
 import pytest
 from brute import RULES, criteria_for, in_package, worlds
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
+from tether.cli import main
 from tether.plan import tethered
 
 
@@ -110,3 +112,11 @@ def test_policies_by_name(world):
     cf = world.cf
     assert cf.evaluate("observed").value == pytest.approx(cf.plan(1, 0).value, rel=1e-9, abs=1e-9)
     assert cf.evaluate("optimal").value == cf.evaluate(cf.mdp.solve(cf.T)).value
+
+
+@pytest.mark.parametrize("command", [["explain"], ["report", "-o", "page.html"]])
+def test_one_command_computes_kappa_once(passes, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, [command[0], "case:epidemic", *command[1:]])
+    assert done.exit_code == 0, done.output
+    assert passes == ["definition"]
