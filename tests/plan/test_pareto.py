@@ -335,6 +335,14 @@ def test_options_that_are_none(grid, options, told):
         grid.pareto(**{"m": 1, **options})
 
 
+def test_progress_is_told(grid):
+    told = []
+    front = grid.pareto(m=3, progress=told.append)
+    assert told[0] == 2
+    assert told == sorted(told)
+    assert told[-1] >= len(front.points) - 1
+
+
 def test_a_plan_that_gave_its_gain_away_says_so():
     front = tether.counterfactual(tether.cases.epidemic().mdp, tether.cases.epidemic().path).pareto(m=4)
     still = [point.plan for point in front.points if not point.plan.explain().changes]

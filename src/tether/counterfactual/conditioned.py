@@ -368,6 +368,7 @@ class CounterfactualMDP:
         influence: str | Influence = "support",
         against: str = "strength",
         limit: int = 1000,
+        progress: Callable[[int], None] | None = None,
     ) -> Front:
         """Value against expected strength: every supported point of the front, exactly.
 
@@ -382,6 +383,8 @@ class CounterfactualMDP:
             observed row, summed over the steps.
         limit : int
             Stop after so many points.
+        progress : callable, optional
+            Told how many points were found so far, each time before the next is looked for: long fronts take a while.
 
         Examples
         --------
@@ -390,7 +393,7 @@ class CounterfactualMDP:
         >>> tether.counterfactual(case.mdp, case.path).pareto(m=1).values
         array([ -1., -38.])
         """
-        return self.tether(rule, influence).pareto(k, m, against=against, limit=limit)
+        return self.tether(rule, influence).pareto(k, m, against=against, limit=limit, progress=progress)
 
     def plot(
         self,

@@ -10,6 +10,7 @@ which both are worth the same; either something better is found, a new corner, o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -161,7 +162,9 @@ class Front:
         return grid(head, [(f"{p.price:.4g}", f"{p.value:.6g}", f"{p.measure:.4g}") for p in self.points])
 
 
-def pareto(question: Tethered, k: int | None, m: int, against: Any, limit: int) -> Front:
+def pareto(
+    question: Tethered, k: int | None, m: int, against: Any, limit: int, progress: Callable[[int], None] | None = None
+) -> Front:
     """Value against expected strength or closeness; see `CounterfactualMDP.pareto`."""
     if against not in ("strength", "closeness"):
         raise QueryError(f"against must be 'strength' or 'closeness', not {against!r}")
@@ -171,7 +174,7 @@ def pareto(question: Tethered, k: int | None, m: int, against: Any, limit: int) 
     limit = whole_number("limit", limit, 2)
     found = question.thresholds(k)
     found = replace(found, graph=_worth_at_the_start(found.graph))
-    points, complete = _Search(cf, found, k, m, _weights(cf, against)).corners(limit)
+    points, complete = _Search(cf, found, k, m, _weights(cf, against)).corners(limit, progress)
     return Front(tuple(points), question.sweep(ms=[m]).lost(m), m, against, complete)
 
 
@@ -201,14 +204,16 @@ class _Search:
     m: int
     weights: tuple[Floats, ...]
 
-    def corners(self, limit: int) -> tuple[list[Point], bool]:
-        """All corners between the two extremes, or as many as ``limit`` allows."""
+    def corners(self, limit: int, progress: Callable[[int], None] | None) -> tuple[list[Point], bool]:
+        """All corners between the two extremes, or as many as ``limit`` allows; ``progress`` is told how many."""
         top, tied = self.solve(0.0), self.solve(np.inf)
         points = [top, tied]
         open_ends = [(top, tied)]
         scale = max(abs(top.value), abs(tied.value), top.value - tied.value, 1e-300)
         while open_ends and len(points) < limit:
             left, right = open_ends.pop()
+            if progress is not None:
+                progress(len(points))
             lost, gained = left.value - right.value, right.measure - left.measure
             if lost <= 1e-12 * scale or gained <= 1e-12:
                 continue

@@ -7,7 +7,7 @@ of `CounterfactualMDP` (``cf.plan``, ``cf.sweep``, …) ask the same object, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -199,7 +199,15 @@ class Tethered:
 
         return classify(self.cf, self.thresholds, self.rule, self.influence, t, k, rollout)
 
-    def pareto(self, k: int | None = None, m: int = 1, *, against: str = "strength", limit: int = 1000) -> Front:
+    def pareto(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        against: str = "strength",
+        limit: int = 1000,
+        progress: Callable[[int], None] | None = None,
+    ) -> Front:
         """Value against expected strength: every supported point of the front; see `CounterfactualMDP.pareto`.
 
         Examples
@@ -211,7 +219,7 @@ class Tethered:
         """
         from tether.plan.pareto import pareto
 
-        return pareto(self, k, m, against, limit)
+        return pareto(self, k, m, against, limit, progress)
 
     def __repr__(self) -> str:
         return f"<Tethered: {self.rule}, {self.influence}, {self.cf.T} steps>"
