@@ -37,6 +37,9 @@ __all__ = ["read_together", "written", "written_into"]
 
 Result = TypeVar("Result")
 
+_BOOT_ERROR = 2.0
+"""Seconds by which the time of a process's beginning may be off: the time of booting is told in whole ones."""
+
 _LEFT = re.compile(r"\.tether-(?P<where>[0-9a-f]{8})-(?P<pid>[0-9]+)-[0-9a-f]{8}\.(?P<ending>tmp|ready)")
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV)
 _SWAP = 2
@@ -293,14 +296,14 @@ def _tidy(folder: Path) -> None:
     with _locked(folder) as is_locked:
         _finish_others(folder, is_locked)
     for name in _left_in(folder):
-        if name.endswith(".tmp") and _dead(name) and _ours(folder / name):
+        if name.endswith(".tmp") and _dead(folder / name) and _owned(folder / name):
             _remove(folder / name)
 
 
 def _finish_others(folder: Path, is_locked: bool) -> None:
     """Under the lock, whatever is ready was left by someone: who is still at it has the lock."""
     for name in _left_in(folder):
-        if name.endswith(".ready") and (is_locked or _dead(name)) and _ours(folder / name):
+        if name.endswith(".ready") and (is_locked or _dead(folder / name)) and _ours(folder / name):
             with suppress(OSError, FileError):  # a folder that we may only read
                 _roll_on(folder / name, folder)
 
@@ -313,9 +316,9 @@ def _left_in(folder: Path) -> list[str]:
         return []
 
 
-def _dead(name: str) -> bool:
+def _dead(left: Path) -> bool:
     """Whether the process that made a private directory has ended; False if that cannot be told."""
-    found = _LEFT.fullmatch(name)
+    found = _LEFT.fullmatch(left.name)
     if found is None or os.name != "posix" or found["where"] != _where():
         return False
     try:
@@ -324,16 +327,40 @@ def _dead(name: str) -> bool:
         return True
     except (OSError, OverflowError):
         return False
-    return False
+    return _is_another(int(found["pid"]), left)
+
+
+def _is_another(pid: int, left: Path) -> bool:
+    """Whether a living process shares only its number with the maker: it is a zombie, or it began after the last use.
+
+    Numbers of processes are given again. Where the system does not tell, the process counts as the one that made it.
+    """
+    try:
+        state, *numbers = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        )
+        booted = next(
+            int(line.split()[1]) for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime ")
+        )
+        began = booted + int(numbers[18]) / os.sysconf("SC_CLK_TCK")
+        used = left.lstat().st_ctime
+    except (OSError, ValueError, IndexError, StopIteration):
+        return False
+    return state in "ZX" or began > used + _BOOT_ERROR
 
 
 def _ours(left: Path) -> bool:
-    """Whether this user made a private directory: another one's may hold what they like."""
+    """Whether this user made a private directory, and nobody else could write into it."""
+    return _owned(left) and not left.lstat().st_mode & 0o077
+
+
+def _owned(left: Path) -> bool:
+    """Whether a directory is this user's: one that was put aside keeps its own permissions and may go all the same."""
     try:
         found = left.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _keep_mode(partial: Path, final: Path) -> None:

@@ -64,10 +64,10 @@ def opened_again(place: Place, part: Part) -> Any:
 
     fix = "save the model there again, or pickle mdp.in_memory(), which carries all numbers along"
     if not Path(place.directory).exists():
-        message = f"{place.directory}: the model was there when it was pickled, and is not any more; {fix}"
+        message = f"the model was there when it was pickled, and is not any more; {fix}"
         raise FileError(Problem(message, file=place.directory))
     mdp = load(place.directory)
     if mdp.place != place:
-        message = f"{place.directory}: another model was saved there since this one was pickled; {fix}"
+        message = f"another model was saved there since this one was pickled; {fix}"
         raise FileError(Problem(message, file=place.directory))
     return mdp if part == "model" else getattr(mdp, part)
