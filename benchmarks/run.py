@@ -32,6 +32,7 @@ SECTIONS = (
     "exploring",  # from functions to a model; the epidemic with a population of 200
     "robust",  # what a guarantee costs: robust plans, certificates, closed forms against programmes
     "building",  # from matrices to a model of a million states, and its memory
+    "reading",  # a table of transitions as a file, against Arrow's own reader
     "startup",  # import, --help, the first answer
 )
 

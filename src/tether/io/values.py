@@ -24,7 +24,10 @@ __all__ = ["cut", "labels_of_arrow", "labels_of_list", "labels_of_text", "number
 Array = np.ndarray[Any, Any]
 
 _THREADS = 4
-"""How many parts of a column are looked up at once."""
+"""How many columns, or parts of a column, are looked at at once."""
+
+_FIRST = 1000
+"""How many cells of a column are looked at before all are."""
 
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0+)?")
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:nan|inf|infinity)$"
@@ -36,7 +39,8 @@ def labels_of_text(columns: dict[str, Any], complaints: Complaints, blank: Seque
 
     Text is known by its distinct values, as Arrow numbers them: only those are looked at in Python.
     """
-    numbers = {name: _plainly_whole(column) for name, column in columns.items()}
+    with ThreadPoolExecutor(_THREADS) as pool:
+        numbers = dict(zip(columns, pool.map(_plainly_whole, columns.values()), strict=True))
     if all(column is not None for column in numbers.values()):
         return {name: column for name, column in numbers.items() if column is not None}
     labels, codes = _encoded_together(list(columns.values()))
@@ -188,14 +192,14 @@ def _encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
     all_codes = [codes]
     for column in columns[1:]:
         codes = _looked_up(column, values)
-        new = np.flatnonzero(codes < 0)
+        new = np.flatnonzero(codes < 0) if codes.size and codes.min() < 0 else np.empty(0, np.int64)
         if new.size:
             more, codes[new] = _encoded(column.take(pa.array(new)))
             codes[new] += len(values)
             values = pa.concat_arrays([values, more])
         all_codes.append(codes)
     labels, table = _labels_of(pc.utf8_trim_whitespace(values))
-    return labels, [table[codes] for codes in all_codes]
+    return labels, [_mapped(codes, table) for codes in all_codes]
 
 
 def _looked_up(column: Any, values: Any) -> Ints:
@@ -212,17 +216,23 @@ def _looked_up(column: Any, values: Any) -> Ints:
     return np.concatenate(found)
 
 
+def _mapped(codes: Ints, table: Ints) -> Ints:
+    """Codes by a table, which mostly leaves every one as it is."""
+    return codes if np.array_equal(table[:-1], np.arange(table.size - 1)) else table[codes]
+
+
 def _encoded(column: Any) -> tuple[Any, Ints]:
     """The distinct values of a column in the order in which they first appear, and which of them each cell holds."""
     import pyarrow as pa
 
-    column = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    given = pa.types.is_dictionary(column.type)
+    column = column.unify_dictionaries() if given else column.dictionary_encode()
     if not column.num_chunks:
-        return pa.array([], column.type.value_type), np.empty(0, np.int64)
+        return pa.array([], column.type.value_type), np.empty(0, np.int32)
     values = column.chunk(0).dictionary
     assert all(chunk.dictionary.equals(values) for chunk in column.chunks[1:]), "Arrow gives all chunks one dictionary"
-    codes = np.concatenate([chunk.indices.cast(pa.int64()).fill_null(EMPTY).to_numpy() for chunk in column.chunks])
-    return _by_appearance(values, codes)
+    codes = np.concatenate([chunk.indices.cast(pa.int32()).fill_null(EMPTY).to_numpy() for chunk in column.chunks])
+    return _by_appearance(values, codes) if given else (values, codes)  # Arrow itself numbers as they appear
 
 
 def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:
@@ -235,7 +245,7 @@ def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:
     if np.all(first[1:] > first[:-1]) and np.all(first[-1:] < codes.size):
         return values, codes
     order = np.argsort(first, kind="stable")[: np.count_nonzero(first < codes.size)]
-    table = np.full(len(values) + 1, EMPTY)
+    table = np.full(len(values) + 1, EMPTY, dtype=np.int32)
     table[order] = np.arange(order.size)
     return values.take(pa.array(order)), table[codes]
 
@@ -259,13 +269,17 @@ def _plainly_whole(column: Any) -> Array | None:
     import pyarrow.compute as pc
 
     try:
-        numbers = column.cast(pa.int64())
+        column.slice(0, _FIRST).cast(pa.int64())  # words are known by the first of them
+        numbers = np.asarray(column.cast(pa.int64()).to_numpy())
     except pa.ArrowInvalid:
         return None
     # Arrow also takes 007, -0 and 0x7 for numbers. All of these begin with a zero, and are longer than it.
-    longer = pc.greater(pc.binary_length(column), 1)
-    odd = pc.or_(pc.and_(pc.starts_with(column, "0"), longer), pc.starts_with(column, "-0"))
-    return None if pc.any(odd).as_py() else np.asarray(numbers.to_numpy())
+    zeros = pc.starts_with(column, "0")
+    longer = pc.max(pc.binary_length(column.filter(zeros))).as_py()
+    if longer is not None and longer > 1:
+        return None
+    signed = numbers.size > 0 and (numbers.min() < 0 or np.count_nonzero(numbers == 0) != pc.sum(zeros).as_py())
+    return None if signed and pc.any(pc.starts_with(column, "-0")).as_py() else numbers
 
 
 def _whole_if_all(labels: list[str]) -> list[int] | None:
@@ -325,9 +339,12 @@ def _note_empty(rows: Ints, name: str, expectation: str, complaints: Complaints,
 
 
 def _ints_if_whole(numbers: Array) -> Array:
+    return numbers.astype(np.int64) if _are_whole(numbers[:_FIRST]) and _are_whole(numbers) else numbers
+
+
+def _are_whole(numbers: Array) -> bool:
     with np.errstate(invalid="ignore"):
-        whole = bool(np.all(np.abs(numbers) < 2**53)) and bool(np.all(numbers == np.trunc(numbers)))
-    return numbers.astype(np.int64) if whole else numbers
+        return bool(np.all(np.abs(numbers) < 2**53)) and bool(np.all(numbers == np.trunc(numbers)))
 
 
 def _is_empty(item: Any) -> bool:

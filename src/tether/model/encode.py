@@ -109,6 +109,8 @@ def encode(
     parts = [coded(column, heading, found, blank=blank) for column, heading in zip(columns, headings, strict=True)]
     if complaints is None:
         found.raise_any()
+    if given is None and all(part.names is parts[0].names for part in parts) and _in_order(parts[0].names):
+        return trusted_names(parts[0].names), [part.codes.astype(np.int32, copy=False) for part in parts]
     names = _merged(parts) if given is None else make_names(given, None, noun)
     codes = [_found_in(names, part, heading, noun, found) for part, heading in zip(parts, headings, strict=True)]
     if complaints is None:
@@ -178,6 +180,11 @@ def _merged(parts: Sequence[Coded]) -> Names:
     if all(type(item) is int for item in found):
         found.sort()
     return trusted_names(found)
+
+
+def _in_order(names: Sequence[Any]) -> bool:
+    """Whether `_merged` would leave the names as they are: it sorts whole numbers."""
+    return any(type(name) is not int for name in names)
 
 
 def _found_in(names: Names, part: Coded, heading: str, noun: str, complaints: Complaints) -> Ints:

@@ -215,6 +215,8 @@ class _Where:
 
 
 def _check_probabilities(where: _Where, probability: Floats, complaints: Complaints) -> None:
+    if probability.min() >= 0 and probability.max() < np.inf:  # not so where one is NaN
+        return
     bad = np.flatnonzero(~(probability >= 0) | np.isinf(probability))
 
     def problem(entry: int) -> Problem:
@@ -240,6 +242,8 @@ def _check_repeated(where: _Where, complaints: Complaints) -> None:
 
 def _check_rewards(where: _Where, rewards: Rewards, complaints: Complaints) -> None:
     values, width = rewards.values.reshape(-1), rewards.values.shape[-1]
+    if values.min() >= -LARGEST_REWARD and values.max() <= LARGEST_REWARD:  # not so where one is NaN
+        return
 
     def problem(i: int) -> Problem:
         t, item = divmod(i, width)

@@ -81,22 +81,23 @@ def form_from_codes(
     key += a
     order = _order(key, j, probability, len(states))
     rows: Ints | range = range(key.size)
-    if order is None:
-        probability = np.array(probability)  # a copy: it is normalised in place
+    if order is None:  # copies: probabilities are normalised in place, and a model's arrays are its own
+        j, probability = np.array(j, dtype=np.int32), np.array(probability)
+        reward = None if reward is None else np.array(reward)
     else:
-        key, j, probability, rows = key[order], j[order], probability[order], order
+        key, j, probability, rows = key[order], j[order].astype(np.int32, copy=False), probability[order], order
         reward = None if reward is None else reward[order]
     first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1]))) if key.size else np.empty(0, np.int64)
     pair_key = key[first]
     pair_start = np.searchsorted(pair_key, np.arange(len(states) + 1) * len(actions)).astype(np.int64)
-    rewards = Rewards(np.zeros(first.size), False) if reward is None else Rewards(np.array(reward), by_entry=True)
+    rewards = Rewards(np.zeros(first.size), False) if reward is None else Rewards(reward, by_entry=True)
     return finish(
         states,
         actions,
         pair_start=pair_start,
         pair_action=(pair_key % max(len(actions), 1)).astype(np.int32),
         row_start=np.concatenate((first, [key.size])).astype(np.int64),
-        next_state=np.array(j, dtype=np.int32),
+        next_state=j,
         probability=probability,
         rewards=rewards,
         terminal=terminal,
@@ -112,11 +113,14 @@ def _order(key: Ints, j: Ints, probability: Floats, n_states: int) -> Ints | Non
     given = None if probability.all() else np.flatnonzero(probability)  # NaN is not 0: it is kept, to be reported
     if given is not None:
         key, j = key[given], j[given]
-    later = key[1:] > key[:-1]
-    if later.all() or np.all(later | ((key[1:] == key[:-1]) & (j[1:] >= j[:-1]))):
-        return given
-    fits = (int(key.max()) + 1) * n_states < 2**63  # then one number says both
-    order = np.argsort(key * n_states + j, kind="stable") if fits else np.lexsort((j, key))
+    if key.size and (int(key.max()) + 1) * n_states < 2**63:  # then one number says both
+        both = key * n_states
+        both += j
+        if np.all(both[1:] >= both[:-1]):
+            return given
+        order = np.argsort(both, kind="stable")  # quick where rows of a pair stand together, as they mostly do
+    else:
+        order = np.lexsort((j, key))
     return order if given is None else given[order]
 
 
