@@ -62,6 +62,13 @@ def time_for(function: Callable[[], Any], seconds: float, least: int = 3, most: 
     return median_time(function, max(least, min(most, int(seconds / max(each, 1e-6)))))
 
 
+def anew(cf: Any, rule: Any = "definition") -> Any:
+    """The tethered question asked anew: nothing is kept from the run before, as `CounterfactualMDP` would."""
+    from tether.plan.tethered import tether
+
+    return tether(cf, rule, "support")
+
+
 def slope(sizes: Sequence[float], times: Sequence[float]) -> float:
     """Exponent of the power of ``sizes`` that ``times`` grow with: the least-squares line of their logarithms."""
     x, y = [math.log(size) for size in sizes], [math.log(time) for time in times]

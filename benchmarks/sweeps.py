@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from harness import Result, peak_of, time_for
+from harness import Result, anew, peak_of, time_for
 
 import tether
 
@@ -24,8 +24,8 @@ def measure(quick: bool) -> list[Result]:
         case, cf = _condition(name)
         k, m = PLAN[name]
         conditioning = time_for(lambda case=case: tether.counterfactual(case.mdp, case.path), seconds)
-        one = time_for(lambda cf=cf, k=k, m=m: cf.plan(k=k, m=m), seconds)
-        sweep = {rule: time_for(lambda cf=cf, rule=rule: cf.sweep(rule=rule), seconds) for rule in RULES}
+        one = time_for(lambda cf=cf, k=k, m=m: anew(cf).plan(k=k, m=m), seconds)
+        sweep = {rule: time_for(lambda cf=cf, rule=rule: anew(cf, rule).sweep(), seconds) for rule in RULES}
         full = sweep["definition"]
         size = f"{case.path.T + 1} k × {case.path.T + 1} m"
         results += [
