@@ -17,7 +17,7 @@ from tether.counterfactual.sampled import SampledGumbelMax
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError, TetherError
 from tether.evaluation.evaluate import Course, Evaluation, Tailoring, Trajectories
 from tether.evaluation.plain import Solution
-from tether.explanation.explain import ExplainedStep, Explanation
+from tether.explanation.explain import ExplainedStep, Explanation, OutcomeChance
 from tether.influence.classes import Classes
 from tether.influence.one_step import effective, tv
 from tether.influence.why import Why
@@ -32,7 +32,9 @@ from tether.plan.sweep import Sweep
 if TYPE_CHECKING:
     from tether import io, views
     from tether.evaluation.certificate import Certificate, Certified
+    from tether.evaluation.necessity import NecessityBounds
     from tether.evaluation.panel import Advice, MechanismPanel, compare_mechanisms
+    from tether.explanation.decisions import Decision, Decisions
     from tether.io.gym import from_gymnasium
     from tether.learning.learn import learn
     from tether.learning.learned import Learned, learned
@@ -53,6 +55,8 @@ __all__ = [
     "CounterfactualMDP",
     "Counts",
     "Course",
+    "Decision",
+    "Decisions",
     "Earned",
     "Episodes",
     "Evaluation",
@@ -66,6 +70,8 @@ __all__ = [
     "Maximal",
     "MechanismPanel",
     "ModelError",
+    "NecessityBounds",
+    "OutcomeChance",
     "Path",
     "PathError",
     "Plan",
@@ -104,6 +110,9 @@ __all__ = [
 _LATER = {
     "Certificate": "tether.evaluation.certificate",
     "Certified": "tether.evaluation.certificate",
+    "Decision": "tether.explanation.decisions",
+    "Decisions": "tether.explanation.decisions",
+    "NecessityBounds": "tether.evaluation.necessity",
     "Robust": "tether.plan.robust",
     "RobustPlan": "tether.plan.robust",
     "Tethered": "tether.plan.tethered",

@@ -50,6 +50,7 @@ CALLS = {
     "sweep": ["sweep", "case:grid-world"],
     "choose-k": ["choose-k", "case:grid-world", "-m", "1", "--at-least", "-100"],
     "why": ["why", "case:grid-world", "-t", "2", "-k", "3"],
+    "decisions": ["decisions", "case:grid-world", "-m", "2"],
     "evaluate": ["evaluate", "case:grid-world", "--policy", "optimal"],
     "sample": ["sample", "case:grid-world", "-k", "6", "-n", "7"],
     "report": ["report", "case:grid-world", "-k", "6", "-o", "page.html"],

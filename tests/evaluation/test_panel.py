@@ -17,7 +17,7 @@ def told(plan, t, state, changes, run):
     if action is None:
         return None
     node = plan.chain.visits[t].find(plan.cf.mdp.state_index(state), changes, run)
-    decided = plan.chain.decisions[t]
+    decided = plan.chain.taken[t]
     return action, int(decided.changes[node]), int(decided.runs[node])
 
 

@@ -35,7 +35,9 @@ def test_the_steps_are_those_of_the_path_and_the_plan():
 
 
 def test_sentences_of_a_plan_that_changes_something():
-    what, gain, strength, influenced = explained(6, 4).sentences(str)
+    what, ended, gain, strength, influenced = explained(6, 4).sentences(str)
+    assert ended.startswith("Over at t = 7: ")
+    assert ended.endswith(" instead of 0 %.")
     # Changes at t = 2, 3, 4 for certain, at t = 5 nearly so: 3.997 on average.
     assert what.startswith("Change 4 actions on average: at t = 2 V_I instead of NIL")
     assert "at t = 5 V_I instead of NIL (over 99 % of the time)." in what

@@ -27,7 +27,7 @@ def assert_same_plan(plan, twin):
     for mine, its in zip(plan.chain.visits, twin.chain.visits, strict=True):
         assert mine.states.tolist() == its.states.tolist()
         assert mine.changes.tolist() == its.changes.tolist()
-    for mine, its in zip(plan.chain.decisions, twin.chain.decisions, strict=True):
+    for mine, its in zip(plan.chain.taken, twin.chain.taken, strict=True):
         assert mine.pairs.tolist() == its.pairs.tolist()
     assert [choice.tobytes() for choice in twin.choices] == [choice.tobytes() for choice in plan.choices]
 

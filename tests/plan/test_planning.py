@@ -183,7 +183,7 @@ def test_however_a_layer_is_cut_into_pieces_the_bits_are_the_same(world, asked, 
         pieces = world.cf.sweep(**ask), world.cf.plan(world.T, m, **ask)
     assert whole[0].values.tobytes() == pieces[0].values.tobytes()
     assert whole[1].value == pieces[1].value
-    for one, other in zip(whole[1].chain.decisions, pieces[1].chain.decisions, strict=True):
+    for one, other in zip(whole[1].chain.taken, pieces[1].chain.taken, strict=True):
         np.testing.assert_array_equal(one.pairs, other.pairs)
 
 
@@ -501,7 +501,7 @@ def test_on_all_cores_the_bits_are_the_same(rule, monkeypatch):
     on_all = cf.sweep(rule=rule).values, cf.plan(9, 3, rule=rule)
     assert on_all[0].tobytes() == on_one[0].tobytes()
     assert on_all[1].value == on_one[1].value
-    for many, one in zip(on_all[1].chain.decisions, on_one[1].chain.decisions, strict=True):
+    for many, one in zip(on_all[1].chain.taken, on_one[1].chain.taken, strict=True):
         np.testing.assert_array_equal(many.pairs, one.pairs)
 
 

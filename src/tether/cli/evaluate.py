@@ -59,6 +59,7 @@ def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], infl
             std=outlook.std,
             observed_value=seen,
             gain=outlook.value - seen,
+            outcomes=outlook.outcomes(),
             steps=steps,
             tailoring=outlook.tailoring,
         )

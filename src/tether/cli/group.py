@@ -25,6 +25,7 @@ _SECTIONS = {
         "sweep": "sweep",
         "choose-k": "sweep",
         "why": "why",
+        "decisions": "decisions",
         "evaluate": "evaluate",
         "sample": "sample",
         "report": "report",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tether.evaluation.evaluate import Evaluation
+    from tether.explanation.decisions import Decisions
     from tether.influence.classes import Classes
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
@@ -307,6 +308,41 @@ class CounterfactualMDP:
         from tether.evaluation.evaluate import evaluate_policy
 
         return evaluate_policy(self, policy, influence)
+
+    def decisions(
+        self,
+        objective: None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+    ) -> Decisions:
+        """Which decisions mattered: for every step and every action available there, what would have followed.
+
+        Exactly: the expected return had only this action been different; the best with this action and at most m
+        changes in all, without a tether; the probability that the outcome that happened would not have happened; and
+        the shortest tether that allows the action.
+
+        Parameters
+        ----------
+        objective : None
+            Decisions are weighed by the return.
+        m : int
+            How many actions may change in all, from 1, for the best that could follow.
+        rule, influence
+            What a tether is; see `tether`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> decisions = tether.counterfactual(case.mdp, case.path).decisions()
+        >>> [(row.action, row.value, row.needed_k) for row in decisions.at(0)[:2]]
+        [('NIL', -38.0, 1), ('V_I', -1.0, 8)]
+        """
+        from tether.explanation.decisions import decide
+
+        return decide(self, objective, m, rule, influence)
 
     def classify(
         self,

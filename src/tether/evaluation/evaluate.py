@@ -21,6 +21,7 @@ from tether._html import grid
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
+from tether.evaluation.outcomes import outcome_probabilities
 from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.influence.one_step import influenced_pairs, make_influence
 from tether.model.mdp import MDP
@@ -303,7 +304,7 @@ class Evaluation:
     def actions_among(self, t: int, states: Iterable[Any] | None) -> dict[Any, float]:
         """Probability of each action at step t, given that the state is one of ``states`` (None: any)."""
         time_index(t, self.T - 1)
-        decided = self.chain.decisions[t]
+        decided = self.chain.taken[t]
         weight = self.occupancy[t][decided.source] * decided.probability
         if states is not None:
             among = [self.mdp.state_index(state) for state in states]
@@ -312,6 +313,23 @@ class Evaluation:
             return {}
         share = np.bincount(self.mdp.form.pair_action[decided.pairs], weight) / weight.sum()
         return {self.mdp.actions[int(a)]: float(share[a]) for a in np.flatnonzero(share)}
+
+    def outcomes(self) -> dict[str, float]:
+        """Probability of each outcome at the end: of the model's labels, and of absorbing states without a label.
+
+        A state may have several labels: the probabilities need not sum to 1.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> cf = tether.counterfactual(grid.mdp, grid.path)
+        >>> cf.evaluate("observed").outcomes()
+        {'goal': 0.0, 'danger': 1.0}
+        >>> {label: round(chance, 3) for label, chance in cf.plan(k=6, m=2).evaluate().outcomes().items()}
+        {'goal': 0.0, 'danger': 0.018}
+        """
+        return outcome_probabilities(self.mdp, *self._by_state(self.T))
 
     def feature(self, feature: str | Callable[[Any], float] | Mapping[Any, float]) -> Course:
         """Mean and spread of a state feature at each t = 0 … T.
@@ -525,7 +543,7 @@ def _return_range(chain: Chain, worth: Floats) -> tuple[Floats, Floats]:
 
 def _changed(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats]) -> Floats:
     share = np.empty(chain.T)
-    for t, decided in enumerate(chain.decisions):
+    for t, decided in enumerate(chain.taken):
         states = chain.visits[t].states[decided.source]
         differs = is_change(cf.mdp.form, states, decided.pairs, int(cf.observation.actions[t]))
         share[t] = np.sum(occupancy[t][decided.source] * decided.probability * differs)
@@ -534,7 +552,7 @@ def _changed(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats]) -> Fl
 
 def _tailoring(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats], influenced: tuple[Ints, ...]) -> Tailoring:
     strength, share, flags = np.empty(chain.T), np.empty(chain.T), []
-    for t, decided in enumerate(chain.decisions):
+    for t, decided in enumerate(chain.taken):
         weight = occupancy[t][decided.source] * decided.probability
         edits = cf.graph.layers[t].edits
         at = edits.locate(decided.pairs)

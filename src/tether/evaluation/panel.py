@@ -28,7 +28,7 @@ from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_chain
 from tether.model.mdp import MDP
 from tether.observation.path import Path
-from tether.plan.chain import Chain, Decisions, Visits, build_chain, collect
+from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 
 if TYPE_CHECKING:
     import pandas
@@ -251,7 +251,7 @@ def _follow(plan: Plan, cf: CounterfactualMDP) -> tuple[float, float, float]:
     strange: list[Ints] = []
     lacking: list[Ints] = []
 
-    def decide(t: int, visits: Visits) -> Decisions:
+    def decide(t: int, visits: Visits) -> Taken:
         decided, unknown, unavailable = _decide(plan, t, visits)
         strange.append(unknown)
         lacking.append(unavailable)
@@ -262,9 +262,9 @@ def _follow(plan: Plan, cf: CounterfactualMDP) -> tuple[float, float, float]:
     return value, 1.0 - _never(chain, strange), 1.0 - _never(chain, lacking)
 
 
-def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Decisions, Ints, Ints]:
+def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Taken, Ints, Ints]:
     """What a plan does in some nodes; which of them it does not know; and where the observed action is missing."""
-    form, known = plan.cf.mdp.form, plan.chain.decisions[t]
+    form, known = plan.cf.mdp.form, plan.chain.taken[t]
     at = _locate(plan, t, visits)
     unknown = at < 0
     observed, available = _observed_pairs(plan.cf, t, visits.states)
@@ -273,7 +273,7 @@ def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Decisions, Ints, Ints]:
     runs = np.where(unknown, 0, known.runs[at])
     if plan.rule == "assured":
         runs = np.where(unknown & ~np.isin(pairs, plan.influenced[t]), visits.runs + 1, runs)
-    decided = Decisions(np.arange(visits.size), pairs, np.ones(visits.size), changes, runs)
+    decided = Taken(np.arange(visits.size), pairs, np.ones(visits.size), changes, runs)
     return decided, unknown, unknown & ~available
 
 
@@ -302,7 +302,7 @@ def _agreement(plan: Plan, other: Plan) -> float:
     """Probability that following ``plan``, under its own mechanism, ``other`` takes the same action at every step."""
     differs = [
         _decide(other, t, visits)[0].pairs != decided.pairs
-        for t, (visits, decided) in enumerate(zip(plan.chain.visits, plan.chain.decisions, strict=False))
+        for t, (visits, decided) in enumerate(zip(plan.chain.visits, plan.chain.taken, strict=False))
     ]
     return _never(plan.chain, differs)
 
@@ -319,7 +319,7 @@ def _never(chain: Chain, flagged: list[Ints]) -> float:
 def _first_change(plan: Plan) -> Advice | None:
     """Where a plan leaves the observed path; until then every mechanism says that the path is repeated."""
     cf = plan.cf
-    for t, (visits, decided) in enumerate(zip(plan.chain.visits, plan.chain.decisions, strict=False)):
+    for t, (visits, decided) in enumerate(zip(plan.chain.visits, plan.chain.taken, strict=False)):
         node = visits.find(int(cf.observation.states[t]), plan.m, 0)
         pair, observed = int(decided.pairs[node]), int(cf.observation.actions[t])
         action = int(cf.mdp.form.pair_action[pair])

@@ -24,7 +24,7 @@ from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
 from tether.model.names import name_list
 from tether.observation.path import Path
-from tether.plan.chain import Decisions, Visits
+from tether.plan.chain import Taken, Visits
 
 __all__ = ["Policy", "make_policy", "noisy"]
 
@@ -81,10 +81,10 @@ def noisy(mdp: MDP, policy: Policy, noise: float) -> Policy:
     return mixed if noise > 0 else policy
 
 
-def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Decisions]:
+def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Taken]:
     """The policy as a chain takes it."""
 
-    def decide(t: int, visits: Visits) -> Decisions:
+    def decide(t: int, visits: Visits) -> Taken:
         source, pairs, probability = [], [], []
         for i, s in enumerate(visits.states):
             for pair, chance in policy(t, int(s)):
@@ -92,12 +92,12 @@ def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Decisions]:
                 pairs.append(pair)
                 probability.append(chance)
         none = np.zeros(len(source), dtype=np.int64)
-        return Decisions(np.array(source), np.array(pairs), np.array(probability, dtype=float), none, none)
+        return Taken(np.array(source), np.array(pairs), np.array(probability, dtype=float), none, none)
 
     return decide
 
 
-def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Decisions] | None:
+def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Taken] | None:
     """The same for arrays of whole numbers, a layer at a time; None for any other policy."""
     if not (isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.ndim in (1, 2)):
         return None
@@ -105,7 +105,7 @@ def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Decisions] 
     form = mdp.form
     keys = np.repeat(np.arange(mdp.n_states), np.diff(form.pair_start)) * mdp.n_actions + form.pair_action
 
-    def decide(t: int, visits: Visits) -> Decisions:
+    def decide(t: int, visits: Visits) -> Taken:
         if actions.ndim == 2 and t >= len(actions):
             return one_by_one(t, visits)  # which says what is wrong
         chosen = (actions[t] if actions.ndim == 2 else actions)[visits.states]
@@ -114,7 +114,7 @@ def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Decisions] 
         if np.any(keys[pairs] != wanted) or np.any((chosen < 0) | (chosen >= mdp.n_actions)):
             return one_by_one(t, visits)
         none = np.zeros(visits.size, dtype=np.int64)
-        return Decisions(np.arange(visits.size), pairs, np.ones(visits.size), none, none)
+        return Taken(np.arange(visits.size), pairs, np.ones(visits.size), none, none)
 
     return decide
 

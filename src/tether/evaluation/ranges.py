@@ -24,7 +24,7 @@ from tether.errors import QueryError
 from tether.evaluation.evaluate import visit
 from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.observation.changes import nothing_to_change
-from tether.plan.chain import Chain, Decisions, Visits, build_chain, collect
+from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 from tether.plan.plan import Plan
 from tether.plan.robust import RobustPlan
 
@@ -85,7 +85,7 @@ def worst_model(models: ModelSet, policy: Any) -> CounterfactualMDP:
     followed = _follow(models, policy)
     _, found = _value(models, followed, _extreme(models, 1.0), 1.0)
     form, rows = models.possible.mdp.form, []
-    for decided, probability in zip(followed.chain.decisions, found, strict=True):
+    for decided, probability in zip(followed.chain.taken, found, strict=True):
         order = np.lexsort((-decided.changes, decided.pairs))
         pairs, first = np.unique(decided.pairs[order], return_index=True)
         starts = nominal_start(form, decided.pairs)
@@ -128,7 +128,7 @@ def _value(models: ModelSet, followed: _Followed, expect: Expect, sign: float) -
     after = np.zeros(chain.visits[-1].size) if mdp.final_reward is None else mdp.final_reward[chain.visits[-1].states]
     found = []
     for t in range(chain.T - 1, -1, -1):
-        decided = chain.decisions[t]
+        decided = chain.taken[t]
         pairs = decided.pairs
         owner, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
         there = _places(chain.visits[t + 1], form.next_state[entries], decided.changes[owner], decided.runs[owner])
@@ -177,7 +177,7 @@ def _follow(models: ModelSet, policy: Any) -> _Followed:
         known = _by_choices(policy) if isinstance(policy, RobustPlan) else _by_visits(policy)
         first = Visits(*(np.array([one]) for one in (start, policy.m, 0)))
 
-        def decide(t: int, visits: Visits) -> Decisions:
+        def decide(t: int, visits: Visits) -> Taken:
             decided, open_nodes = _or_as_observed(models, t, visits, known(t, visits), policy)
             undecided.append(open_nodes)
             return decided
@@ -185,7 +185,7 @@ def _follow(models: ModelSet, policy: Any) -> _Followed:
         first = visit(start)
         given = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path))
 
-        def decide(t: int, visits: Visits) -> Decisions:
+        def decide(t: int, visits: Visits) -> Taken:
             undecided.append(np.zeros(visits.size, dtype=bool))
             return given(t, visits)
 
@@ -198,7 +198,7 @@ def _by_visits(plan: Plan) -> Callable[[int, Visits], Ints]:
 
     def known(t: int, visits: Visits) -> Ints:
         at = _places(plan.chain.visits[t], visits.states, visits.changes, visits.runs)
-        return np.where(at >= 0, plan.chain.decisions[t].pairs[at], -1)
+        return np.where(at >= 0, plan.chain.taken[t].pairs[at], -1)
 
     return known
 
@@ -217,7 +217,7 @@ def _by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
     return known
 
 
-def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: Plan) -> tuple[Decisions, Ints]:
+def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: Plan) -> tuple[Taken, Ints]:
     """The pairs known, the observed action elsewhere, and every action where that is not available."""
     cf = models.possible
     mdp, action = cf.mdp, int(cf.observation.actions[t])
@@ -243,4 +243,4 @@ def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan:
     if plan.rule == "assured":
         meeting = cf.tether(plan.rule, plan.influence).thresholds(plan.k).influenced[t]
         runs = np.where(np.isin(chosen, meeting), 0, visits.runs[owner] + 1)
-    return Decisions(owner, chosen, share, changes, runs), open_nodes
+    return Taken(owner, chosen, share, changes, runs), open_nodes

@@ -24,13 +24,22 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.evaluation.evaluate import Evaluation
+    from tether.explanation.decisions import Decisions
     from tether.explanation.explain import Explanation
     from tether.model.names import Names
     from tether.plan.pareto import Front
     from tether.plan.plan import Plan
     from tether.plan.sweep import Sweep
 
-__all__ = ["as_pandas", "evaluation_table", "explanation_table", "front_table", "plan_table", "sweep_table"]
+__all__ = [
+    "as_pandas",
+    "decisions_table",
+    "evaluation_table",
+    "explanation_table",
+    "front_table",
+    "plan_table",
+    "sweep_table",
+]
 
 
 def sweep_table(table: Sweep) -> pyarrow.Table:
@@ -82,7 +91,7 @@ def plan_table(plan: Plan) -> pyarrow.Table:
         padded = np.concatenate([*parts, np.zeros(sizes[-1], dtype=kind)])
         return pa.array(padded, mask=last)
 
-    pairs = [decisions.pairs for decisions in chain.decisions]
+    pairs = [taken.pairs for taken in chain.taken]
     chosen = [cf.mdp.form.pair_action[some].astype(np.int64) for some in pairs]
     seen = [np.full(some.size, cf.observation.actions[t]) for t, some in enumerate(pairs)]
     columns = {
@@ -136,9 +145,22 @@ def explanation_table(explanation: Explanation) -> pyarrow.Table:
     return pa.table(columns)
 
 
+def decisions_table(decisions: Decisions) -> pyarrow.Table:
+    """One row per step and action; see `Decisions.to_arrow`."""
+    pa, mdp, columns = _pyarrow(), decisions.cf.mdp, {}
+    kinds = {"t": pa.int64(), "is_observed": pa.bool_(), "needed_k": pa.int64(), "reason": pa.string()}
+    for field in dataclasses.fields(decisions.rows[0]):
+        items = [getattr(row, field.name) for row in decisions.rows]
+        if field.name in ("state", "action"):
+            columns[field.name] = _labels(items, mdp.states if field.name == "state" else mdp.actions)
+        else:
+            columns[field.name] = pa.array(items, type=kinds.get(field.name, pa.float64()))
+    return pa.table(columns)
+
+
 def _changes(plan: Plan, t: int, pairs: Ints) -> Any:
     """Whether what the plan does in each node changes the observed action."""
-    decided, visits = plan.chain.decisions[t], plan.chain.visits[t]
+    decided, visits = plan.chain.taken[t], plan.chain.visits[t]
     return is_change(plan.cf.mdp.form, visits.states[decided.source], pairs, int(plan.cf.observation.actions[t]))
 
 

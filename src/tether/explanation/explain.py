@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["ExplainedStep", "Explanation", "explain", "explained_steps"]
+__all__ = ["ExplainedStep", "Explanation", "OutcomeChance", "explain", "explained_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,36 @@ class ExplainedStep:
     outcome_probability: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class OutcomeChance:
+    """How likely an outcome is at the end of the episode.
+
+    Attributes
+    ----------
+    name : str
+        A label of the model, or the name of an absorbing state without one.
+    observed : float
+        1 or 0: whether it happened. A probability where the last outcome was not recorded.
+    plan : float
+        Under the plan.
+    optimal : float
+        Under the policy that is best for anyone in the plain model, with the luck of this episode.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> fell = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=2).explain().outcomes[1]
+    >>> fell.name, fell.observed, round(fell.plan, 3), round(fell.optimal, 3)
+    ('danger', 1.0, 0.018, 0.004)
+    """
+
+    name: str
+    observed: float
+    plan: float
+    optimal: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """A plan put beside what happened.
@@ -131,6 +161,18 @@ class Explanation:
     def beyond(self) -> Beyond:
         """What a longer tether, or more changes, would add; computed when asked for, by one sweep."""
         return beyond(self.plan)
+
+    @cached_property
+    def outcomes(self) -> tuple[OutcomeChance, ...]:
+        """How the episode would have ended: of what happened, under the plan, and under the plain optimum.
+
+        Computed when asked for: the plain model is solved for it.
+        """
+        cf = self.plan.cf
+        seen, optimal = (evaluate_policy(cf, policy).outcomes() for policy in ("observed", "optimal"))
+        plan = self.outlook.outcomes()
+        names = dict.fromkeys([*seen, *plan, *optimal])
+        return tuple(OutcomeChance(name, *(by.get(name, 0.0) for by in (seen, plan, optimal))) for name in names)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """What to do differently, what follows, how much of it is about this episode; ``name`` prints a label."""

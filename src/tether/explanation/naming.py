@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.errors import QueryError
+from tether.evaluation.outcomes import absorbing
 
 if TYPE_CHECKING:
     from tether.model.mdp import MDP
@@ -65,15 +66,7 @@ def outcome_name(mdp: MDP, states: Sequence[Any]) -> str | None:
     for name, members in mdp.label_sets.items():
         if np.isin(indices, members).all():
             return name
-    return shown(states[0]) if len(states) == 1 and _absorbing(mdp, int(indices[0])) else None
-
-
-def _absorbing(mdp: MDP, s: int) -> bool:
-    """Whether every available action leads back to the state for certain."""
-    form = mdp.form
-    pairs = slice(form.pair_start[s], form.pair_start[s + 1])
-    single = np.diff(form.row_start[form.pair_start[s] : form.pair_start[s + 1] + 1]) == 1
-    return bool(single.all()) and bool((form.next_state[form.row_start[pairs]] == s).all())
+    return shown(states[0]) if len(states) == 1 and absorbing(mdp, indices)[0] else None
 
 
 def only(names: Sequence[str]) -> Callable[[Any], Any]:

@@ -1,7 +1,7 @@
 """Every sentence of an answer, made last, from records: the same in the terminal, the report, a notebook and JSON.
 
 The order of an answer: what to do differently, and when (`what_to_change`); what would have happened (`what_follows`:
-the expected return; probabilities of outcomes belong here too); how much of it is about this episode (`strength`, then
+the probabilities of outcomes, then the expected return); how much of it is about this episode (`strength`, then
 `influenced_steps`); how sure one can be (the spread is told with the return; for learned models see
 `tether.learning.uncertainty`).
 
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._words import average, counted, number, percent
+from tether.evaluation.evaluate import evaluate_policy
+from tether.evaluation.outcomes import absorbing
 
 if TYPE_CHECKING:
     from tether.counterfactual.conditioned import CounterfactualMDP
@@ -34,6 +36,7 @@ __all__ = [
     "headline",
     "influenced_steps",
     "left_to_chance",
+    "outcomes",
     "policy_sentences",
     "strength",
     "what_follows",
@@ -68,6 +71,7 @@ def policy_sentences(
     total = sum(step.changed for step in steps)
     told = [
         f"It changes {average(total)} of the {counted(outlook.T, 'action')} on average.",
+        *outcomes(cf, outlook),
         f"The expected return is {number(outlook.value)}{_spread(outlook)} instead of {number(observed_value)}.",
         strength(cf, outlook, steps),
     ]
@@ -128,12 +132,57 @@ def what_follows(explanation: Explanation) -> list[str]:
     """What would have happened: the expected return, beside the observed one; and where the log says another."""
     plan = explanation.plan
     earned = "" if plan.cf.earned is None else plan.cf.earned.sentence()
+    ended = outcomes(plan.cf, explanation.outlook)
     if explanation.changes:
         told = f"The expected return is {number(plan.value)}{_spread(explanation.outlook)} instead of "
         told += f"{number(plan.observed_value)}: a gain of {number(plan.gain)}."
     else:
         told = f"The return stays {number(plan.observed_value)}."
-    return [told, earned] if earned else [told]
+    return [*ended, told, *([earned] if earned else [])]
+
+
+def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
+    """How the episode would have ended, beside how it did; nothing for a model without outcomes.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(grid.mdp, grid.path)
+    >>> outcomes(cf, cf.evaluate("optimal"))
+    ['Danger by t = 11: under 1 % instead of certain; goal: 99 % instead of 0 %.']
+    """
+    seen, now = evaluate_policy(cf, "observed").outcomes(), outlook.outcomes()
+    told = []
+    for name in sorted(dict.fromkeys([*seen, *now]), key=lambda one: -seen.get(one, 0.0)):  # first what happened
+        before, after = seen.get(name, 0.0), now.get(name, 0.0)
+        if max(before, after) > _ROUNDING:
+            told.append((name, _compared(before, after)))
+    if not told:
+        return []
+    (first, comparison), others = told[0], told[1:]
+    # Who is in an absorbing state at the end came there by then; of other labels only the end is told.
+    when = "by" if all(_stays(cf, name) for name, _ in told) else "at"
+    if first.replace(" ", "").isalpha():  # words; a name like s7 stays as it is
+        first = first[:1].upper() + first[1:]
+    parts = [f"{first} {when} t = {cf.T}: {comparison}"]
+    return ["; ".join([*parts, *(f"{name}: {one}" for name, one in others)]) + "."]
+
+
+def _compared(before: float, after: float) -> str:
+    if abs(before - after) <= _ROUNDING:
+        return "still certain" if after >= 1 - _ROUNDING else f"still {percent(after)}"
+    return f"{_chance(after)} instead of {_chance(before)}"
+
+
+def _chance(probability: float) -> str:
+    return "certain" if probability >= 1 - _ROUNDING else percent(probability)
+
+
+def _stays(cf: CounterfactualMDP, name: str) -> bool:
+    """Whether nothing leads out of an outcome."""
+    members = cf.mdp.label_sets.get(name)
+    return members is None or bool(absorbing(cf.mdp, members).all())
 
 
 def expected(explanation: Explanation, best: float) -> list[str]:
@@ -180,7 +229,7 @@ def left_to_chance(cf: CounterfactualMDP, outlook: Evaluation) -> bool:
     False
     """
     outcomes = np.diff(cf.mdp.form.row_start)
-    taken = [cf.observation.pairs, *(decided.pairs for decided in outlook.chain.decisions)]
+    taken = [cf.observation.pairs, *(decided.pairs for decided in outlook.chain.taken)]
     return any(bool((outcomes[pairs] > 1).any()) for pairs in taken)
 
 

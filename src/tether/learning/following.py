@@ -18,7 +18,7 @@ from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.plain import Solution, solve
 from tether.influence.one_step import influenced_pairs
 from tether.observation.changes import is_change
-from tether.plan.chain import Chain, Decisions, Visits, build_chain, collect
+from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 from tether.plan.plan import Plan
 
 __all__ = ["Follower"]
@@ -39,7 +39,7 @@ class Follower:
         first = Visits(np.full(n, start), minds, np.zeros(n, np.int64))
         lost: list[Ints] = []
 
-        def decide(t: int, visits: Visits) -> Decisions:
+        def decide(t: int, visits: Visits) -> Taken:
             decided, off = self._decide(cf, t, visits)
             lost.append(off)
             return decided
@@ -49,7 +49,7 @@ class Follower:
         shape = (len(self.plans), len(self.ms))
         return values.reshape(shape), off.reshape(shape)
 
-    def _decide(self, cf: CounterfactualMDP, t: int, visits: Visits) -> tuple[Decisions, Ints]:
+    def _decide(self, cf: CounterfactualMDP, t: int, visits: Visits) -> tuple[Taken, Ints]:
         form = cf.mdp.form
         which, changes = np.divmod(visits.changes, self._width)
         pairs = np.empty(visits.size, dtype=np.int64)
@@ -66,7 +66,7 @@ class Follower:
         if self.plans[0].rule == "assured":
             influenced = influenced_pairs(cf.graph, t, self.plans[0].influence)
             runs = np.where(np.isin(pairs, influenced), 0, visits.runs + 1)
-        return Decisions(np.arange(visits.size), pairs, np.ones(visits.size), left, runs), off
+        return Taken(np.arange(visits.size), pairs, np.ones(visits.size), left, runs), off
 
     def _otherwise(self, t: int, states: Ints) -> Ints:
         """Pairs to take where a plan says nothing."""

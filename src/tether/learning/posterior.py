@@ -264,7 +264,7 @@ def _does(asked: Plan, t: int, s: int) -> int:
     here = np.flatnonzero(chain.visits[t].states == s)
     if here.size == 0:
         return -1
-    actions = asked.cf.mdp.form.pair_action[chain.decisions[t].pairs[here]]
+    actions = asked.cf.mdp.form.pair_action[chain.taken[t].pairs[here]]
     if here.size == 1:
         return int(actions[0])
     return int(np.argmax(np.bincount(actions, chain.occupancy()[t][here])))

@@ -20,7 +20,7 @@ from tether._words import counted, number
 from tether.model.mdp import MDP
 from tether.observation.path import Observation, Path
 
-__all__ = ["Earned", "earned", "model_return"]
+__all__ = ["Earned", "earned", "model_return", "step_rewards"]
 
 _ROUNDING = 1e-9
 """Sums that differ by less than this share of what was added up are the same."""
@@ -86,7 +86,7 @@ def earned(mdp: MDP, seen: Observation, path: Path) -> Earned | None:
     if path.rewards is None:
         return None
     given = [0.0 if reward is None else reward for reward in path.rewards]
-    by_model = _step_rewards(mdp, seen)
+    by_model = step_rewards(mdp, seen)
     logged, model = _return(mdp, seen, given), _return(mdp, seen, by_model)
     scale = _discounted(mdp, [max(abs(one), abs(other)) for one, other in zip(given, by_model, strict=True)])
     return Earned(
@@ -101,7 +101,7 @@ def earned(mdp: MDP, seen: Observation, path: Path) -> Earned | None:
 
 def model_return(mdp: MDP, seen: Observation) -> float:
     """Return of the observed path by the model; expected, for a last step whose outcome was not recorded."""
-    return _return(mdp, seen, _step_rewards(mdp, seen))
+    return _return(mdp, seen, step_rewards(mdp, seen))
 
 
 def _return(mdp: MDP, seen: Observation, rewards: list[float]) -> float:
@@ -119,7 +119,7 @@ def _discounted(mdp: MDP, rewards: list[float]) -> float:
     return total
 
 
-def _step_rewards(mdp: MDP, seen: Observation) -> list[float]:
+def step_rewards(mdp: MDP, seen: Observation) -> list[float]:
     """R_t of each observed step, not discounted."""
     rewards = []
     for t, pair in enumerate(seen.pairs.tolist()):

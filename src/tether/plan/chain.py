@@ -16,7 +16,7 @@ from tether.counterfactual.layers import expand
 from tether.counterfactual.rows import Rows
 from tether.model.mdp import MDP
 
-__all__ = ["Chain", "Decisions", "Link", "Visits", "build_chain", "collect"]
+__all__ = ["Chain", "Link", "Taken", "Visits", "build_chain", "collect"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class Visits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decisions:
+class Taken:
     """What a policy does in the nodes of a layer: node, pair and with what probability; and what it keeps in mind."""
 
     source: Ints
@@ -63,10 +63,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """Nodes t = 0 … T, and for each step its decisions and links."""
+    """Nodes t = 0 … T, and for each step what is taken and its links."""
 
     visits: tuple[Visits, ...]
-    decisions: tuple[Decisions, ...]
+    taken: tuple[Taken, ...]
     links: tuple[Link, ...]
 
     @property
@@ -82,7 +82,7 @@ class Chain:
         return mass
 
 
-Decide = Callable[[int, Visits], Decisions]
+Decide = Callable[[int, Visits], Taken]
 
 
 def collect(target: Ints, weight: Floats, size: int) -> Floats:
@@ -96,17 +96,17 @@ def build_chain(mdp: MDP, edits: Callable[[int], Rows | None], start: Visits, de
 
     ``edits(t)`` are the edited rows of step t, None for the nominal model.
     """
-    visits, decisions, links = [start], [], []
+    visits, taken, links = [start], [], []
     for t in range(T):
         decided = decide(t, visits[-1])
         link, after = _follow(mdp, edits(t), decided, t)
         visits.append(after)
-        decisions.append(decided)
+        taken.append(decided)
         links.append(link)
-    return Chain(tuple(visits), tuple(decisions), tuple(links))
+    return Chain(tuple(visits), tuple(taken), tuple(links))
 
 
-def _follow(mdp: MDP, edits: Rows | None, decided: Decisions, t: int) -> tuple[Link, Visits]:
+def _follow(mdp: MDP, edits: Rows | None, decided: Taken, t: int) -> tuple[Link, Visits]:
     owner, entry, probability = expand(mdp, edits, decided.pairs)
     state = mdp.form.next_state[entry].astype(np.int64)
     changes, runs = decided.changes[owner], decided.runs[owner]

@@ -269,7 +269,7 @@ class _Search:
 
     def _measure(self, plan: Plan, occupancy: list[Floats]) -> float:
         total = 0.0
-        for t, decided in enumerate(plan.chain.decisions):
+        for t, decided in enumerate(plan.chain.taken):
             at = self.cf.graph.layers[t].edits.locate(decided.pairs)
             edited = at >= 0
             total += float(np.sum(occupancy[t][decided.source][edited] * self.weights[t][at[edited]]))

@@ -18,7 +18,7 @@ from tether.influence.nodes import Nodes
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.observation.changes import is_change
-from tether.plan.chain import Chain, Decisions, Visits, build_chain
+from tether.plan.chain import Chain, Taken, Visits, build_chain
 
 if TYPE_CHECKING:
     import datetime
@@ -114,7 +114,7 @@ class Plan:
         node = self.chain.visits[t].find(s, changes_left, run)
         if node < 0:
             return None
-        pair = int(self.chain.decisions[t].pairs[node])
+        pair = int(self.chain.taken[t].pairs[node])
         return self.cf.mdp.actions[int(self.cf.mdp.form.pair_action[pair])]
 
     @cached_property
@@ -124,7 +124,7 @@ class Plan:
         start = Visits(*(np.array([value]) for value in (int(graph.observation.states[0]), self.m, 0)))
         return build_chain(self.cf.mdp, lambda t: graph.layers[t].edits, start, self._decide, self.T)
 
-    def _decide(self, t: int, visits: Visits) -> Decisions:
+    def _decide(self, t: int, visits: Visits) -> Taken:
         form, nodes, choice = self.cf.mdp.form, self.nodes[t], self.choices[t]
         if nodes.runs is None:
             node = np.searchsorted(nodes.states, visits.states)
@@ -138,7 +138,7 @@ class Plan:
         onward = np.zeros(visits.size, np.int64)
         if self.rule == "assured":
             onward = np.where(np.isin(pairs, self.influenced[t]), 0, visits.runs + 1)
-        return Decisions(np.arange(visits.size), pairs, np.ones(visits.size), visits.changes - changed, onward)
+        return Taken(np.arange(visits.size), pairs, np.ones(visits.size), visits.changes - changed, onward)
 
     def evaluate(self) -> Evaluation:
         """Exactly what to expect under the plan: states, returns and influence, at each time."""

@@ -15,6 +15,7 @@ is what they all share.
 
 from tether.views.figures.classes import is_graph, plot_classes
 from tether.views.figures.course import plot_band, plot_course, plot_strip, plot_tailoring
+from tether.views.figures.decisions import plot_decisions
 from tether.views.figures.heat import plot_heat
 from tether.views.figures.notebook import forget
 from tether.views.figures.occupancy import plot_occupancy
@@ -31,6 +32,7 @@ __all__ = [
     "plot_band",
     "plot_classes",
     "plot_course",
+    "plot_decisions",
     "plot_heat",
     "plot_lines",
     "plot_lost",

@@ -71,7 +71,7 @@ class Contents:
             "headline": say.headline(explanation),
             "cards": self._cards(),
             "changes": say.changes(explanation, self.action_name, _LISTED) if explanation.changes else [],
-            "expected": say.expected(explanation, best),
+            "expected": [*say.outcomes(plan.cf, explanation.outlook), *say.expected(explanation, best)],
             "episode": self._about_this_episode(),
             "beyond": beyond_the_limits(explanation, table, self.complete),
         }

@@ -1,0 +1,133 @@
+"""``tether decisions``: which decisions mattered, step by step and action by action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tether.cli.options import Episode, about_an_episode, as_json, with_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from tether.explanation.decisions import Decision, Decisions
+
+__all__ = ["decisions"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether decisions case:sepsis
+  tether decisions case:grid-world -m 2
+  tether decisions model.csv path.csv --json"""
+)
+@about_an_episode
+@click.option("-m", type=click.IntRange(min=1), default=1, show_default=True, help="Changes in all, for the best.")
+@with_rule
+@as_json
+def decisions(episode: Episode, m: int, rule: Any, influence: Any, as_json: bool) -> None:
+    """Which decisions mattered?
+
+    For every step and every action available there: the expected return, had only this action been different; with
+    -m 2 and more, the best with it and at most m changes in all; the probability that the outcome that happened would
+    not have happened; and the shortest tether that allows the action.
+    """
+    from tether.cli.answers import print_json
+    from tether.cli.screen import progress, put
+    from tether.explanation.naming import shown
+
+    cf = episode.replay()
+    with progress() as say:
+        say("looking at every other action")
+        found = cf.decisions(m=m, rule=rule, influence=influence)
+    if as_json:
+        print_json(
+            "decisions",
+            **episode.named,
+            T=cf.T,
+            m=found.m,
+            rule=rule,
+            influence=str(influence),
+            discount=cf.mdp.discount,
+            observed_value=found.observed_value,
+            outcome=found.outcome,
+            decisions=found.rows,
+            sentences=found.sentences(str),
+        )
+        return
+    put(*found.sentences(shown), "")
+    put(_table(found))
+    put(_legend(found), style="dim")
+
+
+def _table(found: Decisions) -> Table:
+    from tether.cli.screen import decimals, grid
+
+    names = ["t", "action", "return"]
+    names += [f"best, m = {found.m}"] if found.m > 1 else []
+    names += ["avoided"] if found.outcome is not None else []
+    names += ["strength", "from k"]
+    table = grid(*names, right=[0, *range(2, len(names))])
+    places = decimals(value for row in found.rows for value in (row.value, row.best) if value is not None)
+    for first, last in _stretches(found):
+        if last > first:
+            table.add_row(f"{first}–{last}", "any: nothing changes")
+            continue
+        for i, row in enumerate(found.at(first)):
+            table.add_row("" if i else str(first), *_cells(found, row, places))
+    return table
+
+
+def _legend(found: Decisions) -> str:
+    told = ["* what was done.", "return: expected, had only this action been different."]
+    if found.outcome is not None:
+        told.append("avoided: how likely the outcome would then not have happened.")
+    told.append("strength: the part of the probability that the observation moves.")
+    told.append("from k: the shortest tether that allows the action.")
+    if any(row.value is None for row in found.rows):
+        told.append("–: it can lead to a state where an action that was then taken is not available.")
+    return " ".join(told)
+
+
+def _cells(found: Decisions, row: Decision, places: int) -> list[str]:
+    from tether._words import percent
+    from tether.explanation.naming import shown
+
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:,.{places}f}"
+
+    cells = [shown(row.action) + (" *" if row.is_observed else ""), number(row.value)]
+    cells += [number(row.best)] if found.m > 1 else []
+    if found.outcome is not None:
+        cells.append("–" if row.necessity is None else percent(row.necessity, short=True))
+    return [*cells, f"{row.strength:.2f}", str(row.needed_k)]
+
+
+def _stretches(found: Decisions) -> list[tuple[int, int]]:
+    """First and last step of each line of the table: steps in a row in which nothing matters are one line."""
+    stretches: list[tuple[int, int]] = []
+    before = False
+    for t in range(found.cf.T):
+        idle = _is_idle(found.at(t), found.observed_value)
+        if idle and before:
+            stretches[-1] = (stretches[-1][0], t)
+        else:
+            stretches.append((t, t))
+        before = idle
+    return stretches
+
+
+def _is_idle(rows: Sequence[Decision], seen: float) -> bool:
+    """Whether no action of a step would have changed anything."""
+    near = 1e-9 * max(1.0, abs(seen))
+    return all(
+        row.value is not None
+        and row.best is not None
+        and max(abs(row.value - seen), abs(row.best - seen)) <= near
+        and (row.necessity or 0.0) <= 1e-9
+        for row in rows
+    )

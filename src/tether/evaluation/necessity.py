@@ -1,0 +1,88 @@
+"""Necessity whatever the causal model is: the range of P(the outcome would not have happened), over sets of models.
+
+The episode is followed with one action different, in a model where nothing is earned but 1 for not ending in the
+outcome: its range over a set of causal models (`tether.evaluation.ranges`) is the range of the necessity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.counterfactual.sets import Assumption, model_set
+from tether.errors import Problem, QueryError
+from tether.evaluation.evaluate import evaluate_policy
+from tether.evaluation.outcomes import Outcome
+from tether.evaluation.ranges import range_of
+from tether.observation.changes import nothing_to_change
+from tether.plan.rewards import without_rewards
+
+__all__ = ["NecessityBounds", "necessity_bounds"]
+
+
+@dataclass(frozen=True, slots=True)
+class NecessityBounds:
+    """The necessity of one decision over a set of causal models.
+
+    Attributes
+    ----------
+    assume : {"nothing", "stability"}
+    least, most : float
+        The smallest and the largest that a causal model of the set gives.
+    gumbel_max : float
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> one = tether.counterfactual(grid.mdp, grid.path).decisions().necessity_bounds(2, "up")[0]
+    >>> one.assume, round(one.least, 3), round(one.gumbel_max, 3), round(one.most, 3)
+    ('nothing', 0.776, 0.782, 0.818)
+    """
+
+    assume: Assumption
+    least: float
+    gumbel_max: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"{self.assume}: {self.least:.3g} to {self.most:.3g} (Gumbel-max {self.gumbel_max:.3g})"
+
+
+def necessity_bounds(cf: CounterfactualMDP, t: int, action: Any, outcome: Outcome) -> tuple[NecessityBounds, ...]:
+    """The necessity of ``action`` at step t, under every causal model and under every stable one."""
+    missed = np.ones(cf.mdp.n_states)
+    missed[outcome.states] = 0.0
+    avoided = counterfactual(replace(without_rewards(cf.mdp), discount=1.0, final_reward=missed), cf.path)
+    policy = _one_change(avoided, t, action)
+    gumbel_max = evaluate_policy(avoided, policy).value
+    found = []
+    for assume in ("nothing", "stability"):
+        models = model_set(avoided, assume)
+        least, most = range_of(models, policy)
+        found.append(NecessityBounds(models.assume, *(min(1.0, max(0.0, one)) for one in (least, gumbel_max, most))))
+    return tuple(found)
+
+
+def _one_change(cf: CounterfactualMDP, t: int, action: Any) -> Callable[[int, Any], Any]:
+    """The policy that does as was observed, but for one step."""
+    mdp, actions = cf.mdp, cf.path.actions
+
+    def act(time: int, state: Any) -> Any:
+        wanted = action if time == t else actions[time]
+        there = mdp.actions_in(state)
+        if wanted in there:
+            return wanted
+        if nothing_to_change(mdp.form, np.array([mdp.state_index(state)]), mdp.actions.find(wanted))[0]:
+            return there[0]  # absorbing: nobody can be said to choose otherwise
+        message = (
+            f"some causal model leads to state {state!r} at t = {time}, where the observed action {wanted!r} is not "
+            "available: what would have been done there cannot be said, and so there are no bounds"
+        )
+        raise QueryError(Problem(message, state, wanted, time=time))
+
+    return act

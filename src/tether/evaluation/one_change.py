@@ -1,0 +1,206 @@
+"""Had only one action been different: every step and every action, by one backward pass.
+
+On the counterfactual MDP, without a tether, with c changes left (`tether.plan.backward`):
+
+    V_t(s, c) = max over a of R + γ·Σ_j P_cf,t(j|s,a)·V_{t+1}(j, c - [a ≠ a_t])
+
+and W_t(s) = V_t(s, 0) is what follows the observed actions from s at t on: it has no value where an observed action is
+not available later, unless the state is absorbing, where nobody can be said to have chosen otherwise
+(`tether.observation.changes`). With the observed return before t,
+
+    D_t(a) = (observed return before t) + γ^t·(R(s_t, a) + γ·Σ_j P_cf,t(j|s_t, a)·W_{t+1}(j))
+
+is the value had only the action at t been a. The same with V_{t+1}(j, m - [a ≠ a_t]) lets at most m actions change in
+all. With a = a_t no change is used up: the observed outcome is certain, and what is best is what is best at t + 1. The
+probability of an event at the end comes along as one more column that follows the observed actions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import expand
+from tether.counterfactual.rows import spans
+from tether.evaluation.outcomes import Outcome
+from tether.observation.changes import nothing_to_change
+from tether.observation.earned import model_return, step_rewards
+
+__all__ = ["Alternatives", "alternatives", "decided_from"]
+
+_NONE = np.iinfo(np.int64).max
+"""Stands for "nowhere" among places (time · states + state) where an observed action is missing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alternatives:
+    """What each action of one observed step would have led to, action by action; NaN where there is no value.
+
+    Attributes
+    ----------
+    pairs : array
+        The pairs of the observed state.
+    value : array
+        D_t(a): had only this action been different.
+    best : array
+        With this action, and at most m changed actions in all.
+    missed : array
+        Probability that the outcome that happened would not have happened, had only this action been different.
+    missing_at, missing_in : array
+        Time and state at which an observed action would first not be available; -1 where there is none.
+    """
+
+    pairs: Ints
+    value: Floats
+    best: Floats
+    missed: Floats
+    missing_at: Ints
+    missing_in: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _After:
+    """What is known of the states of one time: V by state and c, the probability to miss the outcome, missing places.
+
+    ``known`` says where V has a value; what stands in ``value`` elsewhere is not read.
+    """
+
+    states: Ints
+    value: Floats
+    known: Ints
+    missed: Floats
+    missing: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ahead:
+    """The same, expected of some pairs at the time before."""
+
+    value: Floats
+    known: Ints
+    missed: Floats
+    missing: Ints
+
+
+def alternatives(cf: CounterfactualMDP, m: int, outcome: Outcome | None) -> tuple[Alternatives, ...]:
+    """For each step, what each action available there would have led to; ``m`` is at least 1."""
+    mdp, seen = cf.mdp, cf.observation
+    observed = model_return(mdp, seen)
+    before = np.cumsum([0.0, *(mdp.discount**t * r for t, r in enumerate(step_rewards(mdp, seen)))])
+    layers = _layers(cf, m)
+    after = _last(cf, layers[-1], m, outcome)
+    found: list[Alternatives] = []
+    for t in range(cf.T - 1, -1, -1):
+        pairs = _pairs_of(cf, seen.states[t : t + 1])
+        ahead = _look_ahead(cf, t, pairs, after)
+        at = int(np.flatnonzero(pairs == seen.pairs[t])[0])
+        value, best = (
+            np.where(ahead.known[:, c], before[t] + mdp.discount**t * ahead.value[:, c], np.nan) for c in (0, m - 1)
+        )
+        missed = np.where(ahead.known[:, 0] & (outcome is not None), ahead.missed, np.nan)
+        value[at] = observed  # the same, but for rounding
+        best[at] = np.nanmax(found[-1].best) if found else observed  # no change yet: the observed outcome is certain
+        none = ahead.missing == _NONE
+        places = np.where(none, 0, ahead.missing)
+        found.append(
+            Alternatives(
+                pairs,
+                value,
+                best,
+                missed,
+                np.where(none, -1, places // mdp.n_states),
+                np.where(none, -1, places % mdp.n_states),
+            )
+        )
+        if t:
+            after = _step_back(cf, t, layers[t], after)
+    return tuple(reversed(found))
+
+
+def decided_from(cf: CounterfactualMDP, outcome: Outcome) -> int:
+    """The first time t from which no action, at t or later, could have led to another outcome; T if there is none."""
+    for t in range(cf.T - 1, -1, -1):
+        states = cf.observation.states[t : t + 1]
+        for u in range(t, cf.T):
+            _, entry, _ = expand(cf.mdp, cf.graph.layers[u].edits, _pairs_of(cf, states))
+            states = np.unique(cf.mdp.form.next_state[entry])
+        if not np.isin(states, outcome.states).all():
+            return t + 1
+    return 0
+
+
+def _pairs_of(cf: CounterfactualMDP, states: Ints) -> Ints:
+    start = cf.mdp.form.pair_start
+    return spans(start[states], start[np.asarray(states, np.int64) + 1])[1]
+
+
+def _layers(cf: CounterfactualMDP, m: int) -> list[Ints]:
+    """The states that matter at each time: those that a change at an observed state leads to, and what follows."""
+    if m > 1:
+        return [cf.graph.states(t) for t in range(cf.T + 1)]
+    layers = [np.empty(0, np.int64)]
+    for t in range(cf.T):
+        follow, _ = _as_observed(cf, t, layers[-1])
+        pairs = np.union1d(_pairs_of(cf, cf.observation.states[t : t + 1]), follow)
+        _, entry, _ = expand(cf.mdp, cf.graph.layers[t].edits, pairs)
+        layers.append(np.unique(cf.mdp.form.next_state[entry]).astype(np.int64))
+    return layers
+
+
+def _as_observed(cf: CounterfactualMDP, t: int, states: Ints) -> tuple[Ints, Ints]:
+    """Pairs that change nothing at time t, and which pairs of ``states`` they are."""
+    form, action = cf.mdp.form, int(cf.observation.actions[t])
+    owner, pairs = spans(form.pair_start[states], form.pair_start[np.asarray(states, np.int64) + 1])
+    unchanged = (form.pair_action[pairs] == action) | nothing_to_change(form, states, action)[owner]
+    return pairs[unchanged], unchanged
+
+
+def _last(cf: CounterfactualMDP, states: Ints, m: int, outcome: Outcome | None) -> _After:
+    final = np.zeros(states.size) if cf.mdp.final_reward is None else cf.mdp.final_reward[states]
+    missed = np.zeros(states.size) if outcome is None else (~np.isin(states, outcome.states)).astype(np.float64)
+    known = np.ones((states.size, m), dtype=bool)
+    return _After(states, np.repeat(final[:, None], m, axis=1), known, missed, np.full(states.size, _NONE))
+
+
+def _look_ahead(cf: CounterfactualMDP, t: int, pairs: Ints, after: _After) -> _Ahead:
+    """What to expect of some pairs at time t: their reward, and what is known of the states they lead to."""
+    mdp = cf.mdp
+    owner, entry, probability = expand(mdp, cf.graph.layers[t].edits, pairs)
+    to = np.searchsorted(after.states, mdp.form.next_state[entry])
+    first = np.searchsorted(owner, np.arange(pairs.size))
+    rewards = mdp.rewards.at(t)
+    onward = mdp.discount * np.where(after.known[to], after.value[to], 0.0)
+    if mdp.rewards.by_entry:
+        onward = onward + rewards[entry][:, None]
+    value = np.add.reduceat(probability[:, None] * onward, first)
+    if not mdp.rewards.by_entry:
+        value = value + rewards[pairs][:, None]
+    known = np.logical_and.reduceat(after.known[to], first)
+    missed = np.minimum(1.0, np.add.reduceat(probability * after.missed[to], first))
+    return _Ahead(value, known, missed, np.minimum.reduceat(after.missing[to], first))
+
+
+def _step_back(cf: CounterfactualMDP, t: int, states: Ints, after: _After) -> _After:
+    """V of the states of time t, from that of the time after."""
+    mdp, n_columns = cf.mdp, after.value.shape[1]
+    form = mdp.form
+    owner, pairs = spans(form.pair_start[states], form.pair_start[np.asarray(states, np.int64) + 1])
+    _, unchanged = _as_observed(cf, t, states)
+    if n_columns == 1:  # no change is left: what changes something is not looked at
+        owner, pairs, unchanged = owner[unchanged], pairs[unchanged], unchanged[unchanged]
+    value = np.full((states.size, n_columns), -np.inf)
+    known = np.zeros((states.size, n_columns), dtype=bool)
+    missed, missing = np.zeros(states.size), t * mdp.n_states + np.asarray(states, np.int64)
+    if pairs.size:
+        ahead = _look_ahead(cf, t, pairs, after)
+        for c in range(n_columns):
+            column = np.where(unchanged, c, c - 1)
+            usable = (column >= 0) & ahead.known[np.arange(pairs.size), np.maximum(column, 0)]
+            np.maximum.at(value[:, c], owner[usable], ahead.value[usable, column[usable]])
+            known[owner[usable], c] = True
+        missed[owner[unchanged]] = ahead.missed[unchanged]
+        missing[owner[unchanged]] = ahead.missing[unchanged]
+    return _After(states, value, known, missed, missing)

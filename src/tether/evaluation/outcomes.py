@@ -1,0 +1,70 @@
+"""How an episode ends: which states count as outcomes, and how likely each outcome is.
+
+A state is an outcome where it has a label ("died"), or where no action leads out of it. The class of a labelled state
+is its label, with all the states that have it; an absorbing state without a label is a class of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.model.labels import name_text
+from tether.model.mdp import MDP
+from tether.observation.changes import nothing_to_change
+
+__all__ = ["Outcome", "absorbing", "outcome_of", "outcome_probabilities"]
+
+_NO_ACTION = -1
+"""The index of an action that no state has."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """A class of outcomes: its name, and its states by index, ascending."""
+
+    name: str
+    states: Ints
+
+
+def absorbing(mdp: MDP, states: Ints) -> Any:
+    """Which of ``states`` no action leads out of."""
+    form = mdp.form
+    stuck = form.pair_start[states] == form.pair_start[np.asarray(states, np.int64) + 1]
+    return stuck | nothing_to_change(form, states, _NO_ACTION)
+
+
+def outcome_of(mdp: MDP, state: int) -> Outcome | None:
+    """The class of a state, by index: its first label, or itself where it is absorbing; None for other states.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.evaluation.outcomes import outcome_of
+    >>> mdp = tether.cases.grid_world().mdp
+    >>> outcome_of(mdp, mdp.state_index(15)).name, outcome_of(mdp, mdp.state_index(3))
+    ('goal', None)
+    """
+    for name, members in mdp.label_sets.items():
+        if np.isin(state, members):
+            return Outcome(name, members)
+    here = np.array([state])
+    return Outcome(name_text(mdp.states[state]), here) if absorbing(mdp, here)[0] else None
+
+
+def outcome_probabilities(mdp: MDP, states: Ints, probability: Floats) -> dict[str, float]:
+    """The probability of each label, and of each absorbing state without one, from a distribution over states."""
+    found = {}
+    labelled = np.zeros(states.size, dtype=bool)
+    for name, members in mdp.label_sets.items():
+        has = np.isin(states, members)
+        labelled |= has
+        found[name] = min(1.0, float(probability[has].sum()))
+    own = np.flatnonzero(~labelled & (probability > 0))
+    for i in own[absorbing(mdp, states[own])]:
+        name = name_text(mdp.states[int(states[i])])
+        found[name] = found.get(name, 0.0) + float(probability[i])
+    return found

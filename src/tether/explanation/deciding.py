@@ -1,0 +1,82 @@
+"""What decisions come to, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tether._words import counted, number, percent
+from tether.evaluation.one_change import decided_from
+
+if TYPE_CHECKING:
+    from tether.evaluation.outcomes import Outcome
+    from tether.explanation.decisions import Decision, Decisions
+
+__all__ = ["decision_sentences"]
+
+_ROUNDING = 1e-9
+
+
+def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Callable[[Any], str]) -> list[str]:
+    """Which decision mattered most, for the return and for the outcome; and from when on nothing mattered."""
+    others = [row for row in decisions.rows if not row.is_observed]
+    if not others:
+        return ["There was nothing to decide: at every step only one action was available."]
+    known = [row for row in others if row.gain is not None]
+    told = [_for_the_return(decisions, known, name)] if known else []
+    if outcome is not None:
+        told += _for_the_outcome(decisions, outcome, known, name)
+    unknown = len(others) - len(known)
+    if unknown:
+        what = f"{counted(unknown, 'other action')} of {len(others)}" if known else "any other action"
+        told.append(
+            f"For {what} nothing can be said of a single change: it can lead to a state where an action that was then "
+            "taken is not available."
+        )
+    return told
+
+
+def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[[Any], str]) -> str:
+    seen = decisions.observed_value
+    rounding = _ROUNDING * max(1.0, abs(seen))
+    best = max(known, key=lambda row: row.gain or 0.0)
+    if (best.gain or 0.0) > rounding:
+        return (
+            f"The decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and nothing else changed, "
+            f"would have given an expected return of {number(best.value or 0.0)} instead of {number(seen)}."
+        )
+    worst = min(known, key=lambda row: row.gain or 0.0)
+    if (worst.gain or 0.0) < -rounding:
+        return (
+            "No other action, with nothing else changed, would have given a larger expected return. The decision at "
+            f"t = {worst.t} mattered most: {_instead(decisions, worst, name)} would have given "
+            f"{number(worst.value or 0.0)} instead of {number(seen)}."
+        )
+    return (
+        f"No single decision mattered to the return: with any other action it would be expected to be {number(seen)}."
+    )
+
+
+def _for_the_outcome(
+    decisions: Decisions, outcome: Outcome, known: list[Decision], name: Callable[[Any], str]
+) -> list[str]:
+    told, event = [], name(outcome.name)
+    best = max(known, key=lambda row: row.necessity or 0.0, default=None)
+    from_when = decided_from(decisions.cf, outcome)
+    if best is not None and (best.necessity or 0.0) > _ROUNDING:
+        chance = best.necessity or 0.0
+        how = "for certain" if chance >= 1 - _ROUNDING else f"with a probability of {percent(chance)}"
+        told.append(
+            f"The outcome, {event}, could best have been averted at t = {best.t}: with {name(best.action)}, and "
+            f"nothing else changed, it would not have happened {how}."
+        )
+    elif from_when > 0 and known:
+        told.append(f"No other action, with nothing else changed, could have averted the outcome, {event}.")
+    if from_when < decisions.cf.T:
+        when = f"at t ≥ {from_when}" if from_when else "in the whole episode"
+        told.append(f"Nothing done {when} could have changed the outcome.")
+    return told
+
+
+def _instead(decisions: Decisions, row: Decision, name: Callable[[Any], str]) -> str:
+    return f"{name(row.action)} instead of {name(decisions.cf.path.actions[row.t])}"

@@ -1,0 +1,283 @@
+"""Which decisions mattered: for every step and every action available there, what would have followed, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._checks import whole_number
+from tether._html import grid, typeset
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.errors import Problem, QueryError
+from tether.evaluation.necessity import NecessityBounds, necessity_bounds
+from tether.evaluation.one_change import Alternatives, alternatives
+from tether.evaluation.outcomes import Outcome, outcome_of
+from tether.explanation.deciding import decision_sentences
+from tether.influence.one_step import Influence
+from tether.influence.rules import Rule
+from tether.plan.backward import observed_value
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from matplotlib.axes import Axes
+
+__all__ = ["Decision", "Decisions", "decide"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One action that could be taken at one step of the observed episode.
+
+    Attributes
+    ----------
+    t : int
+    state : label
+        The observed state.
+    action : label
+    is_observed : bool
+        Whether it is what was done.
+    value : float or None
+        Expected return, had only this action been different: everything else is done as observed. None where that
+        cannot be: ``reason`` says why.
+    gain : float or None
+        ``value`` less the observed return.
+    best : float or None
+        The best expected return with this action, and at most m changed actions in all, without a tether.
+    necessity : float or None
+        Probability that the outcome that happened would not have happened, had only this action been different. None
+        where the last state is no outcome, and where ``value`` is None.
+    strength : float
+        The part of the action's probability that the observation moves.
+    needed_k : int
+        The shortest tether that allows the action.
+    reason : str or None
+        Why there is no value.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> left = tether.counterfactual(grid.mdp, grid.path).decisions().at(2)[3]
+    >>> left.action, round(left.value, 2), round(left.necessity, 3), left.needed_k
+    ('left', -25.68, 0.933, 6)
+    """
+
+    t: int
+    state: Any
+    action: Any
+    is_observed: bool
+    value: float | None
+    gain: float | None
+    best: float | None
+    necessity: float | None
+    strength: float
+    needed_k: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decisions:
+    """Every step of an episode, and every action that was available there; made by `CounterfactualMDP.decisions`.
+
+    Attributes
+    ----------
+    m : int
+        How many actions may change in all, for `Decision.best`.
+    rule, influence
+        What `Decision.needed_k` means.
+    observed_value : float
+    outcome : str or None
+        The outcome that happened: the label of the last state, or the name of an absorbing one.
+    rows : tuple of Decision
+        By time, then in the model's order of actions.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> decisions = tether.counterfactual(patient.mdp, patient.path).decisions()
+    >>> decisions
+    <Decisions: 10 steps, 80 actions, outcome 'died'>
+    >>> print(decisions.sentences(str)[-1])
+    Nothing done at t ≥ 3 could have changed the outcome.
+    """
+
+    cf: CounterfactualMDP
+    m: int
+    rule: Rule
+    influence: Influence
+    observed_value: float
+    outcome: str | None
+    rows: tuple[Decision, ...]
+
+    def at(self, t: int) -> tuple[Decision, ...]:
+        """The actions of step t."""
+        t = self.cf.time(t)
+        return tuple(row for row in self.rows if row.t == t)
+
+    def within(self, k: int) -> tuple[Decision, ...]:
+        """The actions that a tether of length k allows.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> decisions = tether.counterfactual(case.mdp, case.path).decisions()
+        >>> [(row.t, row.action) for row in decisions.within(2) if not row.is_observed]
+        [(6, 'V_I'), (6, 'V_S')]
+        """
+        k = whole_number("k", k, 1)
+        return tuple(row for row in self.rows if row.needed_k <= k)
+
+    def necessity_bounds(self, t: int, action: Any) -> tuple[NecessityBounds, ...]:
+        """The necessity of one decision whatever the causal model is: over all, and over all stable ones.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> decisions = tether.counterfactual(grid.mdp, grid.path).decisions()
+        >>> for one in decisions.necessity_bounds(2, "left"):
+        ...     print(one)
+        nothing: 0.929 to 0.972 (Gumbel-max 0.933)
+        stability: 0.929 to 0.936 (Gumbel-max 0.933)
+        """
+        rows = self.at(t)
+        found = next((row for row in rows if row.action == action), None)
+        if found is None:
+            there = ", ".join(repr(row.action) for row in rows)
+            message = f"t = {t}: the action {action!r} is not available in state {rows[0].state!r}; there are {there}"
+            raise QueryError(Problem(message, rows[0].state, action, time=t, value=action))
+        outcome = _outcome(self.cf)
+        if outcome is None:
+            raise QueryError(
+                "the episode ends in no outcome, so that none can be avoided: an outcome is a state with a label "
+                "(mdp.with_labels) or an absorbing one"
+            )
+        return necessity_bounds(self.cf, found.t, found.action, outcome)
+
+    def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
+        """Which decision mattered most, and from when on nothing could be changed; ``name`` prints a label."""
+        return decision_sentences(self, _outcome(self.cf), name)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per step and action, with the fields of `Decision` as columns.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).decisions().to_arrow()
+        >>> table.num_rows, table.column("action").slice(0, 3).to_pylist()
+        (21, ['NIL', 'V_I', 'V_S'])
+        """
+        from tether.explanation.arrow import decisions_table
+
+        return decisions_table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas table; pandas must be installed."""
+        from tether.explanation.arrow import as_pandas
+
+        return as_pandas(self.to_arrow())
+
+    def plot(self, what: str = "gain", ax: Axes | None = None) -> Axes:
+        """Time × action, shaded by "gain", "best" or "necessity"; what was done is marked. Returns the axes.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).decisions().plot().get_xlabel()
+        'time t (steps)'
+        """
+        from tether.views.figures import plot_decisions
+
+        return plot_decisions(self, what, ax)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences(str))
+
+    def __repr__(self) -> str:
+        ended = "no outcome" if self.outcome is None else f"outcome {self.outcome!r}"
+        return f"<Decisions: {self.cf.T} steps, {len(self.rows)} actions, {ended}>"
+
+    def _repr_html_(self) -> str:
+        head = ("t", "state", "action", "", "had only this been different", f"best with m = {self.m}")
+        rows = [
+            (
+                row.t,
+                row.state,
+                row.action,
+                "done" if row.is_observed else "",
+                row.reason if row.value is None else f"{row.value:.6g}",
+                "" if row.best is None else f"{row.best:.6g}",
+                "" if row.necessity is None else f"{row.necessity:.3g}",
+                f"{row.strength:.3g}",
+                row.needed_k,
+            )
+            for row in self.rows
+        ]
+        avoided = "necessity" if self.outcome is None else f"not {self.outcome}"
+        told = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
+        return told + grid((*head, avoided, "strength", "from k"), rows)
+
+
+def decide(cf: CounterfactualMDP, objective: Any, m: int, rule: Any, influence: Any) -> Decisions:
+    """Every step and every action available there; see `CounterfactualMDP.decisions`."""
+    if objective is not None:
+        raise QueryError(
+            f"decisions are weighed by the return of the episode: objective must be None, not {objective!r}; for "
+            "another reward make a model with it"
+        )
+    m = min(whole_number("m", m, 1), cf.T)
+    tied = cf.tether(rule, influence)
+    thresholds = tied.thresholds()
+    outcome = _outcome(cf)
+    rows: list[Decision] = []
+    for t, found in enumerate(alternatives(cf, m, outcome)):
+        s = int(cf.observation.states[t])
+        at = int(np.searchsorted(thresholds.nodes[t].states, s))
+        first = int(thresholds.offsets[t][at])
+        kappa = thresholds.kappa[t][first : first + found.pairs.size]
+        rows += [_row(cf, t, found, i, int(kappa[i])) for i in range(found.pairs.size)]
+    name = None if outcome is None else outcome.name
+    return Decisions(cf, m, tied.rule, tied.influence, observed_value(cf), name, tuple(rows))
+
+
+def _row(cf: CounterfactualMDP, t: int, found: Alternatives, i: int, needed_k: int) -> Decision:
+    mdp, pair = cf.mdp, int(found.pairs[i])
+    edits = cf.graph.layers[t].edits
+    at = edits.find(pair)
+    value, missing_at = _number(found.value[i]), int(found.missing_at[i])
+    reason = None
+    if value is None:
+        state, action = mdp.states[int(found.missing_in[i])], cf.path.actions[missing_at]
+        reason = f"it can lead to state {state!r} at t = {missing_at}, where the observed {action!r} is not available"
+    return Decision(
+        t,
+        cf.path.states[t],
+        mdp.actions[int(mdp.form.pair_action[pair])],
+        pair == int(cf.observation.pairs[t]),
+        value,
+        None if value is None else value - observed_value(cf),
+        _number(found.best[i]),
+        _number(found.missed[i]),
+        0.0 if at < 0 else float(edits.strength[at]),
+        needed_k,
+        reason,
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _outcome(cf: CounterfactualMDP) -> Outcome | None:
+    """The class of the observed last state; None where it was not recorded, or is no outcome."""
+    last = int(cf.observation.states[-1])
+    return None if last < 0 else outcome_of(cf.mdp, last)

@@ -1,0 +1,125 @@
+"""Which decisions mattered: time × action, shaded; what was done is marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._words import cut_apart
+from tether.errors import QueryError
+from tether.explanation.decisions import Decisions
+from tether.explanation.naming import shown
+from tether.views.figures.style import SMALL, TIME, axes, explain_with, figure_of, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_decisions"]
+
+_WHAT = ("gain", "best", "necessity")
+
+_NAME = 36
+"""Letters of an action's name beside the figure."""
+
+
+def plot_decisions(decisions: Decisions, what: str = "gain", ax: Axes | None = None) -> Axes:
+    """Each action of each observed step, shaded by what it would have led to; squares mark what was done.
+
+    Parameters
+    ----------
+    decisions : Decisions
+    what : {"gain", "best", "necessity"}
+        The gain over the observed return, had only this action been different; the gain of the best with it and at
+        most m changes in all; or the probability that the outcome would not have happened.
+    ax : Axes, optional
+        Where to draw; a figure of its own by default.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import plot_decisions
+    >>> grid = tether.cases.grid_world()
+    >>> ax = plot_decisions(tether.counterfactual(grid.mdp, grid.path).decisions(), "necessity")
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['up', 'right', 'down', 'left']
+    """
+    if what not in _WHAT:
+        raise QueryError(f"what must be one of {', '.join(map(repr, _WHAT))}, not {what!r}")
+    if what == "necessity" and decisions.outcome is None:
+        raise QueryError("the episode ends in no outcome, so that there is no necessity to draw")
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    actions = list(dict.fromkeys(row.action for row in sorted(decisions.rows, key=_order(decisions))))
+    values, unknown = np.full((len(actions), decisions.cf.T), np.nan), []
+    for row in decisions.rows:
+        found = _shade(decisions, row, what)
+        if found is None:
+            unknown.append((actions.index(row.action), row.t))
+        else:
+            values[actions.index(row.action), row.t] = found
+    with styled():
+        size = (
+            float(np.clip(2.6 + 0.4 * values.shape[1], 5.5, 10.0)),
+            float(np.clip(1.4 + 0.3 * len(actions), 2.4, 8.0)),
+        )
+        ax = axes(ax, size, "")
+        mesh = ax.pcolormesh(
+            np.ma.masked_invalid(values), edgecolors="#cccccc", linewidth=0.5, **_colours(values, what)
+        )
+        for i, t in unknown:
+            ax.add_patch(_cell(t, i))
+        done = [(row.t + 0.5, actions.index(row.action) + 0.5) for row in decisions.rows if row.is_observed]
+        ax.plot(*zip(*done, strict=True), "s", color="black", markerfacecolor="none", markersize=7, linestyle="none")
+        ax.set_xlim(0, values.shape[1])
+        ax.set_ylim(len(actions), 0)
+        every = -(-values.shape[1] // 20)
+        ax.set_xticks(np.arange(0, values.shape[1], every) + 0.5, [str(t) for t in range(0, values.shape[1], every)])
+        ax.set_yticks(np.arange(len(actions)) + 0.5, cut_apart([shown(one) for one in actions], _NAME))
+        ax.tick_params(length=0)
+        for spine in ax.spines.values():
+            spine.set_visible(False)
+        bar = figure_of(ax).colorbar(mesh, ax=ax, pad=0.02, aspect=25)
+        bar.set_label(_label(decisions, what))
+        bar.ax.tick_params(labelsize=SMALL)
+        bar.outline.set_visible(False)
+        ax.set_xlabel(TIME)
+        handles: list[Any] = [
+            Line2D([], [], color="black", marker="s", markerfacecolor="none", linestyle="none", label="done")
+        ]
+        if unknown:
+            handles.append(Patch(facecolor="none", edgecolor="#999999", hatch="////", label="no value"))
+        explain_with(ax, handles)
+    return ax
+
+
+def _order(decisions: Decisions) -> Any:
+    """Actions in the model's order."""
+    return lambda row: decisions.cf.mdp.actions.find(row.action)
+
+
+def _shade(decisions: Decisions, row: Any, what: str) -> float | None:
+    if what == "best":
+        return None if row.best is None else row.best - decisions.observed_value
+    found: float | None = getattr(row, what)
+    return found
+
+
+def _colours(values: Any, what: str) -> dict[str, Any]:
+    if what == "necessity":
+        return {"cmap": "Blues", "vmin": 0.0, "vmax": float(np.nanmax(values, initial=0.0)) or 1.0}
+    largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    return {"cmap": "RdBu", "vmin": -largest, "vmax": largest}
+
+
+def _cell(t: int, i: int) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((t, i), 1, 1, facecolor="none", edgecolor="#999999", hatch="////", linewidth=0.5)
+
+
+def _label(decisions: Decisions, what: str) -> str:
+    if what == "necessity":
+        return f"probability of not {decisions.outcome}"
+    return "gain, had only this been different" if what == "gain" else f"gain with the best after it, m = {decisions.m}"

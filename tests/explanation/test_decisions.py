@@ -1,0 +1,315 @@
+"""Which decisions mattered: against enumeration of every path, in every small world."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from brute import FEWER, SUPPORT, Best, World, influenced, smallest_k, tiny_worlds, worlds
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tether
+from tether.errors import QueryError
+
+Episode = tuple[float, list[Any], list[Any]]  # probability, states, actions
+
+
+def following(world: World, t: int, s: Any) -> list[Episode] | None:
+    """Every way from s at t to the end, doing what was done; None where that is not possible."""
+    if t == world.T:
+        return [(1.0, [s], [])]
+    there = world.available(s)
+    actions = [world.path.actions[t]] if world.path.actions[t] in there else there
+    if world.path.actions[t] not in there and any(world.changed(t, s, a) for a in there):
+        return None
+    episodes = [one_way(world, t, s, a) for a in actions]
+    if any(one is None for one in episodes):
+        return None
+    return max(episodes, key=lambda some: expected(world, t, some))  # several only where nothing can be changed
+
+
+def one_way(world: World, t: int, s: Any, a: Any) -> list[Episode] | None:
+    """The same, with action a at t."""
+    found = []
+    for j, p in world.rows[t][s, a].items():
+        rest = following(world, t + 1, j)
+        if rest is None:
+            return None
+        found += [(p * chance, [s, *states], [a, *actions]) for chance, states, actions in rest]
+    return found
+
+
+def expected(world: World, t: int, episodes: list[Episode]) -> float:
+    """Return from t on, in the money of time 0."""
+    total = []
+    for chance, states, actions in episodes:
+        steps = enumerate(zip(actions, pairwise(states), strict=True), start=t)
+        earned = [world.discount**u * world.earn(u, s, a, j) for u, (a, (s, j)) in steps]
+        total.append(chance * math.fsum([*earned, world.discount**world.T * world.last(states[-1])]))
+    return math.fsum(total)
+
+
+def before(world: World, t: int) -> float:
+    states = world.path.states
+    return math.fsum(world.discount**u * world.earn(u, *world.observed[u], states[u + 1]) for u in range(t))
+
+
+def close(value: float | None, other: float | None) -> bool:
+    if value is None or other is None:
+        return value is other
+    return value == pytest.approx(other, rel=1e-9, abs=1e-9)
+
+
+def labelled(world: World, draw: Any) -> tuple[tether.CounterfactualMDP, set[Any] | None]:
+    """The world with labels on some states; and the states of the outcome that happened, from the definition."""
+    cf = world.cf
+    some = draw(st.lists(st.sampled_from(world.states), unique=True, max_size=3))
+    mdp = cf.mdp.with_labels({"ended": some}) if some else cf.mdp
+    cf = tether.counterfactual(mdp, world.path, cf.mechanism)
+    if not world.path.last_recorded:
+        return cf, None
+    last = world.path.states[-1]
+    if last in some:
+        return cf, set(some)
+    stays = all(world.nominal[last, a].keys() == {last} for a in world.available(last))
+    return cf, {last} if stays else None
+
+
+@FEWER
+@given(worlds(max_steps=4), st.data())
+def test_had_only_this_action_been_different(world: World, data: Any) -> None:
+    cf, outcome = labelled(world, data.draw)
+    decisions = cf.decisions()
+    assert [(row.t, row.action) for row in decisions.rows] == [
+        (t, a) for t, (s, _) in enumerate(world.observed) for a in world.available(s)
+    ]
+    for row in decisions.rows:
+        episodes = one_way(world, row.t, row.state, row.action)
+        assert row.is_observed == (row.action == world.path.actions[row.t])
+        if episodes is None:
+            assert (row.value, row.gain, row.necessity) == (None, None, None)
+            assert "is not available" in row.reason
+            continue
+        value = before(world, row.t) + expected(world, row.t, episodes)
+        assert close(row.value, value)
+        assert close(row.gain, value - world.observed_return())
+        assert row.reason is None
+        if outcome is None:
+            assert row.necessity is None
+            continue
+        missed = math.fsum(chance for chance, states, _ in episodes if states[-1] not in outcome)
+        assert close(row.necessity, missed)
+
+
+@FEWER
+@given(worlds(max_steps=4, max_states=5), st.integers(1, 5))
+def test_with_the_best_after_it(world: World, m: int) -> None:
+    free = Best(world, "definition", influenced(world, SUPPORT), world.T + 1)
+    for row in world.cf.decisions(m=m).rows:
+        value = free.action_value(row.t, (row.state, row.action), min(m, world.T), 0)
+        expected = None if value == -math.inf else before(world, row.t) + world.discount**row.t * value
+        if expected is None and row.is_observed:
+            continue  # nothing changed yet: what was done is always there
+        assert close(row.best, expected)
+
+
+@FEWER
+@given(tiny_worlds(), st.sampled_from(["definition", "published", "printed"]))
+def test_which_tether_allows_it(world: World, rule: str) -> None:
+    least = smallest_k(world, rule, influenced(world, SUPPORT))
+    decisions = world.cf.decisions(rule=rule)
+    for row in decisions.rows:
+        assert row.needed_k == least[row.t, row.state, row.action]
+        assert (row in decisions.within(2)) == (row.needed_k <= 2)
+
+
+@FEWER
+@given(worlds(max_steps=4))
+def test_the_best_is_that_of_plans_and_the_observed_action_changes_nothing(world: World) -> None:
+    for m in (1, 2):
+        decisions = world.cf.decisions(m=m)
+        plan = world.cf.plan(k=world.T + 1, m=m)
+        best = max(row.best for row in decisions.at(0) if row.best is not None)
+        assert close(best, plan.value)
+        for row in decisions.rows:
+            if row.is_observed:
+                assert row.value == decisions.observed_value
+                assert row.necessity in (None, 0.0)
+                assert row.needed_k == 1
+
+
+def test_the_sepsis_patient_by_hand() -> None:
+    """Each number of the table by evaluating the policy that changes one action."""
+    patient = tether.cases.sepsis()
+    cf = tether.counterfactual(patient.mdp, patient.path)
+    decisions = cf.decisions()
+    done = patient.path.actions
+    for row in decisions.rows:
+        outlook = cf.evaluate(lambda t, state, row=row: row.action if t == row.t else done[t])
+        assert row.value == pytest.approx(outlook.value, rel=1e-12)
+        assert row.necessity == pytest.approx(1.0 - outlook.outcomes()["died"], abs=1e-12)
+    best = max(decisions.rows, key=lambda row: row.value)
+    assert (best.t, best.action, round(best.value, 1)) == (2, "antibiotics", -4579.9)
+    assert best.value == pytest.approx(cf.plan(k=11, m=1).value, rel=1e-12)
+
+
+def test_what_is_said_of_the_sepsis_patient() -> None:
+    patient = tether.cases.sepsis()
+    decisions = tether.counterfactual(patient.mdp, patient.path).decisions()
+    assert decisions.sentences(str) == [
+        "The decision at t = 2 mattered most: antibiotics instead of antibiotics + ventilation, and nothing else "
+        "changed, would have given an expected return of -4,580 instead of -6,850.",
+        "The outcome, died, could best have been averted at t = 0: with vasopressors, and nothing else changed, it "
+        "would not have happened with a probability of 13 %.",
+        "Nothing done at t ≥ 3 could have changed the outcome.",
+    ]
+
+
+def reachable_ends(world: World, t: int) -> set[Any]:
+    @cache
+    def ends(u: int, s: Any) -> frozenset[Any]:
+        if u == world.T:
+            return frozenset([s])
+        return frozenset().union(*(ends(u + 1, j) for a in world.available(s) for j in world.rows[u][s, a]))
+
+    return set(ends(t, world.path.states[t]))
+
+
+@FEWER
+@given(worlds(max_steps=4), st.data())
+def test_from_when_on_nothing_could_change_the_outcome(world: World, data: Any) -> None:
+    cf, outcome = labelled(world, data.draw)
+    told = [one for one in cf.decisions().sentences() if one.startswith("Nothing done")]
+    if outcome is None or not any(len(world.available(s)) > 1 for s, _ in world.observed):
+        assert told == []
+        return
+    decided = [t for t in range(world.T) if reachable_ends(world, t) <= outcome]
+    if not decided:
+        assert told == []
+    elif min(decided) == 0:
+        assert told == ["Nothing done in the whole episode could have changed the outcome."]
+    else:
+        assert told == [f"Nothing done at t ≥ {min(decided)} could have changed the outcome."]
+
+
+@FEWER
+@given(worlds(max_steps=3), st.data())
+def test_bounds_hold_gumbel_max_and_are_nested(world: World, data: Any) -> None:
+    cf, outcome = labelled(world, data.draw)
+    if cf.mechanism.name != "gumbel-max":
+        return
+    decisions = cf.decisions()
+    row = data.draw(st.sampled_from(decisions.rows))
+    if outcome is None:
+        with pytest.raises(QueryError, match="ends in no outcome"):
+            decisions.necessity_bounds(row.t, row.action)
+        return
+    try:
+        every, stable = decisions.necessity_bounds(row.t, row.action)
+    except QueryError:
+        # Some model leads to where what was done is not available; nothing is missing where every action is everywhere.
+        assert any(a not in world.available(s) for s in world.states for a in world.path.actions)
+        return
+    near = 1e-9
+    assert (every.assume, stable.assume) == ("nothing", "stability")
+    assert every.least - near <= stable.least <= stable.gumbel_max + near
+    assert stable.gumbel_max <= stable.most + near <= every.most + 2 * near
+    assert stable.gumbel_max == pytest.approx(row.necessity, abs=1e-9)
+
+
+def test_bounds_of_one_step_by_the_formula() -> None:
+    """One step: over all models, P(j) lies between max(0, 1 - Σ others q/p_o) and q_j / p_o."""
+    P = [[[0.5, 0.3, 0.2], [0.2, 0.5, 0.3]], [[0, 1, 0]] * 2, [[0, 0, 1]] * 2]
+    mdp = tether.MDP.from_arrays(P, states=["ill", "well", "dead"], actions=["wait", "treat"])
+    cf = tether.counterfactual(mdp, tether.Path(["ill", "dead"], ["wait"]))
+    every, _ = cf.decisions().necessity_bounds(0, "treat")
+    dead = min(1.0, 0.3 / 0.2)  # most that P(dead) can be
+    assert every.least == pytest.approx(1 - dead)
+    assert every.most == pytest.approx(1.0)  # the others can take up all: (0.2 + 0.5) / 0.2 ≥ 1
+    assert every.gumbel_max == pytest.approx(cf.decisions().at(0)[1].necessity)
+
+
+def test_an_action_that_is_missing_later_is_named() -> None:
+    columns = ["s", "s", "a", "b"], ["go", "jump", "go", "rest"], ["a", "b", "a", "s"], [1.0] * 4
+    cf = tether.counterfactual(tether.MDP.from_table(*columns), tether.Path(["s", "a", "a"], ["go", "go"]))
+    decisions = cf.decisions()
+    jump = decisions.at(0)[1]
+    assert (jump.value, jump.best) == (None, None)
+    assert jump.reason == "it can lead to state 'b' at t = 1, where the observed 'go' is not available"
+    assert decisions.sentences()[-1].startswith("For any other action nothing can be said of a single change")
+    assert cf.decisions(m=2).at(0)[1].best == 0.0  # one more change may be made there
+
+
+def test_bad_questions() -> None:
+    case = tether.cases.epidemic()
+    cf = tether.counterfactual(case.mdp, case.path)
+    with pytest.raises(QueryError, match="objective must be None, not 'reach'"):
+        cf.decisions("reach")
+    with pytest.raises(QueryError, match="m must be"):
+        cf.decisions(m=0)
+    with pytest.raises(QueryError, match="'V_X' is not available"):
+        cf.decisions().necessity_bounds(0, "V_X")
+    with pytest.raises(QueryError, match="ends in no outcome"):
+        cf.decisions().necessity_bounds(0, "V_I")
+    with pytest.raises(QueryError, match="no necessity to draw"):
+        cf.decisions().plot("necessity")
+    with pytest.raises(QueryError, match="what must be one of"):
+        cf.decisions().plot("colour")
+
+
+def test_tables_figures_and_pages() -> None:
+    grid = tether.cases.grid_world()
+    decisions = tether.counterfactual(grid.mdp, grid.path).decisions(m=2)
+    table = decisions.to_arrow()
+    assert table.num_rows == len(decisions.rows)
+    assert table.column("value").to_pylist() == [row.value for row in decisions.rows]
+    assert table.column("necessity").to_pylist() == [row.necessity for row in decisions.rows]
+    assert list(decisions.to_pandas().columns) == table.column_names
+    for what in ("gain", "best", "necessity"):
+        ax = decisions.plot(what)
+        shaded = ax.collections[0].get_array()
+        expected = [[row.necessity for row in decisions.rows if row.action == a] for a in grid.mdp.actions]
+        if what == "necessity":
+            assert np.allclose(shaded, expected)
+        (marks,) = ax.lines
+        done = [grid.mdp.actions.find(a) for a in grid.path.actions]
+        assert marks.get_ydata().tolist() == [i + 0.5 for i in done]
+    page = decisions._repr_html_()
+    assert "not danger" in page
+    assert "Nothing done at" in page
+
+
+@FEWER
+@given(worlds(max_steps=3), st.data())
+def test_outcomes_of_an_evaluation(world: World, data: Any) -> None:
+    cf, _ = labelled(world, data.draw)
+    outlook = cf.evaluate("random")
+    found = outlook.outcomes()
+    chances = dict(zip(*outlook.distribution(cf.T), strict=True))
+    ended = set(cf.mdp.labels.get("ended", ()))
+    if ended:
+        assert found.pop("ended") == pytest.approx(sum(p for s, p in chances.items() if s in ended), abs=1e-12)
+    stays = {
+        s
+        for s in chances
+        if s not in ended and all(world.nominal[s, a].keys() == {s} for a in world.available(s)) and chances[s] > 0
+    }
+    assert found == {s: pytest.approx(chances[s]) for s in stays}
+
+
+def test_how_it_would_have_ended() -> None:
+    patient = tether.cases.sepsis()
+    explanation = tether.counterfactual(patient.mdp, patient.path).plan(k=8, m=2).explain()
+    assert "Died by t = 10: 85 % instead of certain; discharged: 3 % instead of 0 %." in explanation.sentences(str)
+    died, discharged = explanation.outcomes
+    assert (died.name, died.observed, died.optimal) == ("died", 1.0, 1.0)  # what was done is what is best for anyone
+    assert (discharged.name, discharged.observed) == ("discharged", 0.0)
+    assert died.plan == explanation.outlook.outcomes()["died"]
+    case = tether.cases.epidemic()
+    plan = tether.counterfactual(case.mdp, case.path).plan(k=1, m=1)
+    assert not any(one.startswith("Over") for one in plan.explain().sentences(str))  # neither happened nor can happen
