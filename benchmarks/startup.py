@@ -18,6 +18,8 @@ IMPORT = "import tether"
 ROW = "import tether; c = tether.cases.grid_world(); tether.counterfactual(c.mdp, c.path).row(2, 2, 'left')"
 PLAN = "import tether; c = tether.cases.epidemic(); tether.counterfactual(c.mdp, c.path).plan(k=7, m=3)"
 TETHER = Path(sys.executable).with_name("tether")
+EXPLAIN = [str(TETHER), "explain", "case:sepsis"]
+COMPILING = 4.0  # seconds, on two idle cores
 
 
 def _code(code: str) -> list[str]:
@@ -50,7 +52,18 @@ def measure(quick: bool) -> list[Result]:
     what = "first row, cold" if quick else "first plan, cold"
     detail = "fresh process, nothing cached: every kernel it uses is compiled, once for an installation"
     results.append(Result(f"start: {what}", seconds - empty, "s", detail))
+    if not quick:
+        results.append(_compiling())
     return results
+
+
+def _compiling() -> Result:
+    """What all kernels of a first answer take to compile: the same command with nothing cached, and once more."""
+    with tempfile.TemporaryDirectory(prefix="tether-bench-") as folder:
+        cold, warm = (_run(EXPLAIN, NUMBA_CACHE_DIR=folder) for _ in range(2))
+    detail = f"tether explain case:sepsis: {cold:.1f} s with nothing cached, {warm:.1f} s with all kernels cached"
+    seconds = cold - warm
+    return Result("start: compiling", seconds, "s", detail, f"< {COMPILING:g} s", seconds < COMPILING)
 
 
 def _median(command: Sequence[str], repeats: int) -> float:

@@ -16,17 +16,21 @@ __all__ = ["kernel", "parallel_kernel", "part_of_kernel"]
 _QUICK_TO_COMPILE: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
 """No code for what no kernel needs: a Python error for a division by zero, and a way in for C."""
 
+_NOTHING_ALLOCATED: dict[str, Any] = {"_nrt": False}
+"""Kernels write to what they are given. So no references to arrays are counted, which would take most of the time where
+a piece of a kernel is called in its inner loop."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function) -> Function:
     """Compile on first use and keep the result on disk; release the GIL while running."""
-    return cast(Function, _compiled(function))
+    return cast(Function, _compiled(function, **_NOTHING_ALLOCATED))
 
 
 def part_of_kernel(function: Function) -> Function:
     """A piece of one kernel with a name of its own: written into it before it is compiled, not compiled twice."""
-    return cast(Function, numba.njit(inline="always", **_QUICK_TO_COMPILE)(function))
+    return cast(Function, numba.njit(inline="always", **_QUICK_TO_COMPILE, **_NOTHING_ALLOCATED)(function))
 
 
 def parallel_kernel(function: Function) -> Function:

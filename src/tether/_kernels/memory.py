@@ -13,7 +13,7 @@ import numba
 import numba.extending
 import numpy as np
 
-from tether._kernels.jit import kernel
+from tether._kernels.jit import part_of_kernel
 from tether._types import Floats, Ints
 
 __all__ = ["AHEAD", "FETCH_FROM", "Index", "prefetch", "prefetch_successors"]
@@ -60,13 +60,12 @@ prefetch: Callable[[Floats | Ints, Index], None] = (
 )
 
 
-@kernel
+@part_of_kernel
 def prefetch_successors(
-    state: Index, pair_start: Ints, row_start: Ints, next_state: Ints, array: Floats | Ints, width: Index
+    first_pair: Index, last_pair: Index, row_start: Ints, next_state: Ints, array: Floats | Ints, width: Index
 ) -> None:
-    """Ask for ``array[s'·width]`` of every s' that the nominal rows of a state lead to, unless they are many."""
-    start = np.uint64(row_start[np.uint64(pair_start[state])])
-    stop = np.uint64(row_start[np.uint64(pair_start[state + np.uint64(1)])])
+    """Ask for ``array[s'·width]`` of every s' that the nominal rows of some pairs lead to, unless they are many."""
+    start, stop = np.uint64(row_start[first_pair]), np.uint64(row_start[last_pair])
     if stop - start <= np.uint64(LONGEST):
         for i in range(start, stop):
             prefetch(array, np.uint64(next_state[i]) * width)

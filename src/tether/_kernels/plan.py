@@ -10,22 +10,25 @@ Nothing is read where nothing was written: a pair is taken for k only if its suc
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
-from tether._kernels.jit import kernel, parallel_kernel
+from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
-from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch, prefetch_successors
-from tether._kernels.sorting import lower_bound, seek
+from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_successors
+from tether._kernels.sorting import is_in, lower_bound, seek
 from tether._types import Floats, Ints
 
 ROUNDING = 8 * 2.0**-52
 """Values that differ by less than this, relative to all that was added up on the way to them, are tied."""
 
 # Unsigned indices: a signed one is tested for being negative each time.
-ZERO, ONE = np.uint64(0), np.uint64(1)
+ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+SPARE = 3
+"""Numbers that arrays of values have beyond the last node's: four at a time are read, and those beyond are not used."""
 
 _CACHE_LINE = 16
 """Numbers to keep between what two threads write: two lines of 64 bytes."""
@@ -34,15 +37,14 @@ _CACHE_LINE = 16
 class Objective(NamedTuple):
     """What a step is worth: expected rewards by pair and by edited row, γ; and what counts as a change.
 
-    ``observed`` is the action that is no change; where it is negative no action is one. In states marked in ``free``
-    no action is one either.
+    ``observed`` is the action that is no change; where it is negative no action is one. In an absorbing state that does
+    not have it no action is one either (`tether.observation.changes`).
     """
 
     reward: Floats
     edit_reward: Floats
     discount: float
     observed: int
-    free: Ints
 
 
 class Limits(NamedTuple):
@@ -76,16 +78,29 @@ class Values(NamedTuple):
     choice: Ints
 
 
-@kernel
-def _find(pair_action: Ints, begin: Index, end: Index, action: int) -> Index:
-    """The pair of a state with an action, or ``end``."""
+@part_of_kernel
+def _find(pair_action: Ints, begin: np.uint64, end: np.uint64, action: int) -> np.uint64:
+    """The pair of a state with an action, or ``end``; looked for first where it is if every action is available."""
+    guess = begin + np.uint64(max(action, 0))
+    if guess < end and pair_action[guess] == action:
+        return guess
     for x in range(begin, end):
         if pair_action[x] == action:
-            return x
+            return np.uint64(x)
     return end
 
 
-@kernel
+@part_of_kernel
+def _is_absorbing(s: Index, begin: Index, end: Index, row_start: Ints, next_state: Ints) -> bool | np.bool_:
+    """Whether every action of a state leads back to it for certain."""
+    for x in range(begin, end):
+        start = np.uint64(row_start[x])
+        if np.uint64(row_start[x + ONE]) - start != ONE or np.uint64(next_state[start]) != s:
+            return False
+    return begin < end
+
+
+@part_of_kernel
 def _add_up(
     next_state: Ints,
     probability: Floats,
@@ -95,46 +110,39 @@ def _add_up(
     base: Index,
     width: Index,
     low: Index,
-    high: Index,
     total: Floats,
 ) -> None:
-    """Expectation under a row of each of the numbers ``low`` … ``high`` - 1 of its successors."""
-    for c in range(low, high):
-        total[c] = 0.0
-    for i in range(start, stop):
-        p, there = probability[i], base + np.uint64(next_state[i]) * width
-        for c in range(low, high):
-            total[c] += p * after[there + c]
+    """Expectation under a row of each of the numbers of its successors, from ``low`` on.
+
+    Four at a time, in registers; up to three sums beyond the last number are of no use. A single number is the other
+    case that counts: that of plans with one change.
+    """
+    if width == ONE:
+        one = 0.0
+        for i in range(start, stop):
+            one += probability[i] * after[base + np.uint64(next_state[i])]
+        total[ZERO] = one
+    else:
+        for c in range(low, width, FOUR):
+            one, two, three, four = 0.0, 0.0, 0.0, 0.0
+            for i in range(start, stop):
+                p, there = probability[i], base + np.uint64(next_state[i]) * width + c
+                one += p * after[there]
+                two += p * after[there + ONE]
+                three += p * after[there + TWO]
+                four += p * after[there + THREE]
+            total[c] = one
+            total[c + ONE] = two
+            total[c + TWO] = three
+            total[c + THREE] = four
 
 
-@kernel
-def _improve(best: Floats, at: Index, total: Floats, source: Index, n: Index, gain: float, discount: float) -> None:
-    """The larger of what was found before and ``gain + γ·total``, for ``n`` columns."""
-    for c in range(n):
-        value = gain + discount * total[source + c]
-        best[at + c] = value if value > best[at + c] else best[at + c]
-
-
-@kernel
-def _choose(
-    best: Floats,
-    at: Index,
-    total: Floats,
-    source: Index,
-    n: Index,
-    gain: float,
-    discount: float,
-    tie: float,
-    choice: Ints,
-    node: Index,
-    number: Index,
-) -> None:
-    """The same where choices are kept: what is better by less than ``tie`` is not chosen."""
-    for c in range(n):
-        value = gain + discount * total[source + c]
-        if value > best[at + c] + tie:
-            best[at + c] = value
-            choice[node, at + c] = number
+@part_of_kernel
+def _improve(best: Floats, chosen: Ints, at: Index, value: float, tie: float, number: int | np.integer[Any]) -> None:
+    """Take a value that is better than what was found before; better by less than ``tie`` is no better."""
+    better = value > best[at] + tie
+    best[at] = value if better else best[at]
+    chosen[at] = number if better else chosen[at]
 
 
 @kernel
@@ -148,12 +156,13 @@ def plan_nodes(
     high_node: int,
     total: Floats,
     best: Floats,
+    chosen: Ints,
 ) -> None:
     """V_t(node, c) = max over allowed a of R + γ·Σ P_cf·V_{t+1}(s', c - [a ≠ a_t]), for each k; for some nodes.
 
     In each node the observed action is tried first, then the others in their order: ties change nothing. Column c
     looks at column c of the next layer if the action is no change, else at c - 1; with no change left only the
-    observed action counts. ``total`` and ``best`` are scratch for the numbers of one node.
+    observed action counts. ``total``, ``best`` and ``chosen`` are scratch for the numbers of one node.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, pair_action, row_start, next_state, probability = (
@@ -163,108 +172,107 @@ def plan_nodes(
         rows.edited, rows.edit_start, rows.edit_next, rows.edit_probability,
     )  # fmt: skip
     influenced = rows.influenced
-    kappa, pair_offset, index_of_k, first_k, n_ks = limits
-    reward, edit_reward, discount, observed, free = goal
+    kappa, pair_offset, index_of_k, first_k = limits.kappa, limits.pair_offset, limits.index_of_k, limits.first_k
+    n_ks = np.uint64(limits.n_ks)
+    reward, edit_reward, discount, observed = goal
     after, before, choice = values.after, values.before, values.choice
     sized, columns, columns_after = np.uint64(values.sized), np.uint64(values.columns), np.uint64(values.columns_after)
-    width, width_after = sized + np.uint64(n_ks) * columns, sized + np.uint64(n_ks) * columns_after
+    width, width_after = sized + n_ks * columns, sized + n_ks * columns_after
+    stride = columns + THREE  # of ``best``: four columns at a time are improved, and those beyond are not used
     one_run = np.uint64(n_states) * width_after
-    keeps = choice.shape[0] > 0
     without_changes = observed >= 0 and columns == ONE
     largest_kappa = index_of_k.size - 1
     fetch = after.size * 8 >= FETCH_FROM
-    e = i = 0
-    if low_node < high_node:
-        e = lower_bound(edited, pair_start[states[low_node]])
-        i = lower_bound(influenced, pair_start[states[low_node]])
+    e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
     for node in range(np.uint64(low_node), np.uint64(high_node)):
         s = np.uint64(states[node])
+        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])
         if fetch and node + np.uint64(AHEAD) < np.uint64(high_node):
             ahead = np.uint64(states[node + np.uint64(AHEAD)])
+            first_pair, last_pair = np.uint64(pair_start[ahead]), np.uint64(pair_start[ahead + ONE])
             if without_changes:
-                last = np.uint64(pair_start[ahead + ONE])
-                x = _find(pair_action, np.uint64(pair_start[ahead]), last, observed)
-                if x < last:
-                    for entry in range(np.uint64(row_start[x]), np.uint64(row_start[x + ONE])):
-                        prefetch(after, np.uint64(next_state[entry]) * width_after)
-            else:
-                prefetch_successors(ahead, pair_start, row_start, next_state, after, width_after)
+                first_pair = _find(pair_action, first_pair, last_pair, observed)
+                last_pair = min(first_pair + ONE, last_pair)
+            prefetch_successors(first_pair, last_pair, row_start, next_state, after, width_after)
         run = np.uint64(runs[node]) if with_runs else ZERO
-        first = first_k[node] if first_k.size > 0 else 0
+        first = np.uint64(first_k[node]) if first_k.size > 0 else ZERO
         kappa_at = np.uint64(pair_offset[node]) if kappa.size > 0 else ZERO
-        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])
         at_observed = _find(pair_action, begin, end, observed)
-        all_free = observed < 0 or (at_observed == end and free[s] != 0)
+        all_free = observed < 0 or (at_observed == end and _is_absorbing(s, begin, end, row_start, next_state))
+        tries = ONE if without_changes and not all_free else end - begin + ONE
         size = 0.0
-        for c in range(width - sized):
+        for c in range(n_ks * stride):
             best[c] = -np.inf
-        if keeps:
-            for c in range(columns):
-                choice[node, c] = -1
-        for turn in range(end - begin + ONE):
+            chosen[c] = -1
+        e = seek(edited, e, np.int64(begin))
+        any_edited = e < edited.size and np.uint64(edited[e]) < end
+        for turn in range(tries):
             x = at_observed if turn == ZERO else begin + turn - ONE
             if x == end or (turn > ZERO and x == at_observed):
                 continue
-            is_change = x != at_observed and not all_free
             from_k = first
             if kappa.size > 0:
-                from_k = max(from_k, index_of_k[np.uint64(min(kappa[kappa_at + x - begin], largest_kappa))])
-            if from_k >= n_ks or (is_change and without_changes):
+                from_k = max(from_k, np.uint64(index_of_k[min(kappa[kappa_at + x - begin], largest_kappa)]))
+            if from_k >= n_ks:
                 continue
+            if any_edited:
+                e = seek(edited, e, np.int64(x))
+            is_edited = any_edited and e < edited.size and np.uint64(edited[e]) == x
             base = ZERO
-            if with_runs:
-                i = seek(influenced, i, x)
-                if not (i < influenced.size and influenced[i] == x):
-                    base = (run + ONE) * one_run
-            shift = ONE if is_change else ZERO
-            low = ZERO if sized else np.uint64(from_k) * columns_after
-            high = width_after - columns_after + min(columns - shift, columns_after)
-            e = seek(edited, e, x)
-            if e < edited.size and edited[e] == x:
-                gain = edit_reward[e]
+            if with_runs and not (is_edited and is_in(influenced, np.int64(x))):
+                base = (run + ONE) * one_run
+            if is_edited:
+                gain, successor, chance = edit_reward[e], edit_next, edit_probability
                 start, stop = np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
-                _add_up(edit_next, edit_probability, start, stop, after, base, width_after, low, high, total)
             else:
-                gain = reward[x]
+                gain, successor, chance = reward[x], next_state, probability
                 start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
-                _add_up(next_state, probability, start, stop, after, base, width_after, low, high, total)
+            low = ZERO if sized else from_k * columns_after
+            _add_up(successor, chance, start, stop, after, base, width_after, low, total)
             if sized:
-                size = max(size, abs(gain) + discount * total[0])
-            for ki in range(np.uint64(from_k), np.uint64(n_ks)):
-                at, source = ki * columns + shift, sized + ki * columns_after
-                n = min(columns - shift, columns_after)
-                rest = columns - shift - n  # where there are more changes than steps, the last of them is of no use
-                if keeps:
-                    tie, number = ROUNDING * size, x - begin
-                    _choose(best, at, total, source, n, gain, discount, tie, choice, node, number)
-                    if rest > ZERO:
-                        last_column = source + n - ONE
-                        _choose(best, at + n, total, last_column, ONE, gain, discount, tie, choice, node, number)
-                else:
-                    _improve(best, at, total, source, n, gain, discount)
-                    if rest > ZERO:
-                        _improve(best, at + n, total, source + n - ONE, ONE, gain, discount)
-        to = (run * np.uint64(n_states) + s) * width
+                size = max(size, abs(gain) + discount * total[ZERO])
+            shift = ZERO if x == at_observed or all_free else ONE
+            tie, number = ROUNDING * size, np.int64(x - begin)
+            for back in range(
+                n_ks - from_k
+            ):  # from the last k: the number after those of one k is the first of the next
+                ki = n_ks - ONE - back
+                at, source = ki * stride + shift, sized + ki * columns_after
+                # Where there are more changes than steps, the last of them is of no use.
+                total[source + columns_after] = total[source + columns_after - ONE]
+                for c in range(ZERO, columns - shift, FOUR):
+                    _improve(best, chosen, at + c, gain + discount * total[source + c], tie, number)
+                    _improve(best, chosen, at + c + ONE, gain + discount * total[source + c + ONE], tie, number)
+                    _improve(best, chosen, at + c + TWO, gain + discount * total[source + c + TWO], tie, number)
+                    _improve(best, chosen, at + c + THREE, gain + discount * total[source + c + THREE], tie, number)
+        to = (run * np.uint64(n_states) + s) * width + sized
         largest = 0.0
-        for c in range(width - sized):
-            before[to + sized + c] = best[c]
-            if largest < abs(best[c]) < np.inf:
-                largest = abs(best[c])
+        for of_k in range(n_ks):
+            for c in range(columns):
+                value = best[of_k * stride + c]
+                before[to + of_k * columns + c] = value
+                if largest < abs(value) < np.inf:
+                    largest = abs(value)
         if sized:
-            before[to] = size + largest
+            before[to - ONE] = size + largest
+        if choice.shape[0] > 0:
+            for c in range(columns):
+                choice[node, c] = chosen[c]
 
 
-def scratch_for(width: int, chunks: int) -> Floats:
-    """Scratch for nodes of so many numbers, twice, for some pieces of a layer side by side."""
-    return np.empty((chunks, 2, width + _CACHE_LINE))  # no two threads write to one cache line
+def scratch_for(values: Values, n_ks: int, chunks: int) -> tuple[Floats, Ints]:
+    """Scratch for the numbers of one node, for some pieces of a layer side by side."""
+    numbers = values.sized + n_ks * (max(values.columns, values.columns_after) + SPARE) + SPARE + 1
+    numbers += _CACHE_LINE  # no two threads write to one cache line
+    return np.empty((chunks, 2, numbers)), np.empty((chunks, numbers), np.int64)
 
 
 @parallel_kernel
 def plan_all_nodes(
-    nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values, scratch: Floats
+    nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values, scratch: Floats, chosen: Ints
 ) -> None:
     """All nodes of a layer in pieces, on all cores; the result does not depend on how many."""
     size, chunks = nodes.states.size, scratch.shape[0]
     for chunk in numba.prange(chunks):
         low, high = chunk * size // chunks, (chunk + 1) * size // chunks
-        plan_nodes(nodes, rows, limits, goal, values, low, high, scratch[chunk, 0], scratch[chunk, 1])
+        plan_nodes(nodes, rows, limits, goal, values, low, high, scratch[chunk, 0], scratch[chunk, 1], chosen[chunk])

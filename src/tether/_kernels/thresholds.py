@@ -12,10 +12,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from tether._kernels.jit import kernel, parallel_kernel
+from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
 from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_successors
-from tether._kernels.sorting import lower_bound, seek
+from tether._kernels.sorting import is_in, lower_bound, seek
 from tether._types import Ints
 
 FAR = 1 << 14
@@ -23,11 +23,8 @@ FAR = 1 << 14
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)  # a signed index is tested for being negative each time
 
-_STRETCH = np.uint64(16)
-"""Entries of a row that are read before it is asked whether the rest can matter."""
 
-
-@kernel
+@part_of_kernel
 def _extremes(
     next_state: Ints, start: Index, stop: Index, after: Ints, base: Index, least: int, most: int
 ) -> tuple[int, int]:
@@ -36,14 +33,12 @@ def _extremes(
     A row is left early when the first is down to ``least`` and the second up to ``most``: they get no further.
     """
     smallest, largest = FAR, 0
-    done = start
-    while done < stop and not (smallest <= least and largest >= most):
-        upto = min(done + _STRETCH, stop)
-        for i in range(done, upto):
-            j = base + np.uint64(next_state[i]) * TWO
-            smallest = min(smallest, after[j])
-            largest = max(largest, after[j + ONE])
-        done = upto
+    for i in range(start, stop):
+        j = base + np.uint64(next_state[i]) * TWO
+        smallest = min(smallest, after[j])
+        largest = max(largest, after[j + ONE])
+        if smallest <= least and largest >= most:
+            break
     return smallest, largest
 
 
@@ -75,28 +70,30 @@ def gather_nodes(
     one_run = np.uint64(2 * n_states)
     fetch = after.size * 2 >= FETCH_FROM
     least = 1 if cap > 0 else FAR  # where distances do not matter, they need not be known
-    e = i = 0
-    if low_node < high_node:
-        e = lower_bound(edited, pair_start[states[low_node]])
-        i = lower_bound(influenced, pair_start[states[low_node]])
+    e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
     for node in range(np.uint64(low_node), np.uint64(high_node)):
         s = np.uint64(states[node])
+        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])
         if fetch and node + np.uint64(AHEAD) < np.uint64(high_node):
             ahead = np.uint64(states[node + np.uint64(AHEAD)])
-            prefetch_successors(ahead, pair_start, row_start, next_state, after, TWO)
+            first_pair, last_pair = np.uint64(pair_start[ahead]), np.uint64(pair_start[ahead + ONE])
+            prefetch_successors(first_pair, last_pair, row_start, next_state, after, TWO)
         run = np.uint64(runs[node]) if with_runs else ZERO
         nearest, lowest = FAR, FAR
         to = np.uint64(offsets[node])
-        for x in range(np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])):
-            e, i = seek(edited, e, x), seek(influenced, i, x)
-            is_influenced = i < influenced.size and influenced[i] == x
+        e = seek(edited, e, np.int64(begin))
+        any_edited = e < edited.size and np.uint64(edited[e]) < end
+        for x in range(begin, end):
+            if any_edited:
+                e = seek(edited, e, np.int64(x))
+            is_edited = any_edited and e < edited.size and np.uint64(edited[e]) == x
+            is_influenced = is_edited and is_in(influenced, np.int64(x))
             base = (run + ONE) * one_run if with_runs and not is_influenced else ZERO
-            if e < edited.size and edited[e] == x:
-                start, stop = np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
-                near, worst = _extremes(edit_next, start, stop, after, base, least, most)
+            if is_edited:
+                successor, start, stop = edit_next, np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
             else:
-                start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
-                near, worst = _extremes(next_state, start, stop, after, base, least, most)
+                successor, start, stop = next_state, np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+            near, worst = _extremes(successor, start, stop, after, base, least, most)
             distance = 1 if is_influenced else min(near + 1, FAR)
             worst = max(worst, kappa[to], min(distance, cap))
             kappa[to] = worst
@@ -126,7 +123,7 @@ def gather_all_nodes(
         gather_nodes(nodes, rows, offsets, cap, most, after, before, kappa, low, high)
 
 
-@kernel
+@part_of_kernel
 def _raise(next_state: Ints, start: Index, stop: Index, out: Ints, base: Index, value: int) -> None:
     """Raise what the successors of a row have to at least ``value``."""
     for i in range(start, stop):
@@ -154,13 +151,14 @@ def spread(nodes: LayerNodes, rows: LayerRows, offsets: Ints, value: Ints, out: 
             to += ONE
             if of_pair <= 0:
                 continue
-            e = seek(edited, e, x)
+            e = seek(edited, e, np.int64(x))
             base = ZERO
             if with_runs:
-                i = seek(influenced, i, x)
-                if not (i < influenced.size and influenced[i] == x):
+                i = seek(influenced, i, np.int64(x))
+                if not (i < influenced.size and influenced[i] == np.int64(x)):
                     base = np.uint64(min(runs[node] + 1, longest) * n_states)
-            if e < edited.size and edited[e] == x:
-                _raise(edit_next, np.uint64(edit_start[e]), np.uint64(edit_start[e + 1]), out, base, of_pair)
+            if e < edited.size and edited[e] == np.int64(x):
+                successor, start, stop = edit_next, np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
             else:
-                _raise(next_state, np.uint64(row_start[x]), np.uint64(row_start[x + ONE]), out, base, of_pair)
+                successor, start, stop = next_state, np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+            _raise(successor, start, stop, out, base, of_pair)

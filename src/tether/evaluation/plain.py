@@ -74,21 +74,24 @@ class Solution:
 
 def solve(mdp: MDP, steps: int | None = None) -> Solution:
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
-    from tether._kernels.plan import Limits, Objective, Values
+    from tether._kernels.plan import SPARE, Limits, Objective, Values
 
     T = _length(mdp, steps)
     n, every = mdp.n_states, Nodes(np.arange(mdp.n_states, dtype=np.int32)).arguments(mdp.n_states)
     none, small = np.empty(0, np.int64), np.empty(0, np.int16)
     limits, rows, expected = Limits(small, none, small, small, 1), nominal_rows(mdp), ExpectedRewards(mdp)
-    tables = np.empty((n, 2)), np.empty((n, 2))  # of each state its size, to tell ties by, and its value
+    flat = np.zeros(2 * n + SPARE), np.zeros(2 * n + SPARE)
+    tables = (
+        flat[0][: 2 * n].reshape(n, 2),
+        flat[1][: 2 * n].reshape(n, 2),
+    )  # a state's size, to tell ties by, and value
     values, choices = np.empty((T + 1, n)), np.empty((T, n, 1), dtype=choice_type(mdp))
     values[T] = 0.0 if mdp.final_reward is None else mdp.final_reward
     tables[T % 2][:, 0], tables[T % 2][:, 1] = np.abs(values[T]), values[T]
     for t in range(T - 1, -1, -1):
         reward = expected.of_pairs(t, every.states)
-        goal = Objective(reward, np.empty(0), mdp.discount, -1, np.empty(0, np.uint8))
-        after, before = tables[(t + 1) % 2].reshape(-1), tables[t % 2].reshape(-1)
-        plan_step(every, rows, limits, goal, Values(after, 1, before, 1, 1, choices[t]))
+        goal = Objective(reward, np.empty(0), mdp.discount, -1)
+        plan_step(every, rows, limits, goal, Values(flat[(t + 1) % 2], 1, flat[t % 2], 1, 1, choices[t]))
         values[t] = tables[t % 2][:, 1]
     choices = choices[:, :, 0]
     values.flags.writeable = choices.flags.writeable = False

@@ -16,7 +16,7 @@ from tether.model.mdp import MDP
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
 
-__all__ = ["Nodes", "gather_layer", "layer_rows", "nominal_rows", "run_count"]
+__all__ = ["Nodes", "gather_layer", "layer_rows", "nominal_rows", "pair_offsets", "run_count"]
 
 _NONE = np.empty(0, np.int64)
 _NONE.flags.writeable = False
@@ -35,7 +35,9 @@ class Nodes:
         return int(self.states.size)
 
     def only(self, which: Ints) -> Nodes:
-        """Some of the nodes, by position."""
+        """Some of the nodes, by position, ascending."""
+        if which.size == self.size:
+            return self
         return Nodes(self.states[which], None if self.runs is None else self.runs[which])
 
     def pair_offsets(self, pair_start: Ints) -> Ints:
@@ -60,6 +62,15 @@ def _read_only(array: Ints) -> Ints:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def pair_offsets(layers: tuple[Nodes, ...], pair_start: Ints) -> tuple[Ints, ...]:
+    """`Nodes.pair_offsets` of each of some layers; found once for layers that have the same states."""
+    found: list[Ints] = []
+    for before, layer in zip((None, *layers), layers, strict=False):
+        same = before is not None and before.states is layer.states
+        found.append(found[-1] if same else layer.pair_offsets(pair_start))
+    return tuple(found)
 
 
 def run_count(nodes: tuple[Nodes, ...]) -> int:

@@ -18,7 +18,7 @@ from tether._kernels.scratch import room
 from tether._types import Ints
 from tether.counterfactual.layers import Graph
 from tether.errors import QueryError
-from tether.influence.nodes import Nodes, gather_layer, layer_rows, run_count
+from tether.influence.nodes import Nodes, gather_layer, layer_rows, pair_offsets, run_count
 from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Rule, own_thresholds
 
@@ -115,8 +115,11 @@ class Thresholds:
         """Positions of the nodes of a layer with a pair that is allowed for ``k``; of all at T."""
         if t == self.graph.T:
             return np.arange(self.nodes[t].size)
-        allowed = np.concatenate(([0], np.cumsum(self.kappa[t] <= k)))
-        return np.flatnonzero(np.diff(allowed[self.offsets[t]]))
+        allowed, offsets = self.kappa[t] <= k, self.offsets[t]
+        if allowed.all() and np.all(offsets[:-1] < offsets[1:]):  # every state has an action
+            return np.arange(self.nodes[t].size)
+        before = np.concatenate(([0], np.cumsum(allowed)))
+        return np.flatnonzero(np.diff(before[offsets]))
 
     def sizes(self, ks: Ints) -> Ints:
         """Nodes (t, s) that are reached, for each k."""
@@ -150,9 +153,10 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
     up_to = T + 1 if up_to is None else min(up_to, T + 1)
     nodes = _nodes(graph, rule, influenced, up_to)
-    offsets = tuple(layer.pair_offsets(graph.mdp.form.pair_start) for layer in nodes[:T])
+    offsets = pair_offsets(nodes[:T], graph.mdp.form.pair_start)
     # Where every state has an action no κ of time t + 1 exceeds T - t; a state without an action has no κ at all.
-    bounded = rule != "assured" and not any(bool(np.any(np.diff(offset) == 0)) for offset in offsets)
+    distinct = {id(offset): offset for offset in offsets}.values()
+    bounded = rule != "assured" and not any(bool(np.any(np.diff(offset) == 0)) for offset in distinct)
     own = None if rule == "definition" else own_thresholds(graph, rule, nodes, influenced)
     levels = _levels(nodes, n_states), _levels(nodes, n_states)
     levels[T % 2].reshape(-1, 2)[nodes[T].places(n_states)] = (FAR, 1)
@@ -177,7 +181,7 @@ def unconstrained(graph: Graph, rule: Rule, influence: Influence) -> Thresholds:
     T = graph.T
     influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
     nodes = tuple(Nodes(graph.states(t)) for t in range(T + 1))
-    offsets = tuple(layer.pair_offsets(graph.mdp.form.pair_start) for layer in nodes[:T])
+    offsets = pair_offsets(nodes[:T], graph.mdp.form.pair_start)
     kappa = tuple(np.ones(int(offset[-1]), dtype=np.int16) for offset in offsets)
     for array in kappa:
         array.flags.writeable = False

@@ -29,7 +29,6 @@ from tether.counterfactual.layers import expand
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes, layer_rows, run_count
 from tether.influence.thresholds import Thresholds
-from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return
 from tether.plan.rewards import ExpectedRewards, without_rewards
 
@@ -87,6 +86,11 @@ class _Problem:
         """How many c are needed at time t, off the observed path."""
         return 1 if t == self.found.graph.T else min(self.m, self.found.graph.T - t + 1)
 
+    def offsets(self, t: int) -> Ints:
+        """Where the κ of the pairs of each node of layer t begin."""
+        offsets, kept = self.found.offsets[t], self.kept[t]
+        return offsets[:-1] if kept.size == offsets.size - 1 else offsets[kept]
+
     @property
     def sized(self) -> int:
         """1 where ties must be told from differences: where choices are kept and there is a choice, else 0."""
@@ -116,7 +120,6 @@ def solve_backward(
     problem = _problem(found, ks, m, keep, rewards, bonus)
     tables = _Tables(problem, rewarded)
     path = _ObservedPath(problem, tables)
-    free = room(graph.mdp.n_states, np.uint8)
     choices: list[Ints] = []
     with np.errstate(invalid="ignore", over="ignore"):  # values of what is not allowed are looked at, not used
         for t in range(T - 1, -1, -1):
@@ -124,7 +127,7 @@ def solve_backward(
             choice = np.full(shape, -1, dtype=choice_type(graph.mdp))
             earned = problem.earned(t)
             if problem.columns(t) > 0:
-                _solve_layer(problem, t, earned, tables, free, choice)
+                _solve_layer(problem, t, earned, tables, choice)
             if m <= T - t:
                 chosen = path.step(t, earned)
                 if keep:
@@ -141,12 +144,11 @@ def plan_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objectiv
     """One layer of backward induction, on all cores where the layer is large; see `tether._kernels.plan`."""
     from tether._kernels.plan import plan_all_nodes, plan_nodes, scratch_for
 
-    width = limits.n_ks * max(values.columns, values.columns_after) + values.sized
     if not use_cores(nodes.states.size):
-        total, best = scratch_for(width, 1)[0]
-        plan_nodes(nodes, rows, limits, goal, values, 0, nodes.states.size, total, best)
+        scratch, chosen = scratch_for(values, limits.n_ks, 1)
+        plan_nodes(nodes, rows, limits, goal, values, 0, nodes.states.size, scratch[0, 0], scratch[0, 1], chosen[0])
     else:
-        plan_all_nodes(nodes, rows, limits, goal, values, scratch_for(width, CHUNKS))
+        plan_all_nodes(nodes, rows, limits, goal, values, *scratch_for(values, limits.n_ks, CHUNKS))
 
 
 def choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
@@ -182,54 +184,55 @@ def _worth_planning(found: Thresholds, ks: Ints, m: int, index_of_k: Ints) -> tu
     return kept, [index_of_k[np.minimum(found.reach[t][kept[t]], T + 2)] for t in range(T)]
 
 
-def _solve_layer(
-    problem: _Problem, t: int, earned: tuple[Floats, Floats], tables: _Tables, free: Ints, choice: Ints
-) -> None:
+def _solve_layer(problem: _Problem, t: int, earned: tuple[Floats, Floats], tables: _Tables, choice: Ints) -> None:
     from tether._kernels.plan import Limits, Objective, Values
 
     found, nodes = problem.found, problem.nodes[t]
     mdp, observed = found.graph.mdp, int(found.graph.observation.actions[t])
-    uncounted = nodes.states[nothing_to_change(mdp.form, nodes.states, observed)]
-    free[uncounted] = 1
     plan_step(
         nodes.arguments(mdp.n_states),
         layer_rows(found.graph, t, found.influenced[t]),
-        Limits(
-            found.kappa[t], found.offsets[t][problem.kept[t]], problem.index_of_k, problem.first_k[t], problem.ks.size
-        ),
-        Objective(*earned, mdp.discount, observed, free),
+        Limits(found.kappa[t], problem.offsets(t), problem.index_of_k, problem.first_k[t], problem.ks.size),
+        Objective(*earned, mdp.discount, observed),
         Values(tables.layer(t + 1), problem.columns(t + 1), tables.layer(t), problem.columns(t), problem.sized, choice),
     )
-    free[uncounted] = 0
 
 
 class _Tables:
     """V of two layers, in turn; flat over [run, state], as the kernel takes them."""
 
     def __init__(self, problem: _Problem, rewarded: bool) -> None:
-        self._problem = problem
+        from tether._kernels.plan import SPARE
+
+        self._problem, self._spare = problem, SPARE
         graph, nodes = problem.found.graph, problem.nodes
         self._n_states, self._T = graph.mdp.n_states, graph.T
         self._rows = run_count(problem.found.nodes) * self._n_states
         touched = max(layer.size for layer in nodes)
         widths = [problem.width(t) for t in range(self._T + 1)]
-        shapes = [(self._rows, max(widths[even::2])) for even in (0, 1)]
-        self._layers = [room(shape, np.float64, touched=touched).reshape(-1) for shape in shapes]
+        used = touched / self._rows
+        sizes = [self._rows * max(widths[even::2]) + SPARE for even in (0, 1)]
+        self._layers = [room(size, np.float64, touched=int(used * size)) for size in sizes]
+        for array in self._layers:
+            array[-SPARE:] = 0.0
         final = graph.mdp.final_reward
         last = np.zeros(nodes[self._T].size) if final is None or not rewarded else final[nodes[self._T].states]
-        table = self.layer(self._T).reshape(self._rows, -1)
+        table = self._by_node(self._T)
         places = nodes[self._T].places(self._n_states)
         table[places] = last[:, None]
         if problem.sized:
             table[places, 0] = np.abs(last)
 
     def layer(self, t: int) -> Floats:
-        """All numbers of a layer."""
-        return self._layers[t % 2][: self._rows * self._problem.width(t)]
+        """All numbers of a layer, and the spare ones."""
+        return self._layers[t % 2][: self._rows * self._problem.width(t) + self._spare]
+
+    def _by_node(self, t: int) -> Floats:
+        return self.layer(t)[: -self._spare].reshape(self._rows, -1)
 
     def read(self, t: int, places: Ints) -> Floats:
         """V of some nodes, by place: (node, k, c)."""
-        numbers = self.layer(t).reshape(self._rows, -1)[places, self._problem.sized :]
+        numbers = self._by_node(t)[places, self._problem.sized :]
         return numbers.reshape(len(places), self._problem.ks.size, self._problem.columns(t))
 
 
