@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import tether
 from tether.errors import ModelError, QueryError
-from tether.io.gym import from_gymnasium
+from tether.io.gym import from_gymnasium, record
 
 IDS = ["FrozenLake-v1", "CliffWalking-v1", "CliffWalkingSlippery-v1", "Taxi-v4"]
 
@@ -243,3 +243,79 @@ def test_what_is_no_table(env, text):
 def test_probabilities_are_checked():
     assert "state 0, action 1: probabilities sum to 0.5" in refuse({0: {1: [(0.5, 0, 0, False)]}}, ModelError)
     assert "no transitions" in refuse({}, ModelError)
+
+
+# --- Recordings ----------------------------------------------------------------------------------
+
+
+class Watched:
+    """An environment, and all it paid."""
+
+    def __init__(self, env):
+        self.env, self.paid = env, []
+
+    def __getattr__(self, name):
+        return getattr(self.env, name)
+
+    def step(self, action):
+        found = self.env.step(action)
+        self.paid.append(float(found[1]))
+        return found
+
+
+def test_a_recording_keeps_what_the_environment_paid():
+    """On a slippery cliff a fall (-100) and a step against the wall (-1) are one transition: the model averages."""
+    differing = 0
+    for seed in range(4):
+        env = Watched(make("CliffWalking-v1", is_slippery=True))
+        path = record(env, seed=seed, max_steps=60)
+        assert path.rewards == tuple(env.paid)
+        mdp = from_gymnasium(env)
+        steps = zip(path.states, path.actions, path.states[1:], strict=False)
+        differing += abs(sum(mdp.reward(*step) for step in steps) - sum(env.paid)) > 1
+        tether.counterfactual(mdp, path)  # a path that the model knows
+    assert differing
+
+
+def test_a_recording_is_in_the_names_of_the_model():
+    env = make("FrozenLake-v1", is_slippery=False)
+    mdp = from_gymnasium(env).with_names(actions=["left", "down", "right", "up"])
+    route = dict(zip([0, 4, 8, 9, 13, 14], ["down", "down", "right", "down", "right", "right"], strict=True))
+    path = record(env, route.__getitem__, mdp=mdp, seed=0)
+    assert path == tether.Path([0, 4, 8, 9, 13, 14, 15], list(route.values()), [0, 0, 0, 0, 0, 1])
+    assert record(env, route.__getitem__, mdp=mdp, max_steps=2).T == 2
+    assert record(env, seed=3) == record(env, seed=3)
+
+
+def test_an_end_that_can_also_be_passed_is_recorded_as_its_twin():
+    class Env:
+        initial_state_distrib = (1.0, 0.0)
+
+        def __init__(self):
+            self.P = {0: {0: [(1.0, 1, 0.0, False)]}, 1: {0: [(1.0, 1, 2.0, True)]}}
+
+        def reset(self, seed=None):
+            self.state = np.int64(0)
+            return self.state, {}
+
+        def step(self, action):
+            ends = bool(self.state == 1)
+            self.state = np.int64(1)
+            return self.state, 2.0 * ends, ends, False, {}
+
+    path = record(Env())
+    assert path == tether.Path([0, 1, (1, "end")], [0, 0], [0, 2])
+    assert tether.counterfactual(from_gymnasium(Env()), path).mdp.n_states == 3
+
+
+def test_what_cannot_be_recorded():
+    env = make("FrozenLake-v1")
+    for options, message in (
+        ({"policy": "clever"}, "policy must be a function of a state, or 'random', not 'clever'"),
+        ({"max_steps": 0}, "max_steps must be a whole number from 1, not 0"),
+        ({"policy": lambda state: "jump"}, "the policy chose 'jump' in state 0; the model has no action 'jump'"),
+        ({"mdp": tether.cases.toy().mdp}, "mdp= is not the model of this environment"),
+    ):
+        with pytest.raises(QueryError) as caught:
+            record(env, **options)
+        assert message in str(caught.value)

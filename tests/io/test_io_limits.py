@@ -18,7 +18,17 @@ from hypothesis import strategies as st
 from pyarrow import ipc, parquet
 
 import tether
-from tether.io import read_arrays, read_model, read_path, read_table, write_model, write_path
+from tether.io import (
+    read_arrays,
+    read_drn,
+    read_episodes,
+    read_model,
+    read_path,
+    read_prism,
+    read_table,
+    write_model,
+    write_path,
+)
 from tether.io.files import VARIABLE, read_bytes, unpacked_limit
 
 HEAD = b"state,action,next_state,probability\n"
@@ -57,6 +67,38 @@ def test_the_limit_can_be_set(tmp_path, monkeypatch):
     with pytest.raises(tether.FileError, match="unpacks to more than 1 MB"):
         read_bytes(file)
     assert len(read_bytes(file, "3 MB")) > 1_900_000  # what is said wins over the environment
+
+
+def test_logs_and_explicit_files_have_the_limit_too(tmp_path):
+    def zipped(name, text):
+        file = tmp_path / name
+        file.write_bytes(gzip.compress(text.encode() + b"\n" * 2_000_000))
+        return file
+
+    log = zipped("log.csv.gz", "episode,t,state,action\n1,0,a,go\n")
+    tra = zipped("m.tra.gz", "1 1 1\n0 0 0 1 go\n")
+    drn = zipped("m.drn.gz", "@type: MDP\n@nr_states\n1\n@model\nstate 0 init\n\taction go\n\t\t0 : 1\n")
+    for read, file in ((read_episodes, log), (read_prism, tra), (read_drn, drn)):
+        with pytest.raises(tether.FileError, match="unpacks to more than 1 MB"):
+            read(file, max_unpacked="1 MB")
+        read(file, max_unpacked="3 MB")
+
+
+def test_the_files_beside_prism_transitions_have_the_limit_too(tmp_path):
+    tra = tmp_path / "m.tra"
+    tra.write_text("1 1 1\n0 0 0 1 go\n")
+    texts = {
+        "states": "(x)\n0:(3)\n",
+        "labels": '0="init"\n0: 0\n',
+        "state_rewards": "1 1\n0 2\n",
+        "transition_rewards": "1 1 1\n0 0 0 5\n",
+    }
+    for argument, text in texts.items():
+        file = tmp_path / f"{argument}.gz"
+        file.write_bytes(gzip.compress(text.encode() + b"\n" * 2_000_000))
+        with pytest.raises(tether.FileError, match="unpacks to more than 1 MB"):
+            read_prism(tra, **{argument: file}, max_unpacked="1 MB")
+        assert read_prism(tra, **{argument: file}, max_unpacked="3 MB").n_states == 1
 
 
 @pytest.mark.parametrize("wrong", ["much", "-1", "0", "1 PB", True, 1.5e300])

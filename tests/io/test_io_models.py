@@ -105,3 +105,36 @@ def test_a_library_that_is_not_installed(tmp_path, absent, call, expected):
     code += f"try: {call}\nexcept tether.QueryError as error: print(error)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert found.stdout.startswith(expected)
+
+
+def test_whole_numbers_stay_whole_numbers_through_every_table(tmp_path):
+    mdp = tether.MDP.from_table([3, 3, 7], [10, 20, 10], [7, 3, 7], [1.0, 1.0, 1.0], [1.5, 0.0, 0.0])
+    for suffix in ("csv", "tsv", "csv.gz", "parquet", "arrow", "feather"):
+        file = tmp_path / f"numbers.{suffix}"
+        tether.io.write_model(mdp, file)
+        found = tether.io.read_model(file)
+        assert [type(name) for name in (*found.states, *found.actions)] == [int] * 4, suffix
+        assert (list(found.states), list(found.actions)) == ([3, 7], [10, 20])
+
+
+def test_whole_numbers_stay_whole_numbers_in_the_table_of_an_answer():
+    mdp = tether.MDP.from_table([3, 3, 7], [10, 20, 10], [7, 3, 7], [1.0, 1.0, 1.0], [1.5, 0.0, 0.0])
+    plan = tether.counterfactual(mdp, tether.Path([3, 3, 7], [20, 10])).plan(k=2, m=1)
+    table = plan.explain().to_arrow()
+    for name in ("observed_state", "observed_action", "state", "action"):
+        assert str(table.schema.field(name).type) == "int64", name
+
+
+def test_convert_is_a_call(tmp_path):
+    source = tmp_path / "grid"
+    marked = tether.cases.grid_world().mdp.with_labels({"corner": [0]})
+    done = tether.io.convert(marked, source)
+    assert (done.format, done.lost_labels, done.numbered) == ("directory", (), False)
+    done = tether.io.convert(source, tmp_path / "grid.txt", to="csv")
+    assert done.format == "csv"
+    assert "corner" in done.lost_labels
+    assert tether.io.read_model(tmp_path / "grid.txt", "csv").n_transitions == marked.n_transitions
+    words = tether.MDP.from_table(["a"], ["go"], ["a"], [1.0])
+    assert tether.io.convert(words, tmp_path / "words.tra").numbered
+    with pytest.raises(tether.QueryError, match="mean_rewards= does not apply to the format csv"):
+        tether.io.convert(words, tmp_path / "words.csv", mean_rewards=True)

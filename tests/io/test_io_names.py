@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tether.io.names import find_label, text_of
+from tether.io.names import find_index, text_of
 from tether.model.names import make_names
 
 Point = namedtuple("Point", "x y")
@@ -45,21 +45,21 @@ labels = st.one_of(
 def test_every_label_is_found_by_itself_and_by_its_text(given_labels):
     known = make_names(given_labels, None, "state")
     for i, label in enumerate(given_labels):
-        assert find_label(known, label) == i
-        assert find_label(known, text_of(label)) == i
+        assert find_index(known, label) == i
+        assert find_index(known, text_of(label)) == i
         if isinstance(label, tuple):
-            assert find_label(known, list(label)) == i
+            assert find_index(known, list(label)) == i
 
 
 def test_a_label_that_equals_comes_before_one_that_reads_the_same():
     known = make_names([1, "1", (1, 2), "(1, 2)"], None, "state")
-    assert [find_label(known, one) for one in (1, "1", (1, 2), "(1, 2)", [1, 2])] == [0, 1, 2, 3, 2]
+    assert [find_index(known, one) for one in (1, "1", (1, 2), "(1, 2)", [1, 2])] == [0, 1, 2, 3, 2]
 
 
 def test_numbers_and_text_find_each_other():
-    assert find_label(make_names(["0", "1"], None, "state"), 1) == 1
-    assert find_label(make_names([5, 6], None, "state"), "6") == 1
-    assert find_label(make_names([(1, -2.5)], None, "state"), "( 1,-2.5 )") == 0
+    assert find_index(make_names(["0", "1"], None, "state"), 1) == 1
+    assert find_index(make_names([5, 6], None, "state"), "6") == 1
+    assert find_index(make_names([(1, -2.5)], None, "state"), "( 1,-2.5 )") == 0
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_numbers_and_text_find_each_other():
     ["x", "(9, 1", "(9)", "(" * 500 + ")" * 500, "('a',)", "(1)(2)", "(1-2,)", "(0777,)", [[1, {}]], {}, None, 3.5],
 )
 def test_what_is_not_there(value):
-    assert find_label(make_names([1, (1, 2), "a"], None, "state"), value) == -1
+    assert find_index(make_names([1, (1, 2), "a"], None, "state"), value) == -1
 
 
 def test_a_text_that_could_be_several_is_an_error():
     known = make_names([Point(1, "a"), 1.0, "b", frozenset("c"), Text("frozenset({'c'})")], None, "state")
     with pytest.raises(tether.QueryError, match="could be any of 2 labels"):
-        find_label(known, "frozenset({'c'})")
+        find_index(known, "frozenset({'c'})")
 
 
 class Text:
@@ -89,5 +89,5 @@ class Text:
 def test_a_million_labels_are_indexed_once():
     known = make_names([f"s{i}" for i in range(1_000_000)], None, "state")
     # An index of its own for each of these questions would take minutes.
-    assert [find_label(known, f"({i}, 1)") for i in range(1000)] == [-1] * 1000
-    assert find_label(known, "s999999") == 999_999
+    assert [find_index(known, f"({i}, 1)") for i in range(1000)] == [-1] * 1000
+    assert find_index(known, "s999999") == 999_999

@@ -10,7 +10,7 @@ from tether.io.embedded import about_case, path_names
 from tether.io.logs import write_episodes
 from tether.io.models import write_model
 from tether.io.paths import write_path
-from tether.io.sources import case_names, find_label, open_case, open_model, open_path, open_policy
+from tether.io.sources import case_names, find_name, open_case, open_model, open_path, open_policy
 from tether.io.words import word_to_label
 
 
@@ -193,23 +193,23 @@ def test_a_path_of_a_case_in_the_words_of_a_file(tmp_path):
     ],
 )
 def test_the_labels_decide_what_a_word_means(labels, word, meant):
-    found = find_label(tether.model.names.make_names(labels, None, "state"), word, "state")
+    found = find_name(tether.model.names.make_names(labels, None, "state"), word, "state")
     assert found == meant
     assert type(found) is type(meant)
 
 
 def test_a_label_by_what_it_prints():
     states = tether.cases.sepsis().mdp.states
-    assert find_label(states, str(states[777]), "state") == states[777]
-    assert find_label(states, repr(states[777]), "state") == states[777]
+    assert find_name(states, str(states[777]), "state") == states[777]
+    assert find_name(states, repr(states[777]), "state") == states[777]
 
 
 def test_a_word_that_means_nothing():
     actions = tether.cases.epidemic().mdp.actions
     with pytest.raises(tether.QueryError, match=r"no action 'V_X'; it has 3 actions: .*; did you mean 'V_S'\?"):
-        find_label(actions, "V_X", "action")
+        find_name(actions, "V_X", "action")
     with pytest.raises(tether.QueryError, match=r"no action '\(\(\(\('"):
-        find_label(actions, "((((", "action")
+        find_name(actions, "((((", "action")
 
 
 def test_words_without_a_model():

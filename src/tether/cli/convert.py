@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tether._words import counted
 from tether.cli.answers import print_json
 from tether.cli.options import Source, about_a_model, as_json
 
@@ -38,15 +39,14 @@ def convert(source: Source, out: str, to: str | None, mean_rewards: bool, as_jso
     The format follows from the name. OUT without a suffix is a directory: a saved model, which opens fastest and
     keeps everything (a discount, the counts of a learned model).
     """
-    from tether._words import counted
     from tether.cli.screen import progress, put
-    from tether.io.models import format_of, write_model
-    from tether.io.valuations import valuations
+    from tether.io.convert import convert as converted
 
-    mdp = source.open()
+    opened = source.open()
     with progress() as say:
         say(f"writing {out}")
-        write_model(mdp, out, to, **({"mean_rewards": True} if mean_rewards else {}))
+        done = converted(opened, out, to=to, mean_rewards=mean_rewards)
+    mdp = done.mdp
     if as_json:
         print_json(
             "convert",
@@ -57,9 +57,9 @@ def convert(source: Source, out: str, to: str | None, mean_rewards: bool, as_jso
             pairs=mdp.n_pairs,
             transitions=mdp.n_transitions,
         )
-    else:
-        put(f"{source.model} → {out}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_transitions, 'transition')}.")
-        if mdp.label_sets and format_of(out, to) not in ("directory", "prism", "drn"):
-            put(f"This format does not hold labels: {', '.join(mdp.label_sets)} are lost.")
-        if format_of(out, to) == "prism" and valuations(mdp.states, (int, bool)) is None:
-            put("PRISM's files hold only states of whole numbers and truth values: these are known by number there.")
+        return
+    put(f"{source.model} → {out}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_transitions, 'transition')}.")
+    if done.lost_labels:
+        put(f"This format does not hold labels: {', '.join(done.lost_labels)} are lost.")
+    if done.numbered:
+        put("PRISM's files hold only states of whole numbers and truth values: these are known by number there.")

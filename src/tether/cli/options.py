@@ -69,9 +69,9 @@ class Source:
         return self._with_final_reward(mdp) if self.final_reward else mdp
 
     def _with_final_reward(self, mdp: MDP) -> MDP:
-        from tether.io.sources import find_label
+        from tether.io.sources import find_name
 
-        rewards = {find_label(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
+        rewards = {find_name(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
         return mdp.with_objective(final_reward=rewards)
 
     @property

@@ -49,12 +49,12 @@ def why(
     from tether.cli.screen import grid, put
     from tether.explanation.answers import as_data
     from tether.explanation.naming import shown
-    from tether.io.sources import find_label
+    from tether.io.sources import find_name
 
     cf = episode.replay()
     cf.time(t)
-    where = cf.path.states[t] if state is None else find_label(cf.mdp.states, state, "state")
-    actions = cf.mdp.actions_in(where) if action is None else [find_label(cf.mdp.actions, action, "action")]
+    where = cf.path.states[t] if state is None else find_name(cf.mdp.states, state, "state")
+    actions = cf.mdp.actions_in(where) if action is None else [find_name(cf.mdp.actions, action, "action")]
     answers = [cf.why(t, where, one, k, rule=rule, influence=influence, uninfluenced=uninfluenced) for one in actions]
     if as_json:
         print_json(

@@ -11,8 +11,9 @@ Nothing heavy is loaded before it is needed: pyarrow, scipy, gymnasium and the r
 """
 
 from tether.io.checking import Check, check
+from tether.io.convert import Conversion, convert
 from tether.io.drn import read_drn, write_drn
-from tether.io.gym import from_gymnasium
+from tether.io.gym import from_gymnasium, record
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.matrices import read_arrays, write_arrays
 from tether.io.models import read_model, write_model
@@ -24,7 +25,9 @@ from tether.io.tables import from_dataframe, read_table, write_table
 
 __all__ = [
     "Check",
+    "Conversion",
     "check",
+    "convert",
     "from_dataframe",
     "from_gymnasium",
     "open_model",
@@ -37,6 +40,7 @@ __all__ = [
     "read_path",
     "read_prism",
     "read_table",
+    "record",
     "write_arrays",
     "write_drn",
     "write_episodes",

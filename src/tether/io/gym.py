@@ -8,15 +8,16 @@ ending too, the end gets a state of its own, a twin labelled ``(s, "end")``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
+from tether.observation.path import Path
 
-__all__ = ["from_gymnasium"]
+__all__ = ["from_gymnasium", "record"]
 
 _FORM = "{state: {action: [(probability, next_state, reward, terminated), …]}}"
 
@@ -65,18 +66,7 @@ def from_gymnasium(env: Any) -> MDP:
     >>> mdp.row(0, "step"), mdp.reward(0, "step", 1), mdp.row(1, "step")
     (((0, 1), array([0.5, 0.5])), 1.0, ((1,), array([1.])))
 
-    A path from an episode of an environment::
-
-        env = gymnasium.make("FrozenLake-v1")
-        mdp = tether.from_gymnasium(env)
-        state, _ = env.reset(seed=1)
-        states, actions, over = [state], [], False
-        while not over:
-            actions.append(env.action_space.sample())
-            state, reward, terminated, truncated, _ = env.step(actions[-1])
-            states.append((state, "end") if terminated and (state, "end") in mdp.states else state)
-            over = terminated or truncated
-        path = tether.Path(states, actions)
+    `tether.io.record` plays an episode of an environment, as a path of this model.
     """
     table, name = _table(env)
     moves = list(_moves(table, name))
@@ -91,6 +81,88 @@ def from_gymnasium(env: Any) -> MDP:
         terminal=[*(state for state in states if state not in left), *extra],
     )
     return mdp.with_labels(_marked(env, states, set(extra)))
+
+
+def record(
+    env: Any,
+    policy: Callable[[Any], Any] | str = "random",
+    *,
+    mdp: MDP | None = None,
+    seed: int | None = None,
+    max_steps: int | None = None,
+) -> Path:
+    """Play one episode of a Gymnasium environment: what happened, and what the environment paid for it.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        With a table of transitions, as for `from_gymnasium`.
+    policy : callable or "random"
+        The action to take in a state, both by their names in the model; or any action, all being equally likely.
+    mdp : MDP, optional
+        The model, where its states or actions were given other names (`tether.MDP.with_names`); by default
+        ``from_gymnasium(env)``.
+    seed : int, optional
+        For ``env.reset``, and for the actions of "random".
+    max_steps : int, optional
+        When to stop at the latest; by default the episode is played until the environment ends it.
+
+    Returns
+    -------
+    Path
+        With the rewards that the environment paid. In the model, rewards of the same transition are averaged.
+
+    Examples
+    --------
+    >>> import gymnasium, tether
+    >>> env = gymnasium.make("CliffWalking-v1", is_slippery=True)
+    >>> path = tether.io.record(env, lambda state: 0 if state == 36 else 1, seed=1, max_steps=4)
+    >>> path.T, len(path.rewards)
+    (4, 4)
+    """
+    table = from_gymnasium(env)
+    names = table if mdp is None else mdp
+    if (names.n_states, names.n_actions) != (table.n_states, table.n_actions):
+        raise QueryError(f"mdp= is not the model of this environment: expected {table!r}, not {names!r}")
+    if not (max_steps is None or (isinstance(max_steps, int) and max_steps > 0)):
+        raise QueryError(Problem(f"max_steps must be a whole number from 1, not {max_steps!r}", value=max_steps))
+    choose = _chooser(policy, names, seed)
+    state, _ = env.reset(seed=seed)
+    states = [_state(table, names, state, ended=False)]
+    actions: list[Any] = []
+    rewards: list[float] = []
+    over = False
+    while not over and (max_steps is None or len(actions) < max_steps):
+        action = choose(states[-1])
+        a = names.actions.find(action)
+        if a < 0:
+            message = f"the policy chose {action!r} in state {states[-1]!r}; {names.actions.missing(action, 'action')}"
+            raise QueryError(Problem(message, states[-1], action, len(actions)))
+        state, reward, ended, cut_off, _ = env.step(table.actions[a])
+        states.append(_state(table, names, state, ended=bool(ended)))
+        actions.append(names.actions[a])
+        rewards.append(float(reward))
+        over = bool(ended or cut_off)
+    return Path(states, actions, rewards)
+
+
+def _chooser(policy: Callable[[Any], Any] | str, mdp: MDP, seed: int | None) -> Callable[[Any], Any]:
+    if callable(policy):
+        return policy
+    if policy != "random":
+        raise QueryError(Problem(f"policy must be a function of a state, or 'random', not {policy!r}", value=policy))
+    rng = np.random.default_rng(seed)
+    return lambda _: mdp.actions[int(rng.integers(mdp.n_actions))]
+
+
+def _state(table: MDP, names: MDP, state: Any, *, ended: bool) -> Any:
+    """A state of the environment as the model names it; where an episode ends, it may be a twin."""
+    state = _plain(state)
+    s = table.states.find((state, "end")) if ended else -1
+    s = table.states.find(state) if s < 0 else s
+    if s < 0:
+        raise QueryError(Problem(f"the environment came to a state that is not in its table: {state!r}", state))
+    return names.states[s]
 
 
 def _marked(env: Any, states: list[Any], twins: set[Any]) -> dict[str, list[Any]]:

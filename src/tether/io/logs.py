@@ -22,7 +22,7 @@ from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File
 from tether.io.logshapes import are_timestamps, make_shape
-from tether.io.names import find_label
+from tether.io.names import find_index
 from tether.model.encode import Coded, coded
 from tether.model.mdp import MDP
 from tether.model.names import Names, plain
@@ -46,6 +46,7 @@ def read_episodes(
     time: str | None = None,
     step: float | str | timedelta | None = None,
     kind: str | None = None,
+    max_unpacked: int | str | None = None,
 ) -> Episodes:
     r"""Read observed episodes from a log, one row per step.
 
@@ -71,6 +72,9 @@ def read_episodes(
         How far apart the times are, so that gaps are found: ``4``, or, for timestamps, ``"4h"``, ``"30min"``.
     kind : {"csv", "tsv", "parquet", "arrow"}, optional
         What the file is, whatever its suffix.
+    max_unpacked : int or str, optional
+        To how many bytes a compressed file may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times its size if
+        that is more.
 
     Raises
     ------
@@ -94,7 +98,7 @@ def read_episodes(
     alike = list(zip_longest(shape.spread(["state"]), shape.spread(["next_state"]), fillvalue="state"))
     try:
         if isinstance(log, str | os.PathLike):
-            read = read_columns(log, *wanted, text=text, blank=blank, kind=kind, alike=alike)
+            read = read_columns(log, *wanted, text=text, blank=blank, kind=kind, alike=alike, max_unpacked=max_unpacked)
         else:
             read = columns_of(log, *wanted, text=text, blank=blank, error=PathError)
     except (FileError, PathError):
@@ -175,7 +179,7 @@ def _found(values: dict[str, Any], read: Columns, mdp: MDP) -> dict[str, Any]:
 
 def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Coded:
     """A column of words as the names of a model that they stand for; the first row of each unknown word is noted."""
-    places = np.array([find_label(names, word) for word in column.names], dtype=np.int64)
+    places = np.array([find_index(names, word) for word in column.names], dtype=np.int64)
     rows = np.array([np.argmax(column.codes == code) for code in np.flatnonzero(places < 0)], dtype=np.int64)
     complaints.add_each(rows, lambda row: Problem(names.missing(column[row], noun), value=column[row]))
     return Coded([names[int(place)] for place in places], column.codes)

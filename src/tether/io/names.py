@@ -12,7 +12,7 @@ import numpy as np
 from tether.errors import FileError, Problem, QueryError
 from tether.model.names import Names
 
-__all__ = ["are_whole", "find_label", "text_of", "texts_of"]
+__all__ = ["are_whole", "find_index", "text_of", "texts_of"]
 
 _NUMBERS = re.compile(r"\([-+0-9.,() ]{1,1000}\)")
 """What a tuple of numbers looks like; tuples that hold text are found as they are written only."""
@@ -60,7 +60,7 @@ def texts_of(labels: Names, noun: str, file: str, *, trimmed: bool) -> list[str]
     return texts
 
 
-def find_label(labels: Names, value: Any) -> int:
+def find_index(labels: Names, value: Any) -> int:
     """The index of the label that a value read from a file stands for, or -1.
 
     That is the label that equals it; else the one with the same text; else the tuple of numbers it spells.
@@ -68,11 +68,11 @@ def find_label(labels: Names, value: Any) -> int:
     Examples
     --------
     >>> import tether
-    >>> from tether.io.names import find_label
+    >>> from tether.io.names import find_index
     >>> states = tether.cases.epidemic().mdp.states
-    >>> find_label(states, "(9, 1, 20)") == find_label(states, "(9,1,20)") == states.index((9, 1, 20))
+    >>> find_index(states, "(9, 1, 20)") == find_index(states, "(9,1,20)") == states.index((9, 1, 20))
     True
-    >>> find_label(states, "(99, 1, 20)")
+    >>> find_index(states, "(99, 1, 20)")
     -1
     """
     found = labels.find(value)

@@ -9,7 +9,7 @@ from typing import Any
 from tether.errors import FileError, Problem, QueryError
 from tether.io.embedded import PREFIX, case_names, is_case, open_case
 from tether.io.environments import is_environment, open_environment
-from tether.io.names import find_label
+from tether.io.names import find_index
 from tether.model.mdp import MDP
 from tether.model.names import Names
 from tether.observation.path import Path
@@ -84,7 +84,7 @@ def _open_episode(log: str, word: str, options: dict[str, Any]) -> Path:
     from tether.io.logs import read_episodes
 
     episodes = read_episodes(log, **options)
-    i = find_label(episodes.ids, word)
+    i = find_index(episodes.ids, word)
     try:
         return episodes[word if i < 0 else episodes.ids[i]]
     except QueryError as error:
@@ -97,7 +97,7 @@ def _as_in(mdp: MDP | None, path: Path) -> Path:
         return path
 
     def known(labels: Names, given: Any) -> Any:
-        i = find_label(labels, given)
+        i = find_index(labels, given)
         return given if i < 0 else labels[i]
 
     states = [known(mdp.states, one) for one in path.states]

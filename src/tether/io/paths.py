@@ -23,7 +23,7 @@ from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.columns import TABLES, Columns, read_columns, table_kind, unknown_column
 from tether.io.files import File, checked_text, file_error, name_of
 from tether.io.logshapes import make_shape
-from tether.io.names import find_label, text_of, texts_of
+from tether.io.names import find_index, text_of, texts_of
 from tether.io.values import cut
 from tether.model.mdp import MDP
 from tether.model.names import Names, is_missing, make_names, plain
@@ -331,7 +331,7 @@ def _find_all(labels: Names, noun: str, values: list[Any], complaints: Complaint
     found = np.full(len(values), -1)
     for t, value in enumerate(values):
         try:
-            found[t] = find_label(labels, value)
+            found[t] = find_index(labels, value)
         except QueryError as error:  # several labels have this text
             several = error.problems[0]
             complaints.add(replace(several, what=f"the {noun} {several.what}", place=f"t = {t}", time=t), row=t)

@@ -21,14 +21,14 @@ _INTERVAL = re.compile(r"\[.*,.*\]")
 
 
 @contextmanager
-def opened(file: File) -> Iterator[TextIO]:
+def opened(file: File, max_unpacked: int | str | None = None) -> Iterator[TextIO]:
     """Open a text file, line by line; why it cannot be read, now or further on, becomes a `FileError`."""
-    with opened_bytes(file) as stream:
+    with opened_bytes(file, max_unpacked) as stream:
         try:
             with TextIOWrapper(stream, encoding="utf-8-sig") as text:
                 yield text
         except UnicodeDecodeError:
-            checked_text(file)  # raises an error with every line that is not text
+            checked_text(file, max_unpacked)  # raises an error with every line that is not text
             raise
 
 

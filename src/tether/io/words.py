@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import Any
 
 from tether.errors import Problem, QueryError
-from tether.io.names import find_label as index_of
+from tether.io.names import find_index
 from tether.model.names import Names
 
-__all__ = ["Words", "find_label", "word_to_label"]
+__all__ = ["Words", "find_name", "word_to_label"]
 
 
-def find_label(labels: Names, word: Any, noun: str) -> Any:
+def find_name(labels: Names, word: Any, noun: str) -> Any:
     """The label that ``word`` means: the label itself, or one that is written so.
 
     Parameters
@@ -36,10 +36,10 @@ def find_label(labels: Names, word: Any, noun: str) -> Any:
     Examples
     --------
     >>> import tether
-    >>> from tether.io.sources import find_label
-    >>> find_label(tether.cases.epidemic().mdp.states, "(9, 1, 20)", "state")
+    >>> from tether.io.sources import find_name
+    >>> find_name(tether.cases.epidemic().mdp.states, "(9, 1, 20)", "state")
     (9, 1, 20)
-    >>> find_label(tether.cases.grid_world().mdp.states, "15", "state")
+    >>> find_name(tether.cases.grid_world().mdp.states, "15", "state")
     15
     """
     return Words(labels, noun).find(word)
@@ -54,7 +54,7 @@ class Words:
 
     def find(self, word: Any) -> Any:
         """The label that ``word`` means."""
-        i = index_of(self.labels, word)
+        i = find_index(self.labels, word)
         if i < 0 and isinstance(word, str):
             i = self._as_written(word.strip())
         if i < 0:
@@ -63,7 +63,7 @@ class Words:
 
     def _as_written(self, word: str) -> int:
         meant = _literal(word)
-        i = -1 if meant is None else index_of(self.labels, meant)
+        i = -1 if meant is None else find_index(self.labels, meant)
         return i if i >= 0 else self._written.get(word, -1)
 
     @cached_property

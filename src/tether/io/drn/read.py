@@ -19,7 +19,7 @@ __all__ = ["read_drn"]
 Wanted = str | Literal[False] | None
 
 
-def read_drn(file: File, *, reward_model: Wanted = None) -> MDP:
+def read_drn(file: File, *, reward_model: Wanted = None, max_unpacked: int | str | None = None) -> MDP:
     """Read a model from Storm's DRN format, of an MDP or of a DTMC (then with one action, 0).
 
     Parameters
@@ -27,6 +27,9 @@ def read_drn(file: File, *, reward_model: Wanted = None) -> MDP:
     file : path
     reward_model : str or False, optional
         Which reward model to take, where there are several; False for none.
+    max_unpacked : int or str, optional
+        To how many bytes a compressed file (``.gz``) may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times its
+        size if that is more.
 
     Returns
     -------
@@ -62,13 +65,13 @@ def read_drn(file: File, *, reward_model: Wanted = None) -> MDP:
     >>> mdp.labels
     Labels(init: 1 state, heads: 1 state)
     """
-    parsed = _parse(file, reward_model)
+    parsed = _parse(file, reward_model, max_unpacked)
     reward = None if parsed.rewards is None else parsed.rewards[parsed.rows.pair]
     return build(file, parsed.rows, parsed.n_states, parsed.names, reward, parsed.state_rewards, parsed.labels)
 
 
-def _parse(file: File, reward_model: Wanted) -> Parsed:
-    with opened(file) as handle:
+def _parse(file: File, reward_model: Wanted, max_unpacked: int | str | None) -> Parsed:
+    with opened(file, max_unpacked) as handle:
         complaints = Complaints(os.fspath(file))
         lines = numbered(handle)
         header = read_header(lines, complaints)

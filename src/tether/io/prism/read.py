@@ -38,6 +38,7 @@ def read_prism(
     state_rewards: Companion = None,
     transition_rewards: Companion = None,
     reward_model: str | Literal[False] | None = None,
+    max_unpacked: int | str | None = None,
 ) -> MDP:
     r"""Read a model from PRISM's explicit files, of an MDP or of a DTMC (then with one action, 0).
 
@@ -52,6 +53,9 @@ def read_prism(
     reward_model : str or False, optional
         Which rewards to take, where the files beside ``file`` say in their headings that they hold different ones:
         ``# Reward structure "fuel"``. False for none.
+    max_unpacked : int or str, optional
+        To how many bytes each compressed file (``.gz``) may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times
+        its size if that is more.
 
     Returns
     -------
@@ -80,20 +84,22 @@ def read_prism(
     >>> folder.cleanup()
     """
     given = (states, labels, state_rewards, transition_rewards)
-    return read_together(_all_names(file, *given), lambda: _read(_files(file, *given), reward_model))
+    return read_together(_all_names(file, *given), lambda: _read(_files(file, *given), reward_model, max_unpacked))
 
 
-def _read(files: _Files, reward_model: str | Literal[False] | None) -> MDP:
-    files = _of_one_structure(files, reward_model)
+def _read(files: _Files, reward_model: str | Literal[False] | None, max_unpacked: int | str | None) -> MDP:
+    files = _of_one_structure(files, reward_model, max_unpacked)
     in_tra, in_sta, in_lab, in_srew, in_trew = (Complaints(name or "") for name in files)
-    header, rows, n_states = read_transitions(files.tra, in_tra)
+    header, rows, n_states = read_transitions(files.tra, in_tra, max_unpacked)
     in_tra.raise_any()
-    names = None if files.sta is None else read_states(files.sta, n_states, in_sta)
-    labels = {} if files.lab is None else read_labels(files.lab, n_states, in_lab)
-    of_state = None if files.srew is None else read_state_rewards(files.srew, header, n_states, in_srew)
+    names = None if files.sta is None else read_states(files.sta, n_states, in_sta, max_unpacked)
+    labels = {} if files.lab is None else read_labels(files.lab, n_states, in_lab, max_unpacked)
+    of_state = None
+    if files.srew is not None:
+        of_state = read_state_rewards(files.srew, header, n_states, in_srew, max_unpacked)
     reward = None if of_state is None else of_state[rows.state]
     if files.trew is not None:
-        extra = read_transition_rewards(files.trew, header, rows, n_states, in_trew)
+        extra = read_transition_rewards(files.trew, header, rows, n_states, in_trew, max_unpacked)
         with np.errstate(over="ignore"):  # the model will refuse what is not finite
             reward = extra if reward is None else reward + extra
     raise_all(in_sta, in_lab, in_srew, in_trew)
@@ -157,11 +163,12 @@ def _beside(tra: Path, which: str, given: Companion) -> str | None:
     return there[0] if there else None
 
 
-def _of_one_structure(files: _Files, wanted: str | Literal[False] | None) -> _Files:
+def _of_one_structure(files: _Files, wanted: str | Literal[False] | None, max_unpacked: int | str | None) -> _Files:
     """The files of rewards that belong together: those of the structure wanted, or of the only one there is."""
     if wanted is False:
         return files._replace(srew=None, trew=None)
-    named = {name: heading for name in (files.srew, files.trew) if name and (heading := structure_of(name)) is not None}
+    headings = {name: structure_of(name, max_unpacked) for name in (files.srew, files.trew) if name}
+    named = {name: heading for name, heading in headings.items() if heading is not None}
     found = sorted(set(named.values()))
     told = " and ".join(f"{name} ({heading!r})" for name, heading in named.items())
     if wanted is None:

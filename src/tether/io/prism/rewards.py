@@ -24,9 +24,9 @@ __all__ = ["read_state_rewards", "read_transition_rewards", "structure_of"]
 _STRUCTURE = re.compile(r'#\s*Reward structure:?\s*"?([^"]*)"?')
 
 
-def structure_of(file: File) -> str | None:
+def structure_of(file: File, max_unpacked: int | str | None = None) -> str | None:
     """The structure of rewards that the heading of a file names, ``# Reward structure "fuel"``, or None."""
-    with opened(file) as handle:
+    with opened(file, max_unpacked) as handle:
         for _, text in numbered(handle):
             if not text.startswith("#"):
                 return None
@@ -35,10 +35,12 @@ def structure_of(file: File) -> str | None:
     return None
 
 
-def read_state_rewards(file: File, header: Header, n_states: int, complaints: Complaints) -> Floats:
+def read_state_rewards(
+    file: File, header: Header, n_states: int, complaints: Complaints, max_unpacked: int | str | None = None
+) -> Floats:
     """Read a ``.srew``: the reward of being in each state, for a step."""
     shape = Shape(("state",), "reward", False)
-    records = _rewards(file, header, shape, 2, n_states, complaints)
+    records = _rewards(file, header, shape, 2, n_states, complaints, max_unpacked)
     states = records.indices[0]
     _no_repetition(states, records, complaints)
     rewards = np.zeros(n_states)
@@ -46,10 +48,17 @@ def read_state_rewards(file: File, header: Header, n_states: int, complaints: Co
     return rewards
 
 
-def read_transition_rewards(file: File, header: Header, rows: Choices, n_states: int, complaints: Complaints) -> Floats:
+def read_transition_rewards(
+    file: File,
+    header: Header,
+    rows: Choices,
+    n_states: int,
+    complaints: Complaints,
+    max_unpacked: int | str | None = None,
+) -> Floats:
     """Read a ``.trew``: the reward of each transition."""
     shape = header.shape("reward")
-    records = _rewards(file, header, shape, len(shape.indices), n_states, complaints)
+    records = _rewards(file, header, shape, len(shape.indices), n_states, complaints, max_unpacked)
     state, *choice, next_state = records.indices
     wanted = [state, np.zeros_like(state) if header.chain else choice[0], next_state]
     entry = _find(wanted, [rows.state, rows.choice, rows.next_state])
@@ -66,8 +75,16 @@ def read_transition_rewards(file: File, header: Header, rows: Choices, n_states:
     return rewards
 
 
-def _rewards(file: File, header: Header, shape: Shape, n_sizes: int, n_states: int, complaints: Complaints) -> Records:
-    with opened(file) as handle:
+def _rewards(
+    file: File,
+    header: Header,
+    shape: Shape,
+    n_sizes: int,
+    n_states: int,
+    complaints: Complaints,
+    max_unpacked: int | str | None,
+) -> Records:
+    with opened(file, max_unpacked) as handle:
         line, promised = 0, None
         if header.counts:
             line, text, _ = first_line(handle)

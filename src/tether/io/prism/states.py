@@ -20,10 +20,12 @@ _STATE = re.compile(r"([0-9]{1,18})\s*:\s*\((.*)\)")
 _NAMED = re.compile(r'\s*([0-9]{1,18})="([^"]*)"')
 
 
-def read_states(file: File, n_states: int | None, complaints: Complaints) -> list[Any]:
+def read_states(
+    file: File, n_states: int | None, complaints: Complaints, max_unpacked: int | str | None = None
+) -> list[Any]:
     """Read a ``.sta``: the names of states."""
     found_names: dict[int, Any] = {}
-    with opened(file) as handle:
+    with opened(file, max_unpacked) as handle:
         line, text, _ = first_line(handle)
         if not (text.startswith("(") and text.endswith(")") and len(text) > 2):
             complaints.add(f"expected the variables first, as '(x,y)', found {cut(text)}", line=line or None)
@@ -75,9 +77,11 @@ def _complete(found_names: dict[int, Any], n_states: int | None, complaints: Com
     return listed
 
 
-def read_labels(file: File, n_states: int | None, complaints: Complaints) -> dict[str, list[int]]:
+def read_labels(
+    file: File, n_states: int | None, complaints: Complaints, max_unpacked: int | str | None = None
+) -> dict[str, list[int]]:
     """Read a ``.lab``: the states of each label, by index."""
-    with opened(file) as handle:
+    with opened(file, max_unpacked) as handle:
         names, line = _declared(handle, complaints)
         by_word = dict(names)
         found: dict[str, dict[int, None]] = {name: {} for _, name in names}

@@ -91,9 +91,11 @@ def _sizes(line: int, words: list[str], complaints: Complaints) -> Header:
     return Header(False, sizes[0], sizes[1], sizes[2], line)
 
 
-def read_transitions(file: File, complaints: Complaints) -> tuple[Header, Choices, int]:
+def read_transitions(
+    file: File, complaints: Complaints, max_unpacked: int | str | None = None
+) -> tuple[Header, Choices, int]:
     """Read a ``.tra``: its header, its transitions, and the number of states."""
-    with opened(file) as handle:
+    with opened(file, max_unpacked) as handle:
         header = read_header(handle, complaints)
         shape = header.shape("probability")
         records = read_records(handle, header.line + 1, shape, complaints)

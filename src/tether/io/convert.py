@@ -1,0 +1,91 @@
+"""A model from one format into another, and what the other cannot hold."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from tether.io.files import name_of
+from tether.io.models import format_of, write_model
+from tether.io.opening import open_model
+from tether.io.valuations import valuations
+from tether.model.mdp import MDP
+
+__all__ = ["Conversion", "convert"]
+
+_WITH_LABELS = ("directory", "prism", "drn")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Conversion:
+    """What was written.
+
+    Attributes
+    ----------
+    mdp : MDP
+        The model as it was read.
+    target : str
+        Where it was written to.
+    format : str
+        One of the formats of `tether.io.write_model`.
+    lost_labels : tuple of str
+        The labels (`MDP.labels`) that this format does not hold.
+    numbered : bool
+        Whether states are known by number there, since the format does not hold their names.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tether.io.convert("case:grid-world", f"{folder}/grid.tra").format
+    'prism'
+    """
+
+    mdp: MDP
+    target: str
+    format: str
+    lost_labels: tuple[str, ...]
+    numbered: bool
+
+    def __repr__(self) -> str:
+        lost = f", without the labels {', '.join(self.lost_labels)}" if self.lost_labels else ""
+        return f"<Conversion: {self.mdp!r} as {self.format}{lost}{', states by number' if self.numbered else ''}>"
+
+
+def convert(
+    source: MDP | str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    to: str | None = None,
+    mean_rewards: bool = False,
+    **options: Any,
+) -> Conversion:
+    """Read a model in one format and write it in another.
+
+    Parameters
+    ----------
+    source : MDP, str or path
+        A model, or what `tether.io.open_model` opens.
+    target : path
+        Its suffix says the format; a name without one is a directory, which keeps everything.
+    to : str, optional
+        The format of the target, where its name does not say.
+    mean_rewards : bool
+        Write R(s, a, s') to a DRN file as its means, R(s, a).
+    **options
+        How to read the source (``format``, ``columns``, ``order``, ``terminal``), as `tether.io.open_model` takes them.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tether.io.convert("case:grid-world", f"{folder}/grid.parquet")
+    <Conversion: <MDP: 16 states, 4 actions, 64 pairs, 220 transitions> as parquet>
+    """
+    format = format_of(target, to)
+    mdp = source if isinstance(source, MDP) else open_model(source, **options)
+    write_model(mdp, target, to, **({"mean_rewards": True} if mean_rewards else {}))
+    lost = () if format in _WITH_LABELS else tuple(mdp.label_sets)
+    numbered = format == "prism" and valuations(mdp.states, (int, bool)) is None
+    return Conversion(mdp, name_of(target), format, lost, numbered)
