@@ -80,8 +80,9 @@ def convert(
     --------
     >>> import tempfile, tether
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tether.io.convert("case:grid-world", f"{folder}/grid.parquet")
-    <Conversion: <MDP: 16 states, 4 actions, 64 pairs, 220 transitions> as parquet>
+    ...     done = tether.io.convert("case:grid-world", f"{folder}/grid.parquet")
+    >>> done.format, done.mdp, done.numbered
+    ('parquet', <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>, False)
     """
     format = format_of(target, to)
     mdp = source if isinstance(source, MDP) else open_model(source, **options)
