@@ -14,7 +14,7 @@ from harness import Result, median_time, peak_of, slope, time_for
 import tether
 from tether.counterfactual.rows import ObservedStep
 
-SAMPLES = 1000  # what the paper draws a row
+SAMPLES = 1000  # what the paper draws per row
 ROWS, SEEN = 32, 8  # how much of a row must be sorted depends on what was observed: the mean over so many of each
 SUPPORTS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 

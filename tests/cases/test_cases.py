@@ -345,7 +345,7 @@ def test_sepsis_observed_returns(sepsis):
 
 
 def test_sepsis_overlap_without_influence(sepsis):
-    """From t = 3 on the catastrophic patient is dead: 16 pairs a step overlap, and none is influenced."""
+    """From t = 3 on the catastrophic patient is dead: 16 pairs per step overlap, and none is influenced."""
     mdp = sepsis.mdp
     cf = tether.counterfactual(mdp, sepsis.paths["catastrophic"])
     support = set(mdp.row(mdp.states[949], "no treatment")[0])

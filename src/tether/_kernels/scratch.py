@@ -1,4 +1,4 @@
-"""Room for a number a state, of which an episode may touch few.
+"""Scratch arrays with one number per state, of which an episode may touch only a few.
 
 A large array from NumPy comes in pages of 2 MB where the system has them, each filled with zeros when it is
 first touched. That is good for an array that is used from end to end, and most of the time and memory for one

@@ -15,7 +15,7 @@ _PIT, _GOAL = 6, 15
 _MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
 _CHOSEN, _OTHER = 0.9, 0.1 / 3
 
-# R(s, a), one row a state, actions up, right, down, left.
+# R(s, a), one row per state, actions up, right, down, left.
 _REWARD = [
     [0, 1, 1, 0], [1, 2, 1, 0], [2, 3, -100, 1], [3, 3, 4, 2],
     [0, 1, 2, 1], [1, -100, 2, 1], [-100, -100, -100, -100], [3, 4, 5, -100],

@@ -21,7 +21,7 @@ Examples:
 \b
 Formats, by their suffixes:
   a saved model     a directory, or no suffix; keeps everything
-  csv, tsv          .csv .tsv (also .gz): a row a transition, with columns
+  csv, tsv          .csv .tsv (also .gz): one row per transition, with columns
                     state, action, next_state, probability[, reward]
   parquet, arrow    .parquet .pq .arrow .feather .ipc: the same
   npz, mat          .npz .mat: arrays P and R; see --order

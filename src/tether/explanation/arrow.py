@@ -1,4 +1,4 @@
-"""Results as Arrow tables: one row a node, a step, a state or a limit; from there to pandas, polars or Parquet.
+"""Results as Arrow tables: one row per node, a step, a state or a limit; from there to pandas, polars or Parquet.
 
 Names keep their type where Arrow has one for all of them: whole numbers, numbers, text, truth values, dates;
 named tuples and dataclasses become structs, plain tuples of one length structs too, with fields named by
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def sweep_table(table: Sweep) -> pyarrow.Table:
-    """One row a k and m; see `Sweep.to_arrow`."""
+    """One row per k and m; see `Sweep.to_arrow`."""
     rows, columns = table.values.shape
     return _pyarrow().table(
         {
@@ -79,7 +79,7 @@ def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
 
 
 def plan_table(plan: Plan) -> pyarrow.Table:
-    """One row a node that the plan can visit; see `Plan.to_arrow`."""
+    """One row per node that the plan can visit; see `Plan.to_arrow`."""
     pa, cf, chain = _pyarrow(), plan.cf, plan.chain
     actions = _Column(cf.mdp.actions)
     sizes = [visits.size for visits in chain.visits]
@@ -112,7 +112,7 @@ def plan_table(plan: Plan) -> pyarrow.Table:
 
 
 def evaluation_table(outlook: Evaluation) -> pyarrow.Table:
-    """One row a time and state; see `Evaluation.to_arrow`."""
+    """One row per time and state; see `Evaluation.to_arrow`."""
     pa = _pyarrow()
     times, states, chances = [], [], []
     for t, visits in enumerate(outlook.chain.visits):
@@ -130,7 +130,7 @@ def evaluation_table(outlook: Evaluation) -> pyarrow.Table:
 
 
 def explanation_table(explanation: Explanation) -> pyarrow.Table:
-    """One row a step; see `Explanation.to_arrow`."""
+    """One row per step; see `Explanation.to_arrow`."""
     pa, steps = _pyarrow(), explanation.steps
     states = [state for step in steps for state in (step.observed_state, step.state)]  # or groups of them
     columns: dict[str, Any] = {}

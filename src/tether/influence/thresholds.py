@@ -126,7 +126,7 @@ class Thresholds:
         T = self.graph.T
         counts = np.zeros(T + 2, dtype=np.int64)
         for nodes, reach in zip(self.nodes, self.reach, strict=True):
-            if nodes.runs is not None and nodes.size:  # one node a state, at the smallest k of its runs
+            if nodes.runs is not None and nodes.size:  # one node per state, at the smallest k of its runs
                 first = np.flatnonzero(np.diff(nodes.states, prepend=-1))
                 by_state = np.minimum.reduceat(reach, first)
             else:

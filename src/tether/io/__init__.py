@@ -1,4 +1,4 @@
-"""Files and ecosystems: one small file a format.
+"""Files and ecosystems: one small file per format.
 
 Nothing heavy is loaded before it is needed: pyarrow, scipy, gymnasium and the rest are imported where they are used.
 

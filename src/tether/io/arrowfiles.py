@@ -41,7 +41,7 @@ def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     opened = guarded(file, "a Parquet file", lambda: parquet.ParquetFile(name_of(file)))
 
     def load(names: list[str]) -> Any:
-        # A row takes 8 bytes a column, or more, however few it takes in the file.
+        # A row takes 8 bytes per column, or more, however few it takes in the file.
         limit = unpacked_limit(os.path.getsize(file), max_unpacked)
         if opened.metadata.num_rows * 8 * max(len(names), 1) > limit:
             raise too_large(file, limit, f"its table of {opened.metadata.num_rows:,} rows")

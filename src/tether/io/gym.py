@@ -273,7 +273,7 @@ def _reached(live: list[_Move], starts: set[Any]) -> set[Any]:
 
 
 def _merged(moves: list[_Move], ends: set[Any], twins: set[Any]) -> list[tuple[Any, Any, Any, float, float]]:
-    """Rows of a table, one a transition: probabilities added up, rewards averaged; none for states that absorb."""
+    """Rows of a table, one per transition: probabilities added up, rewards averaged; none for states that absorb."""
     added: dict[tuple[Any, Any, Any], tuple[float, float]] = {}
     for move in moves:
         if move.state in ends or move.probability == 0:

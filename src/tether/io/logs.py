@@ -186,7 +186,7 @@ def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Co
 
 
 def _table(log: Episodes, file: File, kind: str) -> Any:
-    """One row a step, and one for each last state that is known."""
+    """One row per step, and one for each last state that is known."""
     import pyarrow as pa
 
     last = log.next_state[log.start[1:] - 1]

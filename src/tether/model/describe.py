@@ -94,7 +94,7 @@ class Description:
             ("states", f"{self.states:,} ({self.absorbing:,} absorbing{ended})"),
             ("actions", f"{self.actions:,}"),
             ("pairs", f"{counted(self.pairs, 'state–action pair')} ({self.unavailable:,} not available)"),
-            ("transitions", f"{self.transitions:,} ({self.transitions / self.pairs:.3g} a pair, at most "
+            ("transitions", f"{self.transitions:,} ({self.transitions / self.pairs:.3g} per pair, at most "
              f"{self.largest_row:,}; {counted(self.deterministic, 'pair')} deterministic)"),
             ("rewards", f"{self.rewards}, from {self.reward_range[0]:g} to {self.reward_range[1]:g}"),
             ("probabilities", normalised),

@@ -161,7 +161,7 @@ class MDP:
         terminal: Iterable[Any] | Callable[[Any], bool] = (),
         tolerance: float = TOLERANCE,
     ) -> MDP:
-        """Build a model from columns of equal length, one row a transition.
+        """Build a model from columns of equal length, one row per transition.
 
         Parameters
         ----------
@@ -547,7 +547,7 @@ class MDP:
         states        16 (2 absorbing)
         actions       4
         pairs         64 state–action pairs (0 not available)
-        transitions   220 (3.44 a pair, at most 4; 8 pairs deterministic)
+        transitions   220 (3.44 per pair, at most 4; 8 pairs deterministic)
         rewards       R(s, a), from -100 to 100
         probabilities every row sums to 1 (within 0)
         labels        goal (1 state), danger (1 state)

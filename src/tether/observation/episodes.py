@@ -94,7 +94,7 @@ class Episodes(Mapping[Any, Path]):
         reward: Any = None,
         next_state: Any = None,
     ) -> Episodes:
-        """Episodes from the columns of a log, one row a step, in any order.
+        """Episodes from the columns of a log, one row per step, in any order.
 
         Parameters
         ----------

@@ -180,7 +180,7 @@ class Plan:
     def to_arrow(self) -> pyarrow.Table:
         """All that the plan can visit, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.
 
-        One row a node, t = 0 … T: t, state, changes_left (and, for the rule `assured`, the uninfluenced steps just
+        One row per node, t = 0 … T: t, state, changes_left (and, for the rule `assured`, the uninfluenced steps just
         passed), the probability of visiting it; and what the plan does there: action, observed_action, changed,
         influenced, strength, all empty at T.
 

@@ -55,7 +55,7 @@ def compare_values(
     reason: str = "",
     of: str = "",
 ) -> list[Comparison]:
-    """V(s0) for every published k and m, with the spread that 1,000 draws a row give it."""
+    """V(s0) for every published k and m, with the spread that 1,000 draws per row give it."""
     mean, std = spread_of(
         cf, lambda sampled: sampled.sweep(rule="published").values, repeats=repeats, seed=seed, shared=shared
     )
