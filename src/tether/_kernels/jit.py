@@ -17,8 +17,7 @@ _QUICK_TO_COMPILE: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper":
 """No code for what no kernel needs: a Python error for a division by zero, and a way in for C."""
 
 _NOTHING_ALLOCATED: dict[str, Any] = {"_nrt": False}
-"""Kernels write to what they are given. So no references to arrays are counted, which would take most of the time where
-a piece of a kernel is called in its inner loop."""
+"""Kernels write to what they are given, so that no references to arrays have to be counted: less code to compile."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
