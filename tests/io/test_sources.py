@@ -296,3 +296,16 @@ def test_a_policy_that_is_not_there(grid):
         open_policy("best", grid)
     with pytest.raises(tether.errors.FileError, match=r"policy\.csv: there is no such file"):
         open_policy("policy.csv", grid)
+
+
+def test_cases_are_listed_and_written_by_calls(tmp_path):
+    listed = {case.name: case for case in tether.io.cases()}
+    assert set(listed) == set(case_names())
+    toy = listed["toy"]
+    assert (toy.states, toy.actions, toy.missing) == (tether.cases.toy().mdp.n_states, 2, None)
+    files = tether.io.write_case("toy", tmp_path / "toy")
+    assert sorted(files) == sorted(file.name for file in (tmp_path / "toy").iterdir())
+    mdp = tether.io.read_model(tmp_path / "toy" / "model.csv")
+    assert tether.io.read_path(tmp_path / "toy" / "path.csv", mdp) == tether.cases.toy().path
+    with pytest.raises(tether.FileError, match="it exists and is not an empty directory"):
+        tether.io.write_case("toy", tmp_path / "toy")

@@ -10,6 +10,7 @@ Nothing heavy is loaded before it is needed: pyarrow, scipy, gymnasium and the r
 <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
 """
 
+from tether.io.caselist import CaseEntry, cases, write_case
 from tether.io.checking import Check, check
 from tether.io.convert import Conversion, convert
 from tether.io.drn import read_drn, write_drn
@@ -24,8 +25,10 @@ from tether.io.prism import read_prism, write_prism
 from tether.io.tables import from_dataframe, read_table, write_table
 
 __all__ = [
+    "CaseEntry",
     "Check",
     "Conversion",
+    "cases",
     "check",
     "convert",
     "from_dataframe",
@@ -42,6 +45,7 @@ __all__ = [
     "read_table",
     "record",
     "write_arrays",
+    "write_case",
     "write_drn",
     "write_episodes",
     "write_model",

@@ -1,0 +1,104 @@
+"""The embedded cases: which there are, and one of them as files to look at and to change."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tether._writing import written
+from tether.errors import FileError, Problem, QueryError
+from tether.io.embedded import PREFIX, about_case, case_names, open_case, path_names
+from tether.io.files import name_of
+from tether.io.models import write_model
+from tether.io.paths import write_path
+
+__all__ = ["CaseEntry", "case_entry", "cases", "write_case"]
+
+
+@dataclass(frozen=True)
+class CaseEntry:
+    """An embedded case.
+
+    Attributes
+    ----------
+    name, about : str
+    states, actions : int or None
+        How many; None where something that the case needs is not installed.
+    paths : dict
+        What to write as PATH, and its number of steps.
+    missing : str or None
+        What the case would need.
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.io.cases()[0].paths
+    {'case:toy': 4}
+    """
+
+    name: str
+    about: str
+    states: int | None
+    actions: int | None
+    paths: dict[str, int]
+    missing: str | None
+
+
+def cases() -> tuple[CaseEntry, ...]:
+    """The embedded cases.
+
+    Examples
+    --------
+    >>> import tether
+    >>> [case.name for case in tether.io.cases()][:4]
+    ['toy', 'grid-world', 'epidemic', 'sepsis']
+    """
+    return tuple(case_entry(name) for name in case_names())
+
+
+def case_entry(name: str) -> CaseEntry:
+    """One of the cases."""
+    try:
+        case, _ = open_case(f"{PREFIX}{name}")
+    except QueryError as error:  # what it needs is not installed
+        return CaseEntry(name, about_case(name), None, None, {}, str(error))
+    paths = {source: case.paths[path].T for source, path in path_names(name, case).items()}
+    return CaseEntry(name, about_case(name), case.mdp.n_states, case.mdp.n_actions, paths, None)
+
+
+def write_case(name: str, folder: str | os.PathLike[str]) -> list[str]:
+    """Write a case as files: ``model.csv``, ``path.csv``, and a file for every further path.
+
+    Parameters
+    ----------
+    name : str
+        The name of a case, with or without ``case:``.
+    folder : path
+        A directory that does not exist yet, or is empty.
+
+    Returns
+    -------
+    list of str
+        The names of the files in it.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tether.io.write_case("sepsis", f"{folder}/sepsis")
+    ['model.csv', 'path.csv', 'path-suboptimal.csv']
+    """
+    case, _ = open_case(name if name.startswith(PREFIX) else f"{PREFIX}{name}")
+    out = Path(name_of(folder))
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        message = "it exists and is not an empty directory; choose another name, or remove it first"
+        raise FileError(Problem(message, file=str(out)))
+    with written(out) as partial:
+        partial.mkdir()
+        write_model(case.mdp, partial / "model.csv")
+        files = ["model.csv"]
+        for i, (path_name, path) in enumerate(case.paths.items()):
+            files.append("path.csv" if i == 0 else f"path-{path_name.replace(' ', '-')}.csv")
+            write_path(path, partial / files[-1])
+    return files
