@@ -49,6 +49,8 @@ PUBLIC = [
     "Robust",
     "RobustPlan",
     "SampledGumbelMax",
+    "Share",
+    "Shares",
     "Solution",
     "Sweep",
     "SweepUncertainty",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tether.evaluation.certificate import Certificate, Certified
     from tether.evaluation.necessity import NecessityBounds
     from tether.evaluation.panel import Advice, MechanismPanel, compare_mechanisms
+    from tether.evaluation.shares import Share, Shares
     from tether.explanation.decisions import Decision, Decisions
     from tether.io.gym import from_gymnasium
     from tether.learning.learn import learn
@@ -83,6 +84,8 @@ __all__ = [
     "Robust",
     "RobustPlan",
     "SampledGumbelMax",
+    "Share",
+    "Shares",
     "Solution",
     "Sweep",
     "SweepUncertainty",
@@ -115,6 +118,8 @@ _LATER = {
     "NecessityBounds": "tether.evaluation.necessity",
     "Robust": "tether.plan.robust",
     "RobustPlan": "tether.plan.robust",
+    "Share": "tether.evaluation.shares",
+    "Shares": "tether.evaluation.shares",
     "Tethered": "tether.plan.tethered",
     "robust": "tether.plan.robust",
     "Advice": "tether.evaluation.panel",

@@ -28,7 +28,7 @@ from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 from tether.plan.plan import Plan
 from tether.plan.robust import RobustPlan
 
-__all__ = ["breakdown", "range_of", "worst_model"]
+__all__ = ["breakdown", "by_choices", "range_of", "worst_model"]
 
 _STEPS = 60
 """Halvings of the interval in which the breakdown point lies: to the last bit."""
@@ -174,7 +174,7 @@ def _follow(models: ModelSet, policy: Any) -> _Followed:
     if isinstance(policy, Plan):
         if policy.cf.mdp is not cf.mdp or policy.cf.path != cf.path:
             raise QueryError("this plan was made for another model or another path")
-        known = _by_choices(policy) if isinstance(policy, RobustPlan) else _by_visits(policy)
+        known = by_choices(policy) if isinstance(policy, RobustPlan) else _by_visits(policy)
         first = Visits(*(np.array([one]) for one in (start, policy.m, 0)))
 
         def decide(t: int, visits: Visits) -> Taken:
@@ -203,8 +203,11 @@ def _by_visits(plan: Plan) -> Callable[[int, Visits], Ints]:
     return known
 
 
-def _by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
-    """The pair that a robust plan takes in all that some model of its set can lead to; -1 in others."""
+def by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
+    """The pair that a plan takes in all that it was made for, visited or not; -1 in others.
+
+    Of a robust plan that is all that some model of its set can lead to.
+    """
 
     def known(t: int, visits: Visits) -> Ints:
         nodes, choice = plan.nodes[t], plan.choices[t]

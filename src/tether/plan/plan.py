@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tether.evaluation.certificate import Certificate
     from tether.evaluation.evaluate import Evaluation, Trajectories
+    from tether.evaluation.shares import Shares
     from tether.explanation.explain import Explanation
 
 __all__ = ["Plan"]
@@ -170,6 +171,20 @@ class Plan:
         from tether.evaluation.certificate import certify
 
         return certify(self)
+
+    def shares(self) -> Shares:
+        """What each changed step adds to the gain: Shapley's shares, exact, for up to 12 changed steps.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> print(tether.counterfactual(patient.mdp, patient.path).plan(k=8, m=2).shares())
+        Of the gain of 2,868, 2,569 come from t = 2, 299.1 from t = 3.
+        """
+        from tether.evaluation.shares import shares
+
+        return shares(self)
 
     def sample(self, n: int = 1, rng: Any = None) -> Trajectories:
         """Draw ``n`` counterfactual trajectories under the plan."""

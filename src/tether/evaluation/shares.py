@@ -1,0 +1,195 @@
+"""Shares: what each changed step of a plan adds to its gain, by Shapley's rule.
+
+For a plan that changes actions at the times C, let v(C') be the value when the plan's action is taken at the times of
+C' ⊆ C and the observed one at all others. The share of a time is the mean, over all orders in which the times of C may
+be added one by one, of what it adds to v:
+
+    share(t) = Σ over C' ⊆ C without t of |C'|!·(|C| - |C'| - 1)!/|C|! · (v(C' with t) - v(C'))
+
+The shares sum to the gain. What the plan does at a time may depend on the state and on how many changes were made. At a
+time of C' the plan is asked for the state and the changes really made; where it has no answer, because it would never
+be there, the observed action is taken. In an absorbing state without the observed action nothing is a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from tether._html import grid
+from tether._types import Floats, Ints
+from tether._words import number
+from tether.counterfactual.layers import expand
+from tether.errors import Problem, QueryError
+from tether.evaluation.evaluate import evaluate_plan
+from tether.evaluation.ranges import by_choices
+from tether.observation.changes import is_change, nothing_to_change
+from tether.plan.chain import Visits, collect
+from tether.plan.plan import Plan
+
+__all__ = ["Share", "Shares", "shares"]
+
+MOST = 12
+"""Changed steps for which all subsets are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one changed step adds to the gain of a plan.
+
+    Attributes
+    ----------
+    t : int
+    share : float
+    alone : float
+        What it gains when no other step is changed.
+    changed : float
+        Probability that the plan changes the action of the step.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).shares().steps[0].t
+    5
+    """
+
+    t: int
+    share: float
+    alone: float
+    changed: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shares:
+    """The gain of a plan, shared among its changed steps; made by `Plan.shares`.
+
+    Attributes
+    ----------
+    gain : float
+        What the shares sum to.
+    steps : tuple of Share
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> shares = tether.counterfactual(case.mdp, case.path).plan(k=7, m=2).shares()
+    >>> print(shares)
+    Of the gain of 18.42, 10.11 come from t = 1, 8.309 from t = 2.
+    """
+
+    gain: float
+    steps: tuple[Share, ...]
+
+    def __str__(self) -> str:
+        if not self.steps:
+            return "The plan changes nothing: there is no gain to share."
+        first, *others = self.steps
+        parts = [f"{number(first.share)} come from t = {first.t}"]
+        parts += [f"{number(one.share)} from t = {one.t}" for one in others]
+        return f"Of the gain of {number(self.gain)}, {', '.join(parts)}."
+
+    def __repr__(self) -> str:
+        return f"<Shares: {len(self.steps)} changed steps, gain {self.gain:.4g}>"
+
+    def _repr_html_(self) -> str:
+        head = ("t", "share of the gain", "alone", "changed")
+        return grid(head, [(one.t, f"{one.share:.6g}", f"{one.alone:.6g}", f"{one.changed:.3g}") for one in self.steps])
+
+
+def shares(plan: Plan) -> Shares:
+    """The Shapley share of each changed step; see `Plan.shares`."""
+    changed = evaluate_plan(plan).changed
+    assert changed is not None
+    times = np.flatnonzero(changed > 0).tolist()
+    n = len(times)
+    if n > MOST:
+        raise QueryError(
+            f"the plan changes actions at {n} times; shares are exact over all subsets of up to {MOST}: ask for a plan "
+            "with a smaller m"
+        )
+    values = np.empty(2**n)
+    for subset, value in _values(plan, times):
+        values[subset] = value
+    members = np.array([subset.bit_count() for subset in range(2**n)])
+    found = []
+    for i, t in enumerate(times):
+        without = np.flatnonzero((np.arange(2**n) >> i) & 1 == 0)
+        weight = np.array([1.0 / (n * comb(n - 1, int(size))) for size in members[without]])
+        added = values[without | (1 << i)] - values[without]
+        found.append(Share(t, float(weight @ added), float(added[0]), float(changed[t])))
+    return Shares(float(values[-1] - values[0]), tuple(found))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reached:
+    """What is reached when the plan was followed at some times: nodes, how likely each is, what was earned."""
+
+    subset: int
+    visits: Visits
+    mass: Floats
+    earned: float
+
+
+def _values(plan: Plan, times: list[int]) -> Iterator[tuple[int, float]]:
+    """V(C') of every subset C', as the bits of a number. Subsets that agree up to a time share the way to it."""
+    mdp = plan.cf.mdp
+    start = Visits(*(np.array([one]) for one in (int(plan.cf.observation.states[0]), plan.m, 0)))
+    open_ways = [(0, _Reached(0, start, np.ones(1), 0.0))]
+    while open_ways:
+        t, way = open_ways.pop()
+        if t == plan.T:
+            final = 0.0 if mdp.final_reward is None else float(way.mass @ mdp.final_reward[way.visits.states])
+            yield way.subset, way.earned + mdp.discount**t * final
+            continue
+        planned, observed = by_choices(plan)(t, way.visits), _as_observed(plan, t, way.visits)
+        idle = nothing_to_change(mdp.form, way.visits.states, int(plan.cf.observation.actions[t]))
+        kept = np.where(observed >= 0, observed, np.where(idle, planned, -1))
+        open_ways.append((t + 1, _step(plan, t, way, way.subset, _settled(plan, t, way.visits, kept, idle))))
+        if t in times:
+            subset = way.subset | 1 << times.index(t)
+            asked = np.where(planned >= 0, planned, observed)
+            open_ways.append((t + 1, _step(plan, t, way, subset, _settled(plan, t, way.visits, asked, idle))))
+
+
+def _as_observed(plan: Plan, t: int, visits: Visits) -> Ints:
+    """The observed pair of each node; -1 where it is not available."""
+    action = int(plan.cf.observation.actions[t])
+    return np.array([plan.cf.mdp.find_pair(int(s), action) for s in visits.states], dtype=np.int64)
+
+
+def _settled(plan: Plan, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints:
+    """The pairs taken; where none is known, the first of a state in which nothing is a change, or an error."""
+    mdp = plan.cf.mdp
+    pairs = np.where((pairs < 0) & idle, mdp.form.pair_start[visits.states], pairs)
+    missing = np.flatnonzero(pairs < 0)
+    if missing.size:
+        state, action = mdp.states[int(visits.states[missing[0]])], plan.cf.path.actions[t]
+        message = (
+            f"t = {t}: without some of the plan's changes the episode can be in state {state!r}, where the observed "
+            f"{action!r} is not available: the gain cannot be shared among the steps"
+        )
+        raise QueryError(Problem(message, state, action, time=t))
+    return pairs
+
+
+def _step(plan: Plan, t: int, way: _Reached, subset: int, pairs: Ints) -> _Reached:
+    """One step on: what is earned, and where it leads."""
+    mdp, cf = plan.cf.mdp, plan.cf
+    owner, entry, probability = expand(mdp, cf.graph.layers[t].edits, pairs)
+    chance = way.mass[owner] * probability
+    rewards: Any = mdp.rewards.at(t)
+    reward = rewards[entry] if mdp.rewards.by_entry else rewards[pairs[owner]]
+    changes = way.visits.changes - is_change(mdp.form, way.visits.states, pairs, int(cf.observation.actions[t]))
+    runs = np.zeros(pairs.size, np.int64)
+    if plan.rule == "assured":
+        runs = np.where(np.isin(pairs, plan.influenced[t]), 0, way.visits.runs + 1)
+    nodes = np.stack((mdp.form.next_state[entry].astype(np.int64), changes[owner], runs[owner]))
+    after, target = np.unique(nodes, axis=1, return_inverse=True)
+    mass = collect(target.reshape(-1), chance, after.shape[1])
+    return _Reached(subset, Visits(*after), mass, way.earned + mdp.discount**t * float(chance @ reward))
