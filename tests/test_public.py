@@ -61,6 +61,7 @@ PUBLIC = [
     "Why",
     "__version__",
     "cases",
+    "certify",
     "compare_mechanisms",
     "counterfactual",
     "effective",

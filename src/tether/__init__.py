@@ -31,7 +31,7 @@ from tether.plan.sweep import Sweep
 
 if TYPE_CHECKING:
     from tether import io, views
-    from tether.evaluation.certificate import Certificate, Certified
+    from tether.evaluation.certificate import Certificate, Certified, certify
     from tether.evaluation.necessity import NecessityBounds
     from tether.evaluation.panel import Advice, MechanismPanel, compare_mechanisms
     from tether.evaluation.shares import Share, Shares
@@ -96,6 +96,7 @@ __all__ = [
     "Why",
     "__version__",
     "cases",
+    "certify",
     "compare_mechanisms",
     "counterfactual",
     "effective",
@@ -116,6 +117,7 @@ _LATER = {
     "Decision": "tether.explanation.decisions",
     "Decisions": "tether.explanation.decisions",
     "NecessityBounds": "tether.evaluation.necessity",
+    "certify": "tether.evaluation.certificate",
     "Robust": "tether.plan.robust",
     "RobustPlan": "tether.plan.robust",
     "Share": "tether.evaluation.shares",

@@ -26,6 +26,7 @@ SECTIONS = [
     "Step by step",
     "Over time",
     "How much of it is about this episode",
+    "Does it hold under other causal models?",
     "Other limits",
     "The states over time",
     "How to read this",

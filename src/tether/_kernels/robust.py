@@ -108,6 +108,67 @@ def robust_nodes(
                         choice[node, c] = x - begin
 
 
+class RowsTaken(NamedTuple):
+    """The rows that a policy takes in a layer, one after the other: where each starts, and its entries.
+
+    ``gumbel`` is the probability of each entry under Gumbel-max; ``there`` is which node of the next layer it leads to,
+    -1 where no model of the set leads; ``reward`` is by entry; ``pairs`` says whose rows they are.
+    """
+
+    starts: Ints
+    next_state: Ints
+    probability: Floats
+    gumbel: Floats
+    there: Ints
+    reward: Floats
+    pairs: Ints
+
+
+@kernel
+def followed_rows(
+    taken: RowsTaken,
+    step: Observed,
+    kind: int,
+    sign: float,
+    share: float,
+    discount: float,
+    after: Floats,
+    value: Floats,
+    out: Floats,
+    row: Floats,
+    room: RowScratch,
+) -> None:
+    """What each row is worth: (1 - share)·(under Gumbel-max) + share·(under the extreme row); and the extreme rows.
+
+    ``after`` is what the nodes of the next layer are worth, ``value`` scratch for one row.
+    """
+    for i in range(taken.pairs.size):
+        start, stop = taken.starts[i], taken.starts[i + 1]
+        n = stop - start
+        expected = 0.0
+        for j in range(n):
+            there = taken.there[start + j]
+            value[j] = taken.reward[start + j] + (discount * after[there] if there >= 0 else 0.0)
+            expected += taken.gumbel[start + j] * value[j]
+        if share == 0.0:
+            out[i] = expected
+            continue
+        extreme = extreme_row(
+            taken.next_state[start:stop],
+            taken.probability[start:stop],
+            value,
+            n,
+            taken.pairs[i],
+            step,
+            kind,
+            sign,
+            room,
+        )
+        out[i] = extreme if share == 1.0 else (1.0 - share) * expected + share * extreme
+        for j in range(n):
+            row[start + j] = room.x[j]
+
+
 @kernel
 def extreme_rows(
     starts: Ints,

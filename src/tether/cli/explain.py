@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
+from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_certificate, with_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tether.learning.uncertainty import PlanUncertainty
     from tether.plan.plan import Plan
 
-__all__ = ["explain", "uncertainty_data"]
+__all__ = ["explain", "names_of", "print_explanation", "uncertainty_data"]
 
 _LEVEL = 0.9
 
@@ -33,14 +33,22 @@ Examples:
 @click.option("--features", metavar="NAMES", help="Parts of the states to show; states alike in them are one: S,I.")
 @click.option("--draws", type=click.IntRange(min=2), help="For a learned model: how sure, from so many draws of it.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the draws.")
+@with_certificate
 @as_json
 def explain(
-    episode: Episode, limits: Limits, features: str | None, draws: int | None, seed: int, as_json: bool
+    episode: Episode,
+    limits: Limits,
+    features: str | None,
+    draws: int | None,
+    seed: int,
+    certificate: bool,
+    as_json: bool,
 ) -> None:
     """What should have been done differently, and is that about this episode?
 
     For each step: what happened, what the best plan within k and m would do, what that gains, how strongly the
-    observation influences it, and whether it passes the test that k counts. Before that, the answer in a few sentences.
+    observation influences it, and whether it passes the test that k counts. Before that, the answer in a few sentences;
+    the last of them says whether it holds under other causal models.
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put
@@ -50,9 +58,11 @@ def explain(
     plan = limits.plan(episode.replay())
     with progress() as say:
         say("putting it beside what happened")
-        explanation = plan.explain(None if features is None else only(_names(features)))
+        explanation = plan.explain(None if features is None else only(names_of(features)), certificate=certificate)
         say("looking at larger k and m")
         _ = explanation.beyond
+        say("looking at other causal models")
+        _ = explanation.certificate
         sure = None if draws is None else _draw(plan, draws, seed, say)
     if as_json:
         print_json(
@@ -62,12 +72,13 @@ def explain(
             uncertainty=None if sure is None else uncertainty_data(sure),
         )
         return
-    _print(explanation, episode, suggested=limits.k is None)
+    print_explanation(explanation, episode, suggested=limits.k is None)
     if sure is not None:
         put("", *sure.sentences(shown))
 
 
-def _names(features: str) -> list[str]:
+def names_of(features: str) -> list[str]:
+    """Names written with commas between them."""
     return [name.strip() for name in features.split(",") if name.strip()]
 
 
@@ -78,7 +89,8 @@ def _draw(plan: Plan, draws: int, seed: int, say: Callable[[str], None]) -> Plan
     return drawn.of(plan, lambda done, of: say(f"drawing models the log leaves possible: {done} of {of}"))
 
 
-def _print(explanation: Explanation, episode: Episode, suggested: bool) -> None:
+def print_explanation(explanation: Explanation, episode: Episode, suggested: bool) -> None:
+    """The sentences, the settings, the steps, and what larger limits would add."""
     from tether.cli.screen import put
     from tether.cli.steps import LEGEND, steps_table
     from tether.explanation.naming import shown

@@ -27,6 +27,8 @@ _SECTIONS = {
         "why": "why",
         "decisions": "decisions",
         "evaluate": "evaluate",
+        "certify": "certify",
+        "robust": "robust",
         "sample": "sample",
         "report": "report",
     },

@@ -26,7 +26,9 @@ __all__ = [
     "about_an_episode",
     "as_json",
     "columns_of",
+    "with_certificate",
     "with_influence",
+    "with_k_and_m",
     "with_limits",
     "with_rule",
     "with_times",
@@ -34,6 +36,13 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+with_certificate = click.option(
+    "--no-certificate",
+    "certificate",
+    flag_value=False,
+    default=True,
+    help="Leave out what holds under other causal models.",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
@@ -281,7 +290,6 @@ _LIMITS = [
         help="Length of the tether.  [default: the shortest that gives 90 % of what any tether gives]",
     ),
     click.option("-m", type=click.IntRange(min=0), default=1, show_default=True, help="How many actions may change."),
-    *_RULE,
 ]
 
 
@@ -313,7 +321,8 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
 
 about_a_model = _gathered(_MODEL, Source, "source")
 about_an_episode = _gathered(_EPISODE, Episode, "episode")
-with_limits = _gathered(_LIMITS, Limits, "limits")
+with_limits = _gathered([*_LIMITS, *_RULE], Limits, "limits")
+with_k_and_m = _with([*_LIMITS, _RULE[0]])
 with_rule = _with(_RULE)
 with_times = _with(_TIMES)
 with_influence = _with(_RULE[1:])

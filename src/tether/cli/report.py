@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
+from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_certificate, with_limits
 
 __all__ = ["report"]
 
@@ -30,9 +30,16 @@ Examples:
 )
 @click.option("--title", help="The title of the page.")
 @click.option("--features", metavar="NAMES", help="Parts of the states to draw over time: S,I.  [default: all]")
+@with_certificate
 @as_json
 def report(
-    episode: Episode, limits: Limits, output: Path, title: str | None, features: str | None, as_json: bool
+    episode: Episode,
+    limits: Limits,
+    output: Path,
+    title: str | None,
+    features: str | None,
+    certificate: bool,
+    as_json: bool,
 ) -> None:
     """The answer as one HTML file, with figures.
 
@@ -52,6 +59,7 @@ def report(
             output,
             title=title,
             features=None if features is None else [name.strip() for name in features.split(",")],
+            certificate=certificate,
             about={"model file": episode.model, "path file": episode.path_source},
         )
     size = output.stat().st_size

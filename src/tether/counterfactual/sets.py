@@ -34,9 +34,17 @@ from tether.errors import QueryError
 if TYPE_CHECKING:
     from tether._kernels.sets import Observed
 
-__all__ = ["Assumption", "ModelSet", "model_set"]
+__all__ = ["IN_WORDS", "Assumption", "ModelSet", "model_set"]
 
 Assumption = Literal["nothing", "stability", "published-stability", "published-monotonicity"]
+
+IN_WORDS: dict[Assumption, str] = {
+    "nothing": "every causal model",
+    "stability": "every causal model that is counterfactually stable",
+    "published-stability": "every causal model that is stable at the observed outcome",
+    "published-monotonicity": "every causal model that is monotone as published",
+}
+"""The sets, as sentences name them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

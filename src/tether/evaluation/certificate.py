@@ -1,19 +1,28 @@
-"""Certificates: does a plan's gain hold under every causal model, only under stable ones, or only under Gumbel-max?"""
+"""Certificates: does a gain hold under every causal model, only under stable ones, or only under Gumbel-max?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tether._html import grid
-from tether._words import number
+from tether._words import counted, number, percent
+from tether.counterfactual.sampled import SampledGumbelMax
 from tether.counterfactual.sets import Assumption, model_set
-from tether.evaluation.ranges import breakdown, range_of
-from tether.plan.plan import Plan
+from tether.evaluation.ranges import range_with_breakdown
+from tether.plan.backward import observed_value
 
-__all__ = ["Certificate", "Certified", "certify"]
+if TYPE_CHECKING:
+    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.plan.plan import Plan
+
+__all__ = ["Certificate", "Certified", "certify", "why_uncertified"]
 
 Verdict = Literal["holds", "holds if stable", "never worse", "never worse if stable", "could do harm"]
+
+_LARGE = 20_000
+"""States over time that a plan can come to: up to so many its certificate is a matter of half a second. Other causal
+models can lead to many more."""
 
 _SENTENCES: dict[Verdict, str] = {
     "holds": "The gain holds under every causal model.",
@@ -28,7 +37,7 @@ _SENTENCES: dict[Verdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """What one assumption guarantees of a plan.
+    """What one assumption guarantees of a plan or policy.
 
     Attributes
     ----------
@@ -58,7 +67,7 @@ class Certified:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Certificate:
-    """What holds of a plan whatever the causal model is; made by `Plan.certify`.
+    """What holds of a plan or policy whatever the causal model is; made by `tether.certify` and `Plan.certify`.
 
     Attributes
     ----------
@@ -68,7 +77,8 @@ class Certificate:
     nothing, stability : Certified
         What is guaranteed under every causal model, and under every one that is counterfactually stable.
     verdict : str
-        "holds", "holds if stable", "never worse", "never worse if stable" or "could do harm".
+        "holds", "holds if stable", "never worse", "never worse if stable" or "could do harm"; "never worse" also where
+        nothing can change at all.
 
     Examples
     --------
@@ -90,17 +100,46 @@ class Certificate:
         return self.nothing.gain
 
     @property
+    def is_certain(self) -> bool:
+        """Whether every causal model gives the observed return: it does where nothing changes."""
+        near = 1e-9 * max(1.0, abs(self.observed_value))
+        return max(abs(self.nothing.best - self.observed_value), abs(self.gain)) <= near
+
+    @property
     def sentence(self) -> str:
-        """The verdict, with the numbers."""
+        """The verdict, with the numbers.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> print(tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).certify().sentence)
+        The gain holds under every causal model. The return is from -37.12 to -37.01 over all of them; observed -38.
+        """
+        if self.is_certain:
+            return "Every causal model gives the observed return."
         every, stable = self.nothing, self.stability
-        numbers = f"Its return is from {number(every.worst)} to {number(every.best)} over all causal models"
-        if (every.worst, every.best) != (stable.worst, stable.best):
-            numbers += f", from {number(stable.worst)} to {number(stable.best)} over the stable ones"
-        numbers += f"; {number(self.value)} under Gumbel-max, {number(self.observed_value)} observed."
-        if every.breakdown < 1:
-            share = f"{every.breakdown:.0%}"
-            numbers += f" At {share} of the way from Gumbel-max to the worst model nothing is gained any more."
-        return f"{_SENTENCES[self.verdict]} {numbers}"
+        told = f"The return is {_span(every)} over all of them"
+        if _span(every) != _span(stable):
+            told += f", {_span(stable)} over the stable ones"
+        told += f"; observed {number(self.observed_value)}."
+        return " ".join([self._verdict(), told, *self._breakdown()])
+
+    def _verdict(self) -> str:
+        """The verdict in a sentence; another one where Gumbel-max itself expects a loss."""
+        near = 1e-9 * max(1.0, abs(self.observed_value))
+        if self.nothing.best < self.observed_value - near:
+            return "Worse than what was done, under every causal model."
+        if self.value < self.observed_value - near:
+            return "Gumbel-max expects it to be worse than what was done; another causal model can make it better."
+        return _SENTENCES[self.verdict]
+
+    def _breakdown(self) -> list[str]:
+        """How far from Gumbel-max the truth may be, where it can be so far that nothing is gained."""
+        point = self.nothing.breakdown
+        if point in (0.0, 1.0) or point > 0.995:
+            return []
+        return [f"Nothing is gained any more at {percent(point)} of the way from Gumbel-max to the worst of them."]
 
     def __str__(self) -> str:
         return self.sentence
@@ -120,26 +159,83 @@ class Certificate:
         return grid(head, rows)
 
 
-def certify(plan: Plan) -> Certificate:
-    """What holds of a plan whatever the causal model is; see `Plan.certify`."""
-    observed = plan.observed_value
-    certified = {}
+def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
+    """What holds of a plan or policy whatever the causal model is.
+
+    Parameters
+    ----------
+    cf : CounterfactualMDP
+        The model and the observed episode. Whatever its mechanism, every causal model of them is looked at.
+    policy : Plan or policy
+        A plan for the same episode; or a policy as `CounterfactualMDP.evaluate` takes it, which must say what to do
+        wherever some causal model leads.
+
+    Returns
+    -------
+    Certificate
+        Its range under every causal model, and under every one that is counterfactually stable; the guaranteed gain,
+        the breakdown point, and a verdict.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> cf = tether.counterfactual(case.mdp, case.path)
+    >>> tether.certify(cf, "random").verdict
+    'holds'
+    >>> print(tether.certify(cf, "observed"))
+    Every causal model gives the observed return.
+    """
+    observed = observed_value(cf)
+    ranges = {}
     for assume in ("nothing", "stability"):
-        models = model_set(plan.cf, assume)
-        worst, best = range_of(models, plan)
-        point = breakdown(models, plan, observed)
-        certified[assume] = Certified(models.assume, worst, best, worst - observed, point)
-    value = plan.evaluate().value
-    return Certificate(value, observed, certified["nothing"], certified["stability"], _verdict(certified, observed))
+        models = model_set(cf, assume)
+        ranges[assume] = range_with_breakdown(models, policy, observed)
+    every, stable = (
+        Certified(assume, one.worst, one.best, _gain(one.worst, observed), one.breakdown)  # type: ignore[arg-type]
+        for assume, one in ranges.items()
+    )
+    return Certificate(ranges["nothing"].value, observed, every, stable, _verdict(every.gain, stable.gain))
 
 
-def _verdict(certified: dict[str, Certified], observed: float) -> Verdict:
-    rounding = 1e-9 * max(1.0, abs(observed))
-    every, stable = certified["nothing"].gain, certified["stability"].gain
-    if every > rounding:
+def why_uncertified(plan: Plan) -> str:
+    """Why the certificate of a plan is left out of explanations, in a sentence; empty where it is not.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> sampled = tether.counterfactual(case.mdp, case.path, mechanism=tether.SampledGumbelMax(100, rng=1))
+    >>> print(why_uncertified(sampled.plan(k=3, m=1)))
+    Other causal models were not looked at: the rows of this one are sampled. `tether certify` does it.
+    """
+    if isinstance(plan.cf.mechanism, SampledGumbelMax):
+        reason = "the rows of this one are sampled"
+    else:
+        nodes = sum(visits.size for visits in plan.chain.visits)
+        if nodes <= _LARGE:
+            return ""
+        reason = f"the plan can come to {counted(nodes, 'state')} over time"
+    return f"Other causal models were not looked at: {reason}. `tether certify` does it."
+
+
+def _span(one: Certified) -> str:
+    worst, best = number(one.worst), number(one.best)
+    return worst if worst == best else f"from {worst} to {best}"
+
+
+def _gain(worst: float, observed: float) -> float:
+    """What is gained for sure; 0 where there is nothing but rounding."""
+    gain = worst - observed
+    return gain if abs(gain) > 1e-9 * max(1.0, abs(observed)) else 0.0
+
+
+def _verdict(every: float, stable: float) -> Verdict:
+    """From the guaranteed gains under every causal model, and under every stable one."""
+    if every > 0:
         return "holds"
-    if stable > rounding:
+    if stable > 0:
         return "holds if stable"
-    if every >= -rounding:
+    if every == 0:
         return "never worse"
-    return "never worse if stable" if stable >= -rounding else "could do harm"
+    return "never worse if stable" if stable == 0 else "could do harm"

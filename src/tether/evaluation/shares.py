@@ -26,7 +26,7 @@ from tether._words import number
 from tether.counterfactual.layers import expand
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_plan
-from tether.evaluation.ranges import by_choices
+from tether.evaluation.following import by_choices
 from tether.observation.changes import is_change, nothing_to_change
 from tether.plan.chain import Visits, collect
 from tether.plan.plan import Plan

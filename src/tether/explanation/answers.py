@@ -27,6 +27,7 @@ _TOLD = {
     "Tailoring": ("strength", "influenced", "expected_influenced_steps", "longest_run", "longest_run_probability"),
     "PlanUncertainty": ("draws", "mean", "std", "probability_better", "changes"),
     "Why": ("action", "allowed", "needed", "reason", "nearest", "path", "successor", "because", "sentence"),
+    "Certificate": ("verdict", "sentence", "value", "observed_value", "gain", "nothing", "stability"),
     "Problem": ("message", "file", "line", "row", "time", "state", "action", "next_state", "value"),
 }
 """Attributes told of records that hold more than an answer, or part of it as properties."""
@@ -102,15 +103,30 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
     from tether.explanation.terms import beyond_sentences
 
     plan, outlook = explanation.plan, explanation.outlook
-    return plan_data(plan) | {
-        "value": as_data(plan.value),
-        "std": as_data(outlook.std),
-        "observed_value": plan.observed_value,
-        "logged_return": as_data(plan.logged_return),
-        "gain": as_data(plan.gain),
-        "outcomes": as_data(explanation.outcomes),
-        "steps": as_data(explanation.steps),
-        "tailoring": as_data(outlook.tailoring),
-        "beyond": as_data(explanation.beyond),
-        "sentences": [*explanation.sentences(str), *beyond_sentences(explanation)],
-    }
+    return (
+        plan_data(plan)
+        | _guarantee(explanation)
+        | {
+            "value": as_data(plan.value),
+            "std": as_data(outlook.std),
+            "observed_value": plan.observed_value,
+            "logged_return": as_data(plan.logged_return),
+            "gain": as_data(plan.gain),
+            "outcomes": as_data(explanation.outcomes),
+            "steps": as_data(explanation.steps),
+            "tailoring": as_data(outlook.tailoring),
+            "beyond": as_data(explanation.beyond),
+            "certificate": as_data(explanation.certificate),
+            "sentences": [*explanation.sentences(str), *beyond_sentences(explanation)],
+        }
+    )
+
+
+def _guarantee(explanation: Explanation) -> dict[str, Any]:
+    """Of a plan whose value is guaranteed: under what assumption, the best case, and what Gumbel-max expects."""
+    from tether.plan.robust import RobustPlan
+
+    plan = explanation.plan
+    if not isinstance(plan, RobustPlan):
+        return {}
+    return {"assume": plan.assume, "best_case": plan.best_case, "expected_value": explanation.outlook.value}

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from tether.evaluation.certificate import Certificate
+
 __all__ = ["ExplainedStep", "Explanation", "OutcomeChance", "explain", "explained_steps"]
 
 
@@ -129,6 +131,8 @@ class Explanation:
         The plan, evaluated exactly.
     steps : tuple of ExplainedStep
         t = 0 … T.
+    with_certificate : bool
+        Whether the sentences tell what holds whatever the causal model is.
 
     Examples
     --------
@@ -141,11 +145,13 @@ class Explanation:
     The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.
     From the changed step on the observation moves no probability: from there the answer holds for anyone.
     5 of the 7 steps are influenced (the test that k counts); the longest stretch without is 2 steps, fewer than k = 3.
+    The gain holds under every causal model. The return is from -37.12 to -37.01 over all of them; observed -38.
     """
 
     plan: Plan
     outlook: Evaluation
     steps: tuple[ExplainedStep, ...]
+    with_certificate: bool = True
 
     @property
     def changes(self) -> tuple[ExplainedStep, ...]:
@@ -173,6 +179,29 @@ class Explanation:
         plan = self.outlook.outcomes()
         names = dict.fromkeys([*seen, *plan, *optimal])
         return tuple(OutcomeChance(name, *(by.get(name, 0.0) for by in (seen, plan, optimal))) for name in names)
+
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """What holds whatever the causal model is; None where it is left out, see ``uncertified``.
+
+        It is computed when asked for.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> explanation = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain()
+        >>> explanation.certificate.verdict, explanation.uncertified
+        ('never worse', '')
+        """
+        return self.plan.certify() if self.with_certificate and not self.uncertified else None
+
+    @cached_property
+    def uncertified(self) -> str:
+        """Why there is no certificate, in a sentence, where the plan is too large for one; otherwise empty."""
+        from tether.evaluation.certificate import why_uncertified
+
+        return why_uncertified(self.plan) if self.with_certificate else ""
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """What to do differently, what follows, how much of it is about this episode; ``name`` prints a label."""
@@ -219,10 +248,10 @@ class Explanation:
         return grid(head, rows) + told
 
 
-def explain(plan: Plan, group: Callable[[Any], Any] | None = None) -> Explanation:
+def explain(plan: Plan, group: Callable[[Any], Any] | None = None, *, certificate: bool = True) -> Explanation:
     """Put a plan beside what happened; see `Plan.explain`."""
     outlook = evaluate_plan(plan)
-    return Explanation(plan, outlook, explained_steps(plan.cf, outlook, group))
+    return Explanation(plan, outlook, explained_steps(plan.cf, outlook, group), certificate)
 
 
 def explained_steps(

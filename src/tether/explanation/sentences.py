@@ -2,8 +2,8 @@
 
 The order of an answer: what to do differently, and when (`what_to_change`); what would have happened (`what_follows`:
 the probabilities of outcomes, then the expected return); how much of it is about this episode (`strength`, then
-`influenced_steps`); how sure one can be (the spread is told with the return; for learned models see
-`tether.learning.uncertainty`).
+`influenced_steps`); how sure one can be (the spread is told with the return; `how_sure` is about other causal models;
+for learned models see `tether.learning.uncertainty`).
 
 Two measures, two names. *Strength* is exact: the total variation between the counterfactual and the nominal row, the
 part of the probability that the observation moves. *Influenced steps* are those that pass the test that k counts. A
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._words import average, counted, number, percent
+from tether.counterfactual.sets import IN_WORDS
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
 
@@ -27,13 +28,16 @@ if TYPE_CHECKING:
     from tether.explanation.explain import ExplainedStep, Explanation
     from tether.influence.rules import Rule
     from tether.plan.plan import Plan
+    from tether.plan.robust import RobustPlan
 
 __all__ = [
     "changes",
     "expected",
     "explanation_sentences",
     "falls_short",
+    "guaranteed",
     "headline",
+    "how_sure",
     "influenced_steps",
     "left_to_chance",
     "outcomes",
@@ -61,7 +65,7 @@ def explanation_sentences(explanation: Explanation, name: Name) -> list[str]:
     told = [what_to_change(explanation, name), *what_follows(explanation), strength(cf, outlook, explanation.steps)]
     if left_to_chance(cf, outlook):
         told.append(influenced_steps(_tailoring(outlook), plan.k, plan.rule))
-    return told
+    return told + how_sure(explanation)
 
 
 def policy_sentences(
@@ -86,6 +90,9 @@ def policy_sentences(
 def what_to_change(explanation: Explanation, name: Name) -> str:
     """What to do differently, and when."""
     if not explanation.changes:
+        sure = guaranteed(explanation.plan)
+        if sure is not None:
+            return f"Change nothing: no policy within these limits is sure to do better, under {IN_WORDS[sure.assume]}."
         if explanation.plan.price > 0:
             return "Change nothing: at this price of influence no change is worth it."
         return "Change nothing: no policy within these limits does better than what was done."
@@ -115,9 +122,10 @@ def headline(explanation: Explanation) -> str:
     if not explanation.changes:
         return "Change nothing: the plan does what was done."
     many = f"Changing {_how_many(explanation)}"
+    which = "expected" if guaranteed(plan) is None else "guaranteed"
     if plan.gain <= _ROUNDING * max(1.0, abs(plan.observed_value)):
-        return f"{many} would keep the expected return."
-    return f"{many} would raise the expected return by {number(plan.gain)}."
+        return f"{many} would keep the {which} return."
+    return f"{many} would raise the {which} return by {number(plan.gain)}."
 
 
 def _how_many(explanation: Explanation) -> str:
@@ -133,7 +141,10 @@ def what_follows(explanation: Explanation) -> list[str]:
     plan = explanation.plan
     earned = "" if plan.cf.earned is None else plan.cf.earned.sentence()
     ended = outcomes(plan.cf, explanation.outlook)
-    if explanation.changes:
+    sure = guaranteed(plan)
+    if explanation.changes and sure is not None:
+        told = _guarantee(sure, explanation.outlook)
+    elif explanation.changes:
         told = f"The expected return is {number(plan.value)}{_spread(explanation.outlook)} instead of "
         told += f"{number(plan.observed_value)}: a gain of {number(plan.gain)}."
     else:
@@ -189,6 +200,9 @@ def expected(explanation: Explanation, best: float) -> list[str]:
     """The same at more length; ``best`` is the best value within the plan's limits."""
     plan, outlook = explanation.plan, explanation.outlook
     rounding = _ROUNDING * max(1.0, abs(plan.value))
+    sure = guaranteed(plan)
+    if sure is not None and explanation.changes:
+        return [_guarantee(sure, outlook)]
     seen = f"the return of the observed episode was {number(plan.observed_value)}"
     if not plan.cf.path.last_recorded:
         seen += " (its last outcome was not recorded: what the model expects of it is counted)"
@@ -210,6 +224,21 @@ def expected(explanation: Explanation, best: float) -> list[str]:
 def falls_short(plan: Plan, best: float) -> bool:
     """Whether a plan is not the best within its limits: one that was made for more influence, not for value."""
     return best - plan.value > _ROUNDING * max(1.0, abs(plan.value))
+
+
+def guaranteed(plan: Plan) -> RobustPlan | None:
+    """The plan, if its value is what is guaranteed under every causal model of a set; None if it is expected."""
+    from tether.plan.robust import RobustPlan
+
+    return plan if isinstance(plan, RobustPlan) else None
+
+
+def _guarantee(plan: RobustPlan, outlook: Evaluation) -> str:
+    told = f"A return of {number(plan.value)} is guaranteed under {IN_WORDS[plan.assume]}, instead of "
+    told += f"{number(plan.observed_value)}: a gain of {number(plan.gain)}. "
+    return (
+        f"{told}Gumbel-max expects {number(outlook.value)}{_spread(outlook)}; at best it is {number(plan.best_case)}."
+    )
 
 
 def _spread(outlook: Evaluation) -> str:
@@ -302,6 +331,25 @@ def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "d
     if run < k:
         return f"{told}, fewer than k = {k}."
     return f"{told}, not fewer than k = {k}: the rule {rule!r} only keeps influence possible."
+
+
+# ---- how sure one can be -----------------------------------------------------------------------------------------
+
+
+def how_sure(explanation: Explanation) -> list[str]:
+    """What holds whatever the causal model is, or that it was not looked at; nothing where it is not wanted.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> explanation = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain()
+    >>> print(how_sure(explanation)[0][:64])
+    Never worse than what was done, under every causal model; but no
+    """
+    certificate = explanation.certificate
+    told = explanation.uncertified if certificate is None else certificate.sentence
+    return [told] if told else []
 
 
 def _range(low: str, high: str) -> str:

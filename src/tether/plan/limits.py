@@ -117,10 +117,9 @@ class Beyond:
 
 def beyond(plan: Plan) -> Beyond:
     """What lies beyond a plan's limits; see `Explanation.beyond`."""
-    question = plan.cf.tether(rule=plan.rule, influence=plan.influence)
     # Two thin sweeps: a whole table of a long path in a large model would fill the memory.
-    tethers = question.sweep(ms=[plan.m])
-    changes = question.sweep(ks=[plan.k])
+    tethers = plan.sweep(ms=[plan.m])
+    changes = plan.sweep(ks=[plan.k])
     by_k, by_m = tethers.values[:, 0], changes.values[0]
     best = by_m[plan.m]  # the plan's own value, unless it gave some away for influence
     longer = np.flatnonzero(_more(by_k, best) & (tethers.ks > plan.k))

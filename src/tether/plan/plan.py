@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation, Trajectories
     from tether.evaluation.shares import Shares
     from tether.explanation.explain import Explanation
+    from tether.plan.sweep import Sweep
 
 __all__ = ["Plan"]
 
@@ -85,7 +86,7 @@ class Plan:
         # As the question it answers: what it visits and does there is as large as what s_0 reaches.
         if self.is_best:
             return _asked_again, (self.cf, self.k, self.m, self.rule, self.influence, self.value)
-        return Plan, tuple(getattr(self, one.name) for one in fields(self))
+        return type(self), tuple(getattr(self, one.name) for one in fields(self))
 
     @property
     def gain(self) -> float:
@@ -147,15 +148,28 @@ class Plan:
 
         return evaluate_plan(self)
 
-    def explain(self, group: Callable[[Any], Any] | None = None) -> Explanation:
+    def explain(self, group: Callable[[Any], Any] | None = None, *, certificate: bool = True) -> Explanation:
         """The plan beside what happened, step by step and in sentences.
 
         ``group`` names the states as they are to be shown, and takes those of one name together: a function
-        of the label, the label itself by default.
+        of the label, the label itself by default. ``certificate`` says whether the sentences tell what holds whatever
+        the causal model is.
         """
         from tether.explanation.explain import explain
 
-        return explain(self, group)
+        return explain(self, group, certificate=certificate)
+
+    def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
+        """Values of plans of the same kind for every k and m, or for those asked for.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).sweep(ks=[8], ms=[1]).values
+        array([[-1.]])
+        """
+        return self.cf.tether(rule=self.rule, influence=self.influence).sweep(ks=ks, ms=ms)
 
     def certify(self) -> Certificate:
         """What holds of the plan whatever the causal model is: its range under every model, and under every stable one.
@@ -170,7 +184,7 @@ class Plan:
         """
         from tether.evaluation.certificate import certify
 
-        return certify(self)
+        return certify(self.cf, self)
 
     def shares(self) -> Shares:
         """What each changed step adds to the gain: Shapley's shares, exact, for up to 12 changed steps.
@@ -244,6 +258,7 @@ class Plan:
         title: str | None = None,
         about: Mapping[str, Any] | None = None,
         date: datetime.date | None = None,
+        certificate: bool = True,
     ) -> pathlib.Path:
         """Write the plan, beside what happened, as one self-contained HTML file; see `tether.views.report.report`.
 
@@ -267,6 +282,7 @@ class Plan:
             title=title,
             about=about,
             date=date,
+            certificate=certificate,
         )
 
     def _repr_html_(self) -> str:
@@ -278,7 +294,7 @@ class Plan:
             ("gain", f"{self.gain:.6g}"),
         ]
         if sum(layer.size for layer in self.nodes) <= LARGE:  # else it would take a while
-            rows.append(("plan", self.explain().sentences(str)[0]))
+            rows.append(("plan", self.explain(certificate=False).sentences(str)[0]))
         return facts(rows)
 
     def __repr__(self) -> str:

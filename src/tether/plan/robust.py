@@ -67,6 +67,10 @@ class RobustPlan(Plan):
     best_case: float = np.nan
     assume: Assumption = "stability"
 
+    def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
+        """Guaranteed values for every k and m, or for those asked for."""
+        return Robust(model_set(self.cf, self.assume)).sweep(ks, ms, rule=self.rule)
+
     def __repr__(self) -> str:
         return (
             f"<RobustPlan: k = {self.k}, m = {self.m}, {self.rule}, assuming {self.assume}: "

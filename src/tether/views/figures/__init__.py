@@ -3,8 +3,8 @@
 Every function takes library records or plain numbers, draws into ``ax`` or into a figure of its own, and
 returns the axes. Matplotlib is imported when something is drawn, never `pyplot`: no window, no backend, no
 global state. Values in order are in `values`, quantities over time in `course`, the layered graph in
-`classes`, the motivating picture in `occupancy`; what plans and sweeps draw of themselves in `plans`; `style`
-is what they all share.
+`classes`, the motivating picture in `occupancy`, sets of causal models in `guarantees`; what plans and sweeps
+draw of themselves in `plans`; `style` is what they all share.
 
 >>> import tether
 >>> case = tether.cases.epidemic()
@@ -16,6 +16,7 @@ is what they all share.
 from tether.views.figures.classes import is_graph, plot_classes
 from tether.views.figures.course import plot_band, plot_course, plot_strip, plot_tailoring
 from tether.views.figures.decisions import plot_decisions
+from tether.views.figures.guarantees import plot_certificate, plot_guarantees, plot_tails
 from tether.views.figures.heat import plot_heat
 from tether.views.figures.notebook import forget
 from tether.views.figures.occupancy import plot_occupancy
@@ -30,9 +31,11 @@ __all__ = [
     "inline_svg",
     "is_graph",
     "plot_band",
+    "plot_certificate",
     "plot_classes",
     "plot_course",
     "plot_decisions",
+    "plot_guarantees",
     "plot_heat",
     "plot_lines",
     "plot_lost",
@@ -43,6 +46,7 @@ __all__ = [
     "plot_strip",
     "plot_sweep",
     "plot_tailoring",
+    "plot_tails",
     "plot_values",
     "save",
     "styled",

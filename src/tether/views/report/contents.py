@@ -10,6 +10,7 @@ import numpy as np
 
 from tether._words import average, counted, number
 from tether.evaluation.evaluate import Tailoring
+from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say
 from tether.explanation.explain import Explanation
 from tether.explanation.terms import beyond_the_limits, granted, question_in_words, suggestion
@@ -17,7 +18,15 @@ from tether.influence.classes import CLASSES
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
-from tether.views.report.drawings import draw_band, draw_classes, draw_influence, draw_strip, draw_values
+from tether.views.report.drawings import (
+    draw_band,
+    draw_certificate,
+    draw_classes,
+    draw_guarantees,
+    draw_influence,
+    draw_strip,
+    draw_values,
+)
 from tether.views.report.features import Band, Courses
 from tether.views.report.limits import COLUMNS, table_of
 from tether.views.report.steps import step_table
@@ -59,6 +68,7 @@ class Contents:
             "steps": step_table(self.explanation, self.action_name),
             "over_time": self._over_time(),
             "influence": self._influence(),
+            "certificate": self._certificate(),
             "limits": self._limits(),
             "states": self._states(),
         }
@@ -73,6 +83,7 @@ class Contents:
             "changes": say.changes(explanation, self.action_name, _LISTED) if explanation.changes else [],
             "expected": [*say.outcomes(plan.cf, explanation.outlook), *say.expected(explanation, best)],
             "episode": self._about_this_episode(),
+            "sure": say.how_sure(self.explanation),
             "beyond": beyond_the_limits(explanation, table, self.complete),
         }
 
@@ -81,9 +92,13 @@ class Contents:
         plan, outlook = self.plan, self.explanation.outlook
         changed = sum(step.changed for step in self.explanation.steps)
         spread = "certain" if outlook.std == 0 else f"standard deviation {number(outlook.std)}"
+        sure = say.guaranteed(plan)
+        which = "Expected return" if sure is None else "Guaranteed return"
+        if sure is not None:
+            spread = f"Gumbel-max expects {number(outlook.value)}"
         cards = [
-            ("Expected return", number(plan.value), f"observed {number(plan.observed_value)}"),
-            ("Gain", _difference(plan.gain, plan.observed_value), spread),
+            (which, number(plan.value), f"observed {number(plan.observed_value)}"),
+            ("Gain" if sure is None else "Guaranteed gain", _difference(plan.gain, plan.observed_value), spread),
             ("Actions changed", average(changed), f"of at most {plan.m}"),
         ]
         if say.left_to_chance(self.plan.cf, outlook):
@@ -130,6 +145,22 @@ class Contents:
             "figure": draw_influence(outlook),
             "chance": say.left_to_chance(self.plan.cf, outlook),
             "sentences": self._about_this_episode(),
+        }
+
+    def _certificate(self) -> dict[str, Any] | None:
+        """What holds whatever the causal model is; nothing where it is not wanted."""
+        explanation, found = self.explanation, self.explanation.certificate
+        if found is None:
+            return {"left_out": explanation.uncertified} if explanation.uncertified else None
+        by_k = None if found.is_certain else guarantees_by_k(self.plan)
+        return {
+            "left_out": "",
+            "sentence": found.sentence,
+            "certain": found.is_certain,
+            "figure": None if found.is_certain else draw_certificate(found),
+            "rows": [("every causal model", found.nothing), ("every stable one", found.stability)],
+            "guaranteed": say.guaranteed(self.plan) is not None,
+            "by_k": None if by_k is None else draw_guarantees(by_k, self.plan.k),
         }
 
     def _limits(self) -> dict[str, Any]:

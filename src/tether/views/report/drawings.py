@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tether._words import cut_apart
+from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
+from tether.evaluation.guarantees import GuaranteesByK
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views import figures
@@ -18,7 +20,16 @@ from tether.views.report.features import Band, Strip
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Drawing", "draw_band", "draw_classes", "draw_influence", "draw_strip", "draw_values"]
+__all__ = [
+    "Drawing",
+    "draw_band",
+    "draw_certificate",
+    "draw_classes",
+    "draw_guarantees",
+    "draw_influence",
+    "draw_strip",
+    "draw_values",
+]
 
 _WIDE, _HIGH = 338.0, 190.0
 """Points: width and height of a drawing. A phone is as wide, a page twice as wide: letters have 8 pixels or more."""
@@ -30,6 +41,8 @@ _ROW = 16.0
 """Height of a row of a strip."""
 
 _SHOWS = {
+    "certificate": "Range of the return under every causal model and under every stable one",
+    "guarantees": "Range of the return under every causal model against k",
     "influence": "Strength and influenced steps over time",
     "limits": "Value against k",
     "states": "States over time by class",
@@ -77,6 +90,20 @@ def draw_values(table: Sweep, plan: Plan, suggested: int | None) -> Drawing:
     ax = _chart(_HIGH + 70.0, left=_LEFT + 8.0, bottom=_BOTTOM + 52.0, right=52.0)
     figures.plot_lost(table, plan.m, ax, suggested, plan.k)
     return _drawn(ax, "limits", "")
+
+
+def draw_certificate(certificate: Certificate) -> Drawing:
+    """Observed, worst, Gumbel-max and best, for each assumption."""
+    ax = _chart(160.0, left=78.0, bottom=_BOTTOM + 46.0)
+    figures.plot_certificate(certificate, ax)
+    return _drawn(ax, "certificate", "")
+
+
+def draw_guarantees(by_k: GuaranteesByK, chosen: int) -> Drawing:
+    """The same for the best plan of each k."""
+    ax = _chart(_HIGH + 60.0, left=_LEFT + 8.0, bottom=_BOTTOM + 46.0)
+    figures.plot_guarantees(by_k, ax, chosen)
+    return _drawn(ax, "guarantees", "")
 
 
 def draw_classes(

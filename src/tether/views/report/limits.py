@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tether._html import heat
+from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
@@ -21,14 +22,13 @@ def sweep_around(plan: Plan) -> tuple[Sweep, bool]:
     The limits always hold the suggested k, and up to m = 3.
     """
     cf, T = plan.cf, plan.T
-    question = cf.tether(rule=plan.rule, influence=plan.influence)
     states = sum(int(cf.graph.states(t).size) for t in range(T + 1))
     if states * (T + 1.0) ** 2 <= _WORK:
-        return question.sweep(), True
-    suggested = question.enough_k(plan.m)
+        return plan.sweep(), True
+    suggested = enough_k(plan.sweep(ms=[plan.m]), plan.m)
     ks = sorted({max(1, plan.k // 2), plan.k, suggested or plan.k, T, T + 1})
     ms = range(min(max(plan.m + 1, 3), T) + 1)
-    return question.sweep(ks=ks, ms=ms), False
+    return plan.sweep(ks=ks, ms=ms), False
 
 
 def table_of(table: Sweep, plan: Plan, suggested: int | None) -> str:

@@ -32,6 +32,7 @@ def report(
     title: str | None = None,
     about: Mapping[str, Any] | None = None,
     date: dt.date | None = None,
+    certificate: bool = True,
 ) -> Path:
     """Write a plan, beside what happened, as one self-contained HTML file.
 
@@ -53,6 +54,8 @@ def report(
         Further lines for the settings at the end, such as the files that were read.
     date : datetime.date, optional
         The date that the page carries: by default today, or the day of ``SOURCE_DATE_EPOCH`` where that is set.
+    certificate : bool
+        Whether the page tells what holds whatever the causal model is.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def report(
         raise QueryError(f"expected a plan, made by cf.plan(k, m), not {type(plan).__name__}")
     if about is not None and not isinstance(about, Mapping):
         raise QueryError(f"about must map names to what is to be said of them, not {about!r}")
-    contents = _contents(plan, features, state_name, action_name)
+    contents = _contents(plan, features, state_name, action_name, certificate)
     text = render(
         "report.html",
         title=title or _TITLE,
@@ -93,10 +96,12 @@ def _contents(
     features: Any,
     state_name: Callable[[Any], str] | None,
     action_name: Callable[[Any], str] | None,
+    certificate: bool,
 ) -> Contents:
     """All that is computed for the page."""
     state, action = _naming("state_name", state_name), _naming("action_name", action_name)
-    explanation = plan.explain(None if state_name is None else state)  # unnamed states need not be grouped
+    group = None if state_name is None else state  # unnamed states need not be grouped
+    explanation = plan.explain(group, certificate=certificate)
     courses = over_time(plan, explanation.outlook, features, state)
     table, complete = sweep_around(plan)
     return Contents(explanation, table, complete, courses, state, action)

@@ -11,6 +11,7 @@ from typing import Any
 from tether._html import signed
 from tether._version import __version__
 from tether._words import counted
+from tether.explanation.sentences import guaranteed
 from tether.explanation.terms import influence_in_words, mechanism_in_words, rule_in_words
 from tether.plan.plan import Plan
 
@@ -30,7 +31,6 @@ def settings(
         rewards += "; and a reward for the last state"
     end = "the last outcome recorded" if cf.path.last_recorded else "the last outcome not recorded"
     test = str(plan.influence)
-    call = f"cf.plan(k={plan.k}, m={plan.m}, rule={plan.rule!r}, influence={_argument(test)})"
     return [
         *((str(name), str(value)) for name, value in about.items()),
         (
@@ -49,7 +49,7 @@ def settings(
         ("m", f"{plan.m} of 0 … {plan.T}"),
         ("rule", f"{plan.rule}: {rule_in_words(plan.rule, plan.k, plan.T)}"),
         ("influence", f"{test}: {influence_in_words(plan.influence)}"),
-        ("call", call),
+        ("call", _call(plan)),
         ("date", date.isoformat()),
         ("versions", ", ".join(f"{name} {number}" for name, number in _versions())),
     ]
@@ -59,6 +59,15 @@ def _versions() -> list[tuple[str, str]]:
     """What computed it; asked of the installed packages, so that none need be imported for it."""
     numbers = [("NumPy", version("numpy")), ("numba", version("numba")), ("Python", platform.python_version())]
     return [("Tether", __version__), *numbers]
+
+
+def _call(plan: Plan) -> str:
+    sure = guaranteed(plan)
+    if sure is not None:
+        made = f"tether.robust(mdp, path, assume={sure.assume!r})"
+        return f"{made}.plan(k={plan.k}, m={plan.m}, rule={plan.rule!r})"
+    test = _argument(str(plan.influence))
+    return f"cf.plan(k={plan.k}, m={plan.m}, rule={plan.rule!r}, influence={test})"
 
 
 def _argument(test: str) -> str:

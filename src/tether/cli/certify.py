@@ -1,0 +1,98 @@
+"""``tether certify``: what holds of a plan, or of any policy, whatever the causal model is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tether.cli.options import Episode, Limits, about_an_episode, as_json, columns_of, with_limits
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tether.evaluation.certificate import Certificate
+
+__all__ = ["certify"]
+
+_LEGEND = (
+    "stable: an outcome gives way only to one that the other action makes relatively likelier. breakdown: how far from "
+    "Gumbel-max, towards the worst causal model, the truth may be before nothing is gained."
+)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether certify case:sepsis -k 9 -m 2
+  tether certify case:epidemic --policy optimal
+  tether certify model.csv path.csv --policy policy.csv
+
+\b
+policy.csv has the columns state and action; with a column t the policy
+depends on time, with a column probability it is random. It must say what to
+do wherever some causal model leads."""
+)
+@with_limits
+@about_an_episode
+@click.option("--policy", metavar="FILE", help="A file; or optimal, observed, random.  [default: the plan for k and m]")
+@click.option("--policy-column", "policy_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+              help="A column of the policy's file that has another name.")  # fmt: skip
+@as_json
+def certify(
+    episode: Episode, limits: Limits, policy: str | None, policy_columns: dict[str, str], as_json: bool
+) -> None:
+    """What holds of a plan or policy under every causal model.
+
+    The numbers of a plan rest on one causal model, Gumbel-max. Others agree with the same model and the same episode:
+    this is the worst and the best that they can make of the best plan for k and m, or of --policy.
+    """
+    from tether.cli.answers import print_json
+    from tether.cli.screen import progress, put
+    from tether.evaluation.certificate import certify as certificate_of
+    from tether.explanation.answers import plan_data
+    from tether.explanation.terms import limits_in_words
+    from tether.io.sources import open_policy
+
+    if policy is not None:
+        _without_limits()
+    cf = episode.replay()
+    plan = limits.plan(cf) if policy is None else None
+    with progress() as say:
+        say("looking at other causal models")
+        given = plan if policy is None else open_policy(policy, cf, policy_columns)
+        found = certificate_of(cf, given)
+    if as_json:
+        asked = {"T": cf.T, "discount": cf.mdp.discount} if plan is None else plan_data(plan)
+        print_json("certify", **episode.named, policy=policy, **asked, certificate=found)
+        return
+    what = f"the policy {policy}" if plan is None else "the best plan"
+    put(f"{episode.model}: {what}, under every causal model of this episode.")
+    if plan is not None:
+        put(limits_in_words(plan, limits.k is None))
+    put("", found.sentence, "", _table(found))
+    put(_LEGEND, style="dim")
+
+
+def _without_limits() -> None:
+    """A policy from outside has no k and m: an error where some were given."""
+    ctx = click.get_current_context()
+    given = [
+        param.opts[0]
+        for param in ctx.command.params
+        if param.name in ("k", "m", "rule", "influence")
+        and ctx.get_parameter_source(param.name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"{' and '.join(given)}: these make a plan; with --policy there is none to make.")
+
+
+def _table(found: Certificate) -> Table:
+    from tether._words import number, percent
+    from tether.cli.screen import grid
+
+    table = grid("causal models", "worst", "Gumbel-max", "best", "guaranteed gain", "breakdown", right=range(1, 6))
+    for name, one in (("every one", found.nothing), ("every stable one", found.stability)):
+        numbers = (number(value) for value in (one.worst, found.value, one.best, one.gain))
+        table.add_row(name, *numbers, percent(one.breakdown, short=True))
+    return table

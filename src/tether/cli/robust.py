@@ -1,0 +1,69 @@
+"""``tether robust``: the plan with the best value that is guaranteed under every causal model of a set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tether.cli.options import Episode, about_an_episode, as_json, with_k_and_m
+
+__all__ = ["robust"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether robust case:epidemic -k 6 -m 4
+  tether robust case:sepsis -k 9 -m 2 --assume nothing
+  tether robust model.csv path.csv -k 3 -m 2
+
+\b
+--assume says which causal models are possible:
+  nothing                 every one that agrees with the model and the episode
+  stability               those that are counterfactually stable
+  published-stability     a wider set: stable at the observed outcome only
+  published-monotonicity  a set that does not always contain Gumbel-max"""
+)
+@with_k_and_m
+@about_an_episode
+@click.option(
+    "--assume",
+    type=click.Choice(["nothing", "stability", "published-stability", "published-monotonicity"]),
+    default="stability",
+    show_default=True,
+    help="Which causal models are possible.",
+)
+@click.option("--features", metavar="NAMES", help="Parts of the states to show; states alike in them are one: S,I.")
+@as_json
+def robust(
+    episode: Episode, k: int | None, m: int, rule: Any, assume: Any, features: str | None, as_json: bool
+) -> None:
+    """The plan with the best guaranteed return.
+
+    Its value is what is guaranteed under every causal model of a set. What the table shows step by step is what
+    Gumbel-max expects of it. Without -k: the shortest tether that guarantees enough, and 1 where none guarantees a
+    gain.
+    """
+    from tether.cli.answers import print_json
+    from tether.cli.explain import names_of, print_explanation
+    from tether.cli.screen import progress
+    from tether.explanation.answers import explanation_data
+    from tether.explanation.naming import only
+    from tether.plan.robust import robust as guarantee
+
+    _ = episode.path_source  # that it is missing is said before a large model is read
+    mdp = episode.open()
+    path = episode.open_path(mdp)
+    with progress() as say:
+        say("planning for the worst causal model")
+        plan = guarantee(mdp, path, assume).plan(k, m, rule=rule)
+        explanation = plan.explain(None if features is None else only(names_of(features)))
+        say("looking at larger k and m")
+        _ = explanation.beyond
+        say("looking at other causal models")
+        _ = explanation.certificate
+    if as_json:
+        print_json("robust", **episode.named, **explanation_data(explanation))
+    else:
+        print_explanation(explanation, episode, suggested=k is None)

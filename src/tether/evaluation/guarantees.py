@@ -1,0 +1,88 @@
+"""Guarantees for each k: how far the best plan of each tether can be from what Gumbel-max expects of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.counterfactual.sets import Assumption, model_set
+from tether.evaluation.ranges import range_of
+from tether.plan.plan import Plan
+from tether.plan.robust import Robust, RobustPlan
+
+__all__ = ["GuaranteesByK", "guarantees_by_k"]
+
+_REACH = 100_000
+"""States over time within reach: of larger models, the other k are not looked at."""
+
+_MOST = 12
+"""How many different plans are looked at."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GuaranteesByK:
+    """What the best plan of each k is worth: under Gumbel-max, at worst and at best.
+
+    Attributes
+    ----------
+    ks : array
+        Tethers at which more becomes allowed, ascending; of very many, some.
+    values, worst, best : array
+        Expected return under Gumbel-max, and its range over the set.
+    m : int
+    assume : str
+        The set.
+    observed_value : float
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.evaluation.guarantees import guarantees_by_k
+    >>> patient = tether.cases.sepsis()
+    >>> found = guarantees_by_k(tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=10))
+    >>> found.ks.tolist(), found.worst.round().tolist()
+    ([1, 8, 9, 10, 11], [-6850.0, -6850.0, -6850.0, -8950.0, -8950.0])
+    """
+
+    ks: Ints
+    values: Floats
+    worst: Floats
+    best: Floats
+    m: int
+    assume: Assumption
+    observed_value: float
+
+
+def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
+    """The same question as a plan's, for each k; None where the model is too large for it.
+
+    For a plan of `tether.robust` it is the set of that plan, otherwise every causal model.
+    """
+    cf = plan.cf
+    if sum(int(cf.graph.states(t).size) for t in range(cf.T + 1)) > _REACH:
+        return None
+    ks = _different(plan)
+    if isinstance(plan, RobustPlan):
+        robust = Robust(model_set(cf, plan.assume))
+        plans = [robust.plan(int(k), plan.m, rule=plan.rule) for k in ks]
+        ranges = [(one.value, one.best_case) for one in plans]
+        values, assume = [one.evaluate().value for one in plans], plan.assume
+    else:
+        question, models = cf.tether(rule=plan.rule, influence=plan.influence), model_set(cf, "nothing")
+        best = [question.plan(int(k), plan.m) for k in ks]
+        ranges = [range_of(models, one) for one in best]
+        values, assume = [one.value for one in best], models.assume
+    worst, highest = np.array(ranges).T
+    return GuaranteesByK(ks, np.array(values), worst, highest, plan.m, assume, plan.observed_value)
+
+
+def _different(plan: Plan) -> Ints:
+    """The k at which more becomes allowed, and k = T + 1; of very many, some, the plan's own among them."""
+    ks = plan.sweep(ms=[plan.m]).distinct
+    own = ks[ks <= plan.k][-1]
+    if ks.size > _MOST:
+        ks = ks[np.linspace(0, ks.size - 1, _MOST).round().astype(np.int64)]
+    found: Ints = np.unique([*ks.tolist(), own, plan.T + 1])
+    return found

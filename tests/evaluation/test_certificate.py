@@ -1,0 +1,242 @@
+"""Certificates: the sentence of each verdict, policies from outside, what is left out and why, a slow twin."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from brute import FEWER, worlds
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tether
+from tether._words import number
+from tether.counterfactual.sets import model_set
+from tether.evaluation import certificate as certificates
+from tether.evaluation.certificate import Certificate, Certified
+from tether.evaluation.guarantees import guarantees_by_k
+from tether.evaluation.ranges import range_with_breakdown
+from tether.explanation.answers import explanation_data
+
+
+def made(verdict, every, stable, value=1.0, observed=0.0, breakdown=1.0):
+    ranges = [
+        Certified(name, low, high, low - observed, breakdown)
+        for name, (low, high) in (("nothing", every), ("stability", stable))
+    ]
+    return Certificate(value, observed, *ranges, verdict)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "told"),
+    [
+        (
+            made("holds", (0.5, 2.0), (0.5, 2.0)),
+            "The gain holds under every causal model. The return is from 0.5 to 2 over all of them; observed 0.",
+        ),
+        (
+            made("holds if stable", (-0.5, 2.0), (0.5, 1.5), breakdown=0.4),
+            "The gain holds under every causal model that is counterfactually stable, not under every one. The return "
+            "is from -0.5 to 2 over all of them, from 0.5 to 1.5 over the stable ones; observed 0. Nothing is gained "
+            "any more at 40 % of the way from Gumbel-max to the worst of them.",
+        ),
+        (
+            made("never worse", (0.0, 2.0), (0.0, 2.0)),
+            "Never worse than what was done, under every causal model; but no gain is guaranteed: it rests on "
+            "Gumbel-max. The return is from 0 to 2 over all of them; observed 0.",
+        ),
+        (
+            made("never worse if stable", (-1.0, 2.0), (0.0, 2.0), breakdown=0.5),
+            "Never worse than what was done under any counterfactually stable causal model, but no gain is guaranteed; "
+            "under other causal models it could do harm. The return is from -1 to 2 over all of them, from 0 to 2 over "
+            "the stable ones; observed 0. Nothing is gained any more at 50 % of the way from Gumbel-max to the worst "
+            "of them.",
+        ),
+        (
+            made("could do harm", (-3.0, 2.0), (-2.0, 2.0), breakdown=0.25),
+            "It rests on the causal model: under others it could do harm. The return is from -3 to 2 over all of them, "
+            "from -2 to 2 over the stable ones; observed 0. Nothing is gained any more at 25 % of the way from "
+            "Gumbel-max to the worst of them.",
+        ),
+        (
+            made("could do harm", (-3.0, -1.0), (-3.0, -1.0), value=-2.0, breakdown=0.0),
+            "Worse than what was done, under every causal model. The return is from -3 to -1 over all of them; "
+            "observed 0.",
+        ),
+        (
+            made("could do harm", (-3.0, 1.0), (-3.0, 1.0), value=-2.0, breakdown=0.0),
+            "Gumbel-max expects it to be worse than what was done; another causal model can make it better. The return "
+            "is from -3 to 1 over all of them; observed 0.",
+        ),
+        (made("never worse", (0.0, 0.0), (0.0, 0.0), value=0.0), "Every causal model gives the observed return."),
+    ],
+)
+def test_the_sentence_of_each_verdict(certificate, told):
+    assert certificate.sentence == str(certificate) == told
+
+
+@pytest.mark.parametrize(
+    ("every", "stable", "verdict"),
+    [
+        (1.0, 2.0, "holds"),
+        (0.0, 2.0, "holds if stable"),
+        (-1.0, 2.0, "holds if stable"),
+        (0.0, 0.0, "never worse"),
+        (-1.0, 0.0, "never worse if stable"),
+        (-2.0, -1.0, "could do harm"),
+    ],
+)
+def test_the_verdict_from_the_guaranteed_gains(every, stable, verdict):
+    assert certificates._verdict(every, stable) == verdict
+
+
+def test_any_policy_is_certified():
+    case = tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    plan = cf.plan(6, 4)
+    assert dataclasses.asdict(tether.certify(cf, plan)) == dataclasses.asdict(plan.certify())
+    robust = tether.robust(case.mdp, case.path, assume="nothing")
+    for policy in ("random", "optimal", lambda t, state: case.path.actions[t]):
+        found = tether.certify(cf, policy)
+        assert (found.nothing.worst, found.nothing.best) == pytest.approx(robust.range(policy))
+        assert found.value == pytest.approx(cf.evaluate(policy).value)
+    assert tether.certify(cf, "observed").is_certain
+
+
+def test_a_policy_must_know_what_other_models_lead_to():
+    mdp = tether.MDP.from_table(
+        ["s", "s", "s", "s", "t", "u"],
+        ["a", "a", "b", "b", "a", "a"],
+        ["t", "u", "t", "u", "t", "u"],
+        [0.5, 0.5, 0.8, 0.2, 1.0, 1.0],
+    )
+    cf = tether.counterfactual(mdp, tether.Path(["s", "t", "t"], ["a", "a"]))
+    policy = {"s": "b", "t": "a"}
+    assert cf.evaluate(policy).value == 0.0  # Gumbel-max never leads to u
+    with pytest.raises(tether.QueryError, match="the policy says nothing for state 'u' at t = 1"):
+        tether.certify(cf, policy)
+
+
+def mixed_value(models, plan, share):
+    """The value when each row is (1 - share)·(Gumbel-max) + share·(worst), by dictionaries."""
+    cf, robust = models.gumbel, models
+    mdp, T = cf.mdp, cf.T
+
+    def value(t, s, left):
+        if t == T:
+            return 0.0 if mdp.final_reward is None else float(mdp.final_reward[s])
+        node = plan.chain.visits[t].find(s, left, 0)
+        observed = int(cf.observation.actions[t])
+        if node >= 0:
+            pairs = [int(plan.chain.taken[t].pairs[node])]
+        else:
+            pair = mdp.find_pair(s, observed)
+            pairs = [pair] if pair >= 0 else list(range(mdp.form.pair_start[s], mdp.form.pair_start[s + 1]))
+        return min(of_pair(t, s, left, pair, observed, node >= 0) for pair in pairs)
+
+    def of_pair(t, s, left, pair, observed, known):
+        from tether.observation.changes import is_change
+
+        changed = is_change(mdp.form, np.array([s]), np.array([pair]), observed)[0]
+        entries = mdp.entries(pair)
+        after = mdp.form.next_state[entries]
+        possible = dict(zip(*robust.possible.row(t, mdp.states[s], _action(mdp, pair)), strict=True))
+        rewards = mdp.rewards.at(t)
+        worth = []
+        for entry, one in zip(range(entries.start, entries.stop), after.tolist(), strict=True):
+            there = mdp.discount * value(t + 1, one, max(left - changed, 0)) if mdp.states[one] in possible else 0.0
+            worth.append(there + float(rewards[entry] if mdp.rewards.by_entry else rewards[pair]))
+        worth = np.array(worth)
+        worst, _ = robust.extremes(t, np.array([pair]), worth, 1.0)
+        row = dict(zip(*cf.row(t, mdp.states[s], _action(mdp, pair)), strict=True))
+        gumbel = sum(row.get(mdp.states[one], 0.0) * w for one, w in zip(after.tolist(), worth, strict=True))
+        return (1 - share) * gumbel + share * float(worst[0])
+
+    return value(0, int(cf.observation.states[0]), plan.m)
+
+
+def _action(mdp, pair):
+    return mdp.actions[int(mdp.form.pair_action[pair])]
+
+
+@pytest.mark.parametrize("assume", ["nothing", "stability"])
+@FEWER
+@given(world=worlds(), data=st.data())
+def test_the_breakdown_point_against_a_slow_twin(assume, world, data):
+    k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
+    cf = tether.counterfactual(world.cf.mdp, world.path)
+    plan = cf.plan(k, m)
+    models = model_set(cf, assume)
+    found = range_with_breakdown(models, plan, plan.observed_value)
+    near = 1e-9 * max(1.0, abs(found.worst), abs(found.best), abs(plan.observed_value))
+    assert found.value == pytest.approx(plan.value, rel=1e-9, abs=near)
+    for share in (0.0, 0.3, 1.0, found.breakdown):
+        value = mixed_value(models, plan, share)
+        if share == 1.0:
+            assert found.worst == pytest.approx(value, rel=1e-9, abs=near)
+        if share < found.breakdown - 1e-9:
+            assert value >= plan.observed_value - near
+        if share > found.breakdown + 1e-9 or share == found.breakdown < 1:
+            assert value <= plan.observed_value + near
+
+
+def test_a_plan_too_large_is_not_certified_unless_asked_to(monkeypatch):
+    case = tether.cases.grid_world()
+    plan = tether.counterfactual(case.mdp, case.path).plan(6, 4)
+    monkeypatch.setattr(certificates, "_LARGE", 100)
+    explanation = plan.explain()
+    nodes = sum(visits.size for visits in plan.chain.visits)
+    assert explanation.certificate is None
+    assert explanation.sentences(str)[-1] == (
+        f"Other causal models were not looked at: the plan can come to {nodes} states over time. `tether certify` "
+        "does it."
+    )
+    assert explanation_data(explanation)["certificate"] is None
+    assert plan.certify().verdict == "holds"
+
+
+def test_it_can_be_left_out():
+    case = tether.cases.epidemic()
+    plan = tether.counterfactual(case.mdp, case.path).plan(3, 1)
+    told, short = plan.explain(), plan.explain(certificate=False)
+    assert short.certificate is None
+    assert short.sentences(str) == told.sentences(str)[:-1]
+    data = explanation_data(told)["certificate"]
+    assert data["verdict"] == "holds"
+    assert data["sentence"] == told.sentences(str)[-1]
+    assert data["nothing"]["worst"] == told.certificate.nothing.worst
+    assert set(data["stability"]) == {"assume", "worst", "best", "gain", "breakdown"}
+    assert explanation_data(short)["certificate"] is None
+
+
+def test_a_guaranteed_plan_says_what_is_guaranteed():
+    case = tether.cases.grid_world()
+    plan = tether.robust(case.mdp, case.path, assume="nothing").plan(6, 4)
+    explanation = plan.explain()
+    expected = explanation.outlook.value
+    assert expected > plan.value
+    (told,) = [one for one in explanation.sentences(str) if one.startswith("A return")]
+    assert told.startswith(
+        f"A return of {number(plan.value)} is guaranteed under every causal model, instead of -897: a gain of "
+        f"{number(plan.gain)}. Gumbel-max expects {number(expected)} ("
+    )
+    data = explanation_data(explanation)
+    assert (data["assume"], data["best_case"], data["expected_value"]) == ("nothing", plan.best_case, expected)
+    table = tether.robust(case.mdp, case.path, assume="nothing").sweep(ms=[4])
+    assert explanation.beyond.free.value == table.value(12, 4)  # guaranteed values beside guaranteed ones
+    patient = tether.cases.sepsis()
+    told = tether.robust(patient.mdp, patient.path, assume="nothing").plan(9, 2).explain().sentences(str)
+    assert told[0] == ("Change nothing: no policy within these limits is sure to do better, under every causal model.")
+
+
+def test_guarantees_for_each_k():
+    case = tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    found = guarantees_by_k(cf.plan(6, 4))
+    for i, k in enumerate(found.ks.tolist()):
+        plan = cf.plan(k, 4)
+        certified = plan.certify().nothing
+        assert found.values[i] == pytest.approx(plan.value)
+        assert (found.worst[i], found.best[i]) == pytest.approx((certified.worst, certified.best))
+    robust = tether.robust(case.mdp, case.path, assume="stability")
+    found = guarantees_by_k(robust.plan(6, 4))
+    assert found.worst.tolist() == [robust.plan(k, 4).value for k in found.ks.tolist()]
