@@ -24,7 +24,7 @@ def steps(draw, most=5):
     """p, q, o and values: with zeros, ties, disjoint supports, point masses, two outcomes."""
     n = draw(st.integers(1, most))
     weights = st.lists(st.sampled_from([0, 0, 1, 1, 2, 3, 7]), min_size=n, max_size=n).filter(any)
-    uneven = st.lists(st.floats(1e-6, 1.0), min_size=n, max_size=n)
+    uneven = st.lists(st.floats(1e-4, 1.0), min_size=n, max_size=n)
     p, q = (np.array(draw(weights | uneven), dtype=float) for _ in range(2))
     p, q = p / p.sum(), q / q.sum()
     o = draw(st.sampled_from(np.flatnonzero(p).tolist()))
@@ -116,3 +116,19 @@ def test_long_rows(kind):
         found, _ = extreme(p, q, 17, values, kind, sign)
         again, _ = extreme(p[shuffled], q[shuffled], int(back[17]), values[shuffled], kind, sign)
         assert found == pytest.approx(again, rel=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@given(step=steps(), rarity=st.sampled_from([1e-7, 1e-40, 1e-300]))
+def test_what_was_hardly_possible_gives_a_wider_set(sign, step, rarity):
+    """Rounding would eat the nested caps: the set is then stability at the observed outcome, which contains it."""
+    p, q, o, values = step
+    rare = p.copy()
+    rare[o] = rarity
+    rest = np.arange(p.size) != o
+    if rare[rest].sum() == 0.0:
+        return
+    rare[rest] /= rare[rest].sum()
+    found, row = extreme(rare, q, o, values, STABILITY, sign)
+    assert found == extreme(rare, q, o, values, PUBLISHED_STABILITY, sign)[0]
+    assert row.sum() == pytest.approx(1.0)

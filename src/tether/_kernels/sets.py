@@ -30,6 +30,11 @@ _SAME_RATIO = 1e-14
 """Ratios this close, relatively, are equal, as in `tether._kernels.gumbel`: rows are normalised in floating point."""
 
 
+_TOO_RARE = 1e-6
+"""Where what was observed was less likely than this, the nested caps are lost in rounding. Stability at the observed
+outcome alone is then used: a wider set, so that what holds in it still holds."""
+
+
 class Observed(NamedTuple):
     """The observed step: its row (next states ascending), its outcome (-1 where not recorded) and its pair."""
 
@@ -272,10 +277,10 @@ def extreme_row(
         for j in range(n):
             order[j] = j
         _sort(value, order, n, sign)
-        if kind == STABILITY and overlap:
+        if kind == STABILITY and overlap and p_o > _TOO_RARE:
             _fill_stable(q, n, o, p_o, room)
         else:
-            _box(q, n, o, p_o, overlap, kind, room)
+            _box(q, n, o, p_o, overlap, PUBLISHED_STABILITY if kind == STABILITY else kind, room)
             _fill_box(n, room)
     total = 0.0
     for j in range(n):
