@@ -51,6 +51,8 @@ CALLS = {
     "choose-k": ["choose-k", "case:grid-world", "-m", "1", "--at-least", "-100"],
     "why": ["why", "case:grid-world", "-t", "2", "-k", "3"],
     "decisions": ["decisions", "case:grid-world", "-m", "2"],
+    "certify": ["certify", "case:grid-world", "-k", "6", "-m", "1"],
+    "robust": ["robust", "case:grid-world", "-k", "6", "-m", "1"],
     "evaluate": ["evaluate", "case:grid-world", "--policy", "optimal"],
     "sample": ["sample", "case:grid-world", "-k", "6", "-n", "7"],
     "report": ["report", "case:grid-world", "-k", "6", "-o", "page.html"],
