@@ -62,6 +62,10 @@ class World:
 
     @cached_property
     def cf(self) -> tether.CounterfactualMDP:
+        return self.conditioned()
+
+    def conditioned(self) -> tether.CounterfactualMDP:
+        """The counterfactual MDP, made anew: nothing was asked of it yet."""
         P = np.zeros((len(self.states), len(self.actions), len(self.states)))
         for (s, a), row in self.weights.items():
             total = math.fsum(row.values())

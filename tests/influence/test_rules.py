@@ -122,6 +122,26 @@ def test_a_corridor_by_hand():
         assert printed[t, s, 0, a] == min(cap, max(1, after))
 
 
+def test_a_published_distance_of_zero_is_found_behind_a_longer_one():
+    # From `start`, `leap` leads to `late` (one step from an observed support), to `lost` (none) and to `seen` (in one):
+    # the nearest is `seen`, whatever comes before it in the row.
+    weights = {
+        ("late", "go"): {"end": 1.0},
+        ("lost", "go"): {"lost": 1.0},
+        ("seen", "go"): {"end": 1.0},
+        ("start", "leap"): {"late": 1.0, "lost": 1.0, "seen": 1.0},
+        ("start", "walk"): {"late": 1.0},
+        ("watched", "go"): {"seen": 1.0},
+        ("end", "go"): {"end": 1.0},
+    }
+    states = ["late", "lost", "seen", "start", "watched", "end"]
+    world = World(states, ["go", "leap", "walk"], weights, tether.Path(["watched", "seen", "end"], ["go", "go"]))
+    everywhere = world.cf.tether(rule="published").thresholds_everywhere(2)
+    at = [(s, a) for s in states for a in world.available(s)].index(("start", "walk"))
+    assert smallest_k(world, "published", influenced(world, SUPPORT))[0, "start", "walk"] == 1
+    assert everywhere.kappa[0][at] == 1
+
+
 # --- Against the definitions, over random worlds -------------------------------------------------
 
 

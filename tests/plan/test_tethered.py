@@ -93,8 +93,7 @@ def test_without_m_one_action_changes():
 def test_a_part_of_a_sweep_that_was_made_is_the_same_as_one_made_for_it(world, data):
     ks = data.draw(st.lists(st.integers(1, world.T + 1), min_size=1))
     ms = data.draw(st.lists(st.integers(0, world.T), min_size=1))
-    fresh = tether.counterfactual(world.cf.mdp, world.cf.path)
-    alone = fresh.sweep(ks=ks, ms=ms)
+    alone = world.conditioned().sweep(ks=ks, ms=ms)
     world.cf.sweep()
     part = world.cf.sweep(ks=ks, ms=ms)
     assert part.values.tobytes() == alone.values.tobytes()

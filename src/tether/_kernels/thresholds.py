@@ -61,7 +61,8 @@ def gather_nodes(
         κ(pair)        = max(κ(pair) as given, min(distance(pair), cap), max over its successors' κ)
 
     and of a node the smallest of its pairs. ``after`` and ``before`` hold (distance, κ) of the nodes of the next layer
-    and of this one, ``kappa`` the κ of pairs. ``most`` is what no κ of the next layer exceeds.
+    and of this one, ``kappa`` the κ of pairs. ``most`` is what no κ of the next layer exceeds; a row is left early once
+    it has met that and a distance of 1, so where a distance of the next layer may be 0, give one that is never met.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state

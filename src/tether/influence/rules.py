@@ -106,7 +106,8 @@ def _published(graph: Graph, nodes: tuple[Nodes, ...]) -> Own:
         """Distances of the nodes of the nominal rollout, twice side by side: to find the nearest and the furthest."""
         states, here = rollout[t], node[t % 2]
         layer, offsets, each = _arguments(graph, Nodes(states))
-        gather_layer(layer, nominal, offsets, FAR, FAR, node[(t + 1) % 2], here, each)
+        # A distance may be 0 here, which is nearer than a row is left early for: most = FAR + 1 has every row read.
+        gather_layer(layer, nominal, offsets, FAR, FAR + 1, node[(t + 1) % 2], here, each)
         here[states, 1] = here[states, 0]
         if t > 0:
             here[graph.layers[t - 1].observed.next_state] = 0
