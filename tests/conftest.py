@@ -1,7 +1,7 @@
 """Hypothesis profiles, and the cases that many tests ask for.
 
 ``default`` draws the same examples in every run; ``interpreted`` fewer of them, for kernels with the JIT off;
-``random`` many, and others each time (``make test-random``).
+``quick`` a handful, to work with; ``random`` many, and others each time (``make test-random``).
 """
 
 import os
@@ -26,6 +26,7 @@ settings.register_profile(
     max_examples=500,
     print_blob=True,
 )
+settings.register_profile("quick", settings.get_profile("default"), max_examples=8)
 settings.register_profile("interpreted", settings.get_profile("default"), max_examples=15)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
