@@ -38,6 +38,7 @@ PUBLIC = [
     "ModelError",
     "NecessityBounds",
     "OutcomeChance",
+    "Outcomes",
     "Path",
     "PathError",
     "Plan",

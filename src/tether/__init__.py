@@ -17,7 +17,8 @@ from tether.counterfactual.sampled import SampledGumbelMax
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError, TetherError
 from tether.evaluation.evaluate import Course, Evaluation, Tailoring, Trajectories
 from tether.evaluation.plain import Solution
-from tether.explanation.explain import ExplainedStep, Explanation, OutcomeChance
+from tether.explanation.explain import ExplainedStep, Explanation
+from tether.explanation.outcomes import OutcomeChance, Outcomes
 from tether.influence.classes import Classes
 from tether.influence.one_step import effective, tv
 from tether.influence.why import Why
@@ -73,6 +74,7 @@ __all__ = [
     "ModelError",
     "NecessityBounds",
     "OutcomeChance",
+    "Outcomes",
     "Path",
     "PathError",
     "Plan",

@@ -16,7 +16,7 @@ from tether.model.labels import name_text
 from tether.model.mdp import MDP
 from tether.observation.changes import nothing_to_change
 
-__all__ = ["Outcome", "absorbing", "outcome_of", "outcome_probabilities"]
+__all__ = ["Outcome", "absorbing", "outcome_classes", "outcome_of", "outcome_probabilities"]
 
 _NO_ACTION = -1
 """The index of an action that no state has."""
@@ -68,3 +68,29 @@ def outcome_probabilities(mdp: MDP, states: Ints, probability: Floats) -> dict[s
         name = name_text(mdp.states[int(states[i])])
         found[name] = found.get(name, 0.0) + float(probability[i])
     return found
+
+
+def outcome_classes(mdp: MDP, states: Ints) -> tuple[list[str], Ints]:
+    """Names of classes that have no state in common, and the class of each state.
+
+    States with the same labels are one class; an absorbing state without a label is one of its own; all others are the
+    class "".
+
+    Examples
+    --------
+    >>> import numpy as np, tether
+    >>> from tether.evaluation.outcomes import outcome_classes
+    >>> mdp = tether.cases.grid_world().mdp.with_labels({"corner": [0, 15]})
+    >>> names, code = outcome_classes(mdp, np.array([0, 1, 6, 15]))
+    >>> [names[i] for i in code]
+    ['corner', '', 'danger', 'goal, corner']
+    """
+    names = [""] * states.size
+    for name, members in mdp.label_sets.items():
+        for i in np.flatnonzero(np.isin(states, members)):
+            names[i] = f"{names[i]}, {name}" if names[i] else name
+    unlabelled = np.array([i for i, name in enumerate(names) if not name], dtype=np.int64)
+    for i in unlabelled[absorbing(mdp, states[unlabelled])]:
+        names[i] = name_text(mdp.states[int(states[i])])
+    found = {name: i for i, name in enumerate(dict.fromkeys([*names, ""]))}
+    return list(found), np.array([found[name] for name in names], dtype=np.int64)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,11 @@ from tether.evaluation.following import by_choices
 from tether.observation.changes import is_change, nothing_to_change
 from tether.plan.chain import Visits, collect
 from tether.plan.plan import Plan
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from matplotlib.axes import Axes
 
 __all__ = ["Share", "Shares", "shares"]
 
@@ -96,6 +101,40 @@ class Shares:
 
     def __repr__(self) -> str:
         return f"<Shares: {len(self.steps)} changed steps, gain {self.gain:.4g}>"
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per changed step: t, share, alone, changed.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=2).shares().to_arrow().column("t").to_pylist()
+        [1, 2]
+        """
+        from tether.explanation.arrow import shares_table
+
+        return shares_table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas table; pandas must be installed."""
+        from tether.explanation.arrow import as_pandas
+
+        return as_pandas(self.to_arrow())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """One bar per changed step: its share of the gain, and what it gains alone. Returns the axes.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=2).shares().plot().get_ylabel()
+        'share of the gain'
+        """
+        from tether.views.figures import plot_shares
+
+        return plot_shares(self, ax)
 
     def _repr_html_(self) -> str:
         head = ("t", "share of the gain", "alone", "changed")

@@ -112,7 +112,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
             "observed_value": plan.observed_value,
             "logged_return": as_data(plan.logged_return),
             "gain": as_data(plan.gain),
-            "outcomes": as_data(explanation.outcomes),
+            "outcomes": as_data(explanation.outcomes.end),
             "steps": as_data(explanation.steps),
             "tailoring": as_data(outlook.tailoring),
             "beyond": as_data(explanation.beyond),

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.shares import Shares
     from tether.explanation.decisions import Decisions
     from tether.explanation.explain import Explanation
+    from tether.explanation.outcomes import Outcomes
     from tether.model.names import Names
     from tether.plan.pareto import Front
     from tether.plan.plan import Plan
@@ -37,7 +39,9 @@ __all__ = [
     "evaluation_table",
     "explanation_table",
     "front_table",
+    "outcomes_table",
     "plan_table",
+    "shares_table",
     "sweep_table",
 ]
 
@@ -67,6 +71,29 @@ def front_table(front: Front) -> pyarrow.Table:
             "m": np.array([point.plan.m for point in front.points]),
         }
     )
+
+
+def outcomes_table(outcomes: Outcomes) -> pyarrow.Table:
+    """One row per time and class; see `Outcomes.to_arrow`."""
+    pa, times = _pyarrow(), outcomes.T + 1
+    names = [name or None for name in outcomes.classes]
+    return pa.table(
+        {
+            "t": np.repeat(np.arange(times), len(names)),
+            "outcome": pa.array(names * times, type=pa.string()),
+            "observed": outcomes.observed.reshape(-1),
+            "plan": outcomes.plan.reshape(-1),
+            "optimal": outcomes.optimal.reshape(-1),
+        }
+    )
+
+
+def shares_table(shares: Shares) -> pyarrow.Table:
+    """One row per changed step; see `Shares.to_arrow`."""
+    pa = _pyarrow()
+    names = ("share", "alone", "changed")
+    columns = {name: pa.array([getattr(one, name) for one in shares.steps], type=pa.float64()) for name in names}
+    return pa.table({"t": pa.array([one.t for one in shares.steps], type=pa.int64()), **columns})
 
 
 def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:

@@ -18,6 +18,7 @@ from tether._types import Floats
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.explanation.naming import outcome_name
+from tether.explanation.outcomes import Outcomes, outcomes_of
 from tether.explanation.sentences import explanation_sentences
 from tether.plan.limits import Beyond, beyond
 from tether.plan.plan import Plan
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from tether.evaluation.certificate import Certificate
 
-__all__ = ["ExplainedStep", "Explanation", "OutcomeChance", "explain", "explained_steps"]
+__all__ = ["ExplainedStep", "Explanation", "explain", "explained_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,36 +91,6 @@ class ExplainedStep:
     outcome_probability: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeChance:
-    """How likely an outcome is at the end of the episode.
-
-    Attributes
-    ----------
-    name : str
-        A label of the model, or the name of an absorbing state without one.
-    observed : float
-        1 or 0: whether it happened. A probability where the last outcome was not recorded.
-    plan : float
-        Under the plan.
-    optimal : float
-        Under the policy that is best for anyone in the plain model, with the luck of this episode.
-
-    Examples
-    --------
-    >>> import tether
-    >>> grid = tether.cases.grid_world()
-    >>> fell = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=2).explain().outcomes[1]
-    >>> fell.name, fell.observed, round(fell.plan, 3), round(fell.optimal, 3)
-    ('danger', 1.0, 0.018, 0.004)
-    """
-
-    name: str
-    observed: float
-    plan: float
-    optimal: float
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """A plan put beside what happened.
@@ -169,16 +140,14 @@ class Explanation:
         return beyond(self.plan)
 
     @cached_property
-    def outcomes(self) -> tuple[OutcomeChance, ...]:
+    def outcomes(self) -> Outcomes:
         """How the episode would have ended: of what happened, under the plan, and under the plain optimum.
 
         Computed when asked for: the plain model is solved for it.
         """
         cf = self.plan.cf
-        seen, optimal = (evaluate_policy(cf, policy).outcomes() for policy in ("observed", "optimal"))
-        plan = self.outlook.outcomes()
-        names = dict.fromkeys([*seen, *plan, *optimal])
-        return tuple(OutcomeChance(name, *(by.get(name, 0.0) for by in (seen, plan, optimal))) for name in names)
+        seen, optimal = (evaluate_policy(cf, policy) for policy in ("observed", "optimal"))
+        return outcomes_of({"observed": seen, "plan": self.outlook, "optimal": optimal})
 
     @cached_property
     def certificate(self) -> Certificate | None:

@@ -3,7 +3,8 @@
 Every function takes library records or plain numbers, draws into ``ax`` or into a figure of its own, and
 returns the axes. Matplotlib is imported when something is drawn, never `pyplot`: no window, no backend, no
 global state. Values in order are in `values`, quantities over time in `course`, the layered graph in
-`classes`, the motivating picture in `occupancy`, sets of causal models in `guarantees`; what plans and sweeps
+`classes`, the motivating picture in `occupancy`, outcomes over time in `outcomes`, decisions in `decisions`, sets of
+causal models in `guarantees`; what plans and sweeps
 draw of themselves in `plans`; `style` is what they all share.
 
 >>> import tether
@@ -15,11 +16,12 @@ draw of themselves in `plans`; `style` is what they all share.
 
 from tether.views.figures.classes import is_graph, plot_classes
 from tether.views.figures.course import plot_band, plot_course, plot_strip, plot_tailoring
-from tether.views.figures.decisions import plot_decisions
+from tether.views.figures.decisions import plot_decisions, plot_shares
 from tether.views.figures.guarantees import plot_certificate, plot_guarantees, plot_tails
 from tether.views.figures.heat import plot_heat
 from tether.views.figures.notebook import forget
 from tether.views.figures.occupancy import plot_occupancy
+from tether.views.figures.outcomes import plot_outcomes
 from tether.views.figures.output import inline_svg, save
 from tether.views.figures.plans import plot_plan, plot_sweep
 from tether.views.figures.style import styled
@@ -40,8 +42,10 @@ __all__ = [
     "plot_lines",
     "plot_lost",
     "plot_occupancy",
+    "plot_outcomes",
     "plot_pareto",
     "plot_plan",
+    "plot_shares",
     "plot_sizes",
     "plot_strip",
     "plot_sweep",

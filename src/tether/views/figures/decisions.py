@@ -1,4 +1,4 @@
-"""Which decisions mattered: time × action, shaded; what was done is marked."""
+"""Which decisions mattered: time × action, shaded; what was done is marked. And what each change adds to a gain."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ import numpy as np
 
 from tether._words import cut_apart
 from tether.errors import QueryError
+from tether.evaluation.shares import Shares
 from tether.explanation.decisions import Decisions
 from tether.explanation.naming import shown
-from tether.views.figures.style import SMALL, TIME, axes, explain_with, figure_of, styled
+from tether.views.figures.style import (
+    BLUE,
+    GREY,
+    SMALL,
+    TIME,
+    axes,
+    explain_with,
+    figure_of,
+    number_axis,
+    steps_axis,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_decisions"]
+__all__ = ["plot_decisions", "plot_shares"]
 
 _WHAT = ("gain", "best", "necessity")
 
@@ -91,6 +103,41 @@ def plot_decisions(decisions: Decisions, what: str = "gain", ax: Axes | None = N
         if unknown:
             handles.append(Patch(facecolor="none", edgecolor="#999999", hatch="////", label="no value"))
         explain_with(ax, handles)
+    return ax
+
+
+def plot_shares(shares: Shares, ax: Axes | None = None) -> Axes:
+    """What each changed step adds to the gain of a plan: one bar per step; and, as a mark, what it gains alone.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import plot_shares
+    >>> patient = tether.cases.sepsis()
+    >>> ax = plot_shares(tether.counterfactual(patient.mdp, patient.path).plan(k=8, m=2).shares())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['share of the gain', 'gain of this change alone']
+    """
+    if not shares.steps:
+        raise QueryError("the plan changes nothing: there are no shares to draw")
+    times = [one.t for one in shares.steps]
+    with styled():
+        ax = axes(ax, (4.5, 2.8))
+        bars = ax.bar(times, [one.share for one in shares.steps], 0.6, color=BLUE, label="share of the gain")
+        alone: dict[str, Any] = {
+            "marker": "D",
+            "markerfacecolor": "white",
+            "markeredgecolor": "black",
+            "linestyle": "none",
+        }
+        line = ax.plot(times, [one.alone for one in shares.steps], label="gain of this change alone", **alone)
+        ax.axhline(0.0, color=GREY, linewidth=0.7)
+        ax.set_xlim(min(times) - 0.8, max(times) + 0.8)
+        steps_axis(ax, min(times), max(times))
+        number_axis(ax.yaxis)
+        ax.set_xlabel(TIME)
+        ax.set_ylabel("share of the gain")
+        explain_with(ax, [bars, *line])
     return ax
 
 
