@@ -13,6 +13,7 @@ import tether
 PUBLIC = [
     "MDP",
     "Advice",
+    "Audit",
     "Certificate",
     "Certified",
     "ChangedAction",
@@ -61,6 +62,7 @@ PUBLIC = [
     "Trajectories",
     "Why",
     "__version__",
+    "audit",
     "cases",
     "certify",
     "compare_mechanisms",

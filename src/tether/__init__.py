@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tether import cases
 from tether._version import __version__
+from tether.audit.audit import Audit, audit
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.couplings import Comonotone, Independent, Maximal
 from tether.counterfactual.gumbel_max import GumbelMax
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MDP",
     "Advice",
+    "Audit",
     "Certificate",
     "Certified",
     "ChangedAction",
@@ -97,6 +99,7 @@ __all__ = [
     "Trajectories",
     "Why",
     "__version__",
+    "audit",
     "cases",
     "certify",
     "compare_mechanisms",

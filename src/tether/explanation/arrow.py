@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
 
 __all__ = [
+    "NameColumn",
     "as_pandas",
     "decisions_table",
     "evaluation_table",
@@ -108,7 +110,7 @@ def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
 def plan_table(plan: Plan) -> pyarrow.Table:
     """One row per node that the plan can visit; see `Plan.to_arrow`."""
     pa, cf, chain = _pyarrow(), plan.cf, plan.chain
-    actions = _Column(cf.mdp.actions)
+    actions = NameColumn(cf.mdp.actions)
     sizes = [visits.size for visits in chain.visits]
     decided = sum(sizes[:-1])
     last = np.arange(sum(sizes)) >= decided  # at T nothing is decided any more
@@ -123,7 +125,7 @@ def plan_table(plan: Plan) -> pyarrow.Table:
     seen = [np.full(some.size, cf.observation.actions[t]) for t, some in enumerate(pairs)]
     columns = {
         "t": pa.array(np.repeat(np.arange(plan.T + 1), sizes)),
-        "state": _Column(cf.mdp.states).take(np.concatenate([visits.states for visits in chain.visits])),
+        "state": NameColumn(cf.mdp.states).take(np.concatenate([visits.states for visits in chain.visits])),
         "changes_left": pa.array(np.concatenate([visits.changes for visits in chain.visits])),
         "uninfluenced": pa.array(np.concatenate([visits.runs for visits in chain.visits])),
         "probability": pa.array(np.concatenate(chain.occupancy())),
@@ -150,7 +152,7 @@ def evaluation_table(outlook: Evaluation) -> pyarrow.Table:
     return pa.table(
         {
             "t": pa.array(np.concatenate(times)),
-            "state": _Column(outlook.mdp.states).take(np.concatenate(states)),
+            "state": NameColumn(outlook.mdp.states).take(np.concatenate(states)),
             "probability": pa.array(np.concatenate(chances)),
         }
     )
@@ -200,16 +202,26 @@ def _strengths(plan: Plan, t: int, pairs: Ints) -> Any:
     return strength
 
 
-class _Column:
-    """The labels of a model, ready to be taken by index."""
+class NameColumn:
+    """The names of a model's states or actions, ready to be taken by index."""
 
     def __init__(self, labels: Names) -> None:
         self.labels = labels
 
+    @cached_property
+    def _kind(self) -> Any:
+        return _kind(self.labels)
+
+    @property
+    def type(self) -> Any:
+        """The Arrow type that fits all of them."""
+        return _type(self._kind)
+
     def take(self, indices: Ints, empty: int = 0) -> Any:
         """Names by index, and so many missing ones after them."""
         used, at = np.unique(indices, return_inverse=True)
-        items = _labels([*(self.labels[int(i)] for i in used), None], self.labels)
+        names = [_as(self._kind, self.labels[int(i)]) for i in used]
+        items = _pyarrow().array([*names, None], type=self.type)
         at = np.concatenate((at.reshape(-1), np.full(empty, used.size)))
         return items.take(_pyarrow().array(at))
 

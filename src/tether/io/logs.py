@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import zip_longest
 from typing import Any
@@ -26,11 +27,11 @@ from tether.io.names import find_index
 from tether.model.encode import Coded, coded
 from tether.model.mdp import MDP
 from tether.model.names import Names, plain
-from tether.observation.arrange import arrange
+from tether.observation.arrange import arrange, arrange_sound
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
-__all__ = ["read_episodes", "write_episodes"]
+__all__ = ["Sound", "read_episodes", "read_sound_episodes", "write_episodes"]
 
 _WANTED = ("episode", "t", "state", "action")
 _OPTIONAL = ("reward", "next_state")
@@ -109,6 +110,85 @@ def read_episodes(
     if mdp is not None:
         values = _found(values, read, mdp)
     return Episodes.of(arrange(values, read.complaints(PathError if read.file is None else FileError)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """The episodes of a log that are fit for use, and what is wrong with the others.
+
+    Attributes
+    ----------
+    episodes : Episodes
+        All that the log has; those that are not fit for use have no steps.
+    broken : mapping
+        What is wrong with an episode, by its position among the ids.
+    alone : list of Problem
+        What is wrong with rows that belong to no episode.
+    """
+
+    episodes: Episodes
+    broken: Mapping[int, Problem]
+    alone: list[Problem]
+
+
+def read_sound_episodes(
+    log: Any,
+    *,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    time: str | None = None,
+    step: float | str | timedelta | None = None,
+    kind: str | None = None,
+    max_unpacked: int | str | None = None,
+) -> Sound:
+    r"""The same as `read_episodes`, with what is wrong told of each episode instead of being an error.
+
+    What is wrong with the log as a whole (a missing column, a line with too few cells) is still an error.
+
+    Examples
+    --------
+    >>> from tether.io.logs import read_sound_episodes
+    >>> columns = {"episode": [1, 1, 2, 2], "t": [0, 1, 0, 0], "state": ["a", "b"] * 2, "action": ["go", ""] * 2}
+    >>> found = read_sound_episodes(columns)
+    >>> found.episodes[1], found.broken[1].message
+    (<Path: 1 step, 'a' –'go'→ 'b'>, 'row 3: episode 2: t = 0 is given twice (first in row 2)')
+    """
+    given: dict[str, Any] = {"columns": columns, "time": time, "step": step, "kind": kind, "max_unpacked": max_unpacked}
+    try:
+        return Sound(read_episodes(log, **given), {}, [])
+    except (FileError, PathError) as error:
+        wrong = error
+    shape = make_shape(columns, time, step, [*_WANTED, *_OPTIONAL])
+    wanted = (shape.spread(_WANTED), shape.spread(_OPTIONAL), shape.columns)
+    every = [*wanted[0], *wanted[1]]
+    alike = list(zip_longest(shape.spread(["state"]), shape.spread(["next_state"]), fillvalue="state"))
+    try:  # every cell as a word, none of which can be wrong by itself
+        if isinstance(log, str | os.PathLike):
+            read = read_columns(
+                log, *wanted, text=every, blank=every, kind=kind, alike=alike, max_unpacked=max_unpacked
+            )
+        else:
+            read = columns_of(log, *wanted, text=every, blank=every, error=PathError)
+    except (FileError, PathError):
+        raise wrong from None
+    values = shape.gathered(read, PathError if read.file is None else FileError)
+    for name in {"t", "reward"} & {*values}:
+        values[name] = _numbers(values[name])
+    steps, broken, alone = arrange_sound(values, read.source)
+    return Sound(Episodes.of(steps), broken, alone)
+
+
+def _numbers(column: Any) -> Any:
+    """A column of words as the numbers they are; a word that is none stays one."""
+    if not isinstance(column, Coded):
+        return column
+    return Coded([_number(word) for word in column.names], column.codes).tolist()
+
+
+def _number(word: Any) -> Any:
+    for kind in (int, float):
+        with suppress(ValueError, TypeError):
+            return kind(word)
+    return word
 
 
 def write_episodes(

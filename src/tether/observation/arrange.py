@@ -10,20 +10,20 @@ an action, each is that of the action before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints
+from tether._problems import Complaints, Source
 from tether._types import Floats, Ints
 from tether._words import counted
-from tether.errors import Problem
+from tether.errors import PathError, Problem
 from tether.model.names import Names
 from tether.observation.cells import Cells, read_cells
 
-__all__ = ["Steps", "arrange"]
+__all__ = ["Steps", "arrange", "arrange_sound"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,12 +49,82 @@ def arrange(columns: Mapping[str, Any], complaints: Complaints) -> Steps:
 
     ``columns`` are named episode, t, state and action, and may hold reward and next_state; all of one length.
     """
-    cells = read_cells(columns, complaints)
+    log = _checked(read_cells(columns, complaints), complaints)
+    complaints.raise_any()
+    return _steps(log)
+
+
+def arrange_sound(
+    columns: Mapping[str, Any], source: Source, unreadable: Mapping[int, Problem] | None = None
+) -> tuple[Steps, dict[int, Problem], list[Problem]]:
+    """The same, with what is wrong told of each episode: an episode that is not fit for use has no steps.
+
+    ``unreadable`` are rows in which something was found wrong before. Returns the steps, the first problem of each
+    episode that has one, by its position among the ids, and the problems of rows that belong to no episode.
+    """
+    found = _ByRow(source, unreadable or {})
+    cells = read_cells(columns, found)
+    _checked(cells, found)
+    broken: dict[int, Problem] = {}
+    alone: list[Problem] = []
+    for row in found.rows():
+        problem = found.problem(row)
+        if problem.argument:  # it is about how the log is read, and so about all of its episodes
+            raise found.error(problem)
+        episode = int(cells.episode[row])
+        if episode < 0:
+            alone.append(problem)
+        else:
+            broken.setdefault(episode, problem)
+    spoiled = np.zeros(len(cells.ids), dtype=bool)
+    spoiled[list(broken)] = True
+    sound = cells.sound[~spoiled[cells.episode[cells.sound]]]
+    return _steps(_sort(replace(cells, sound=sound))), broken, alone
+
+
+class _ByRow(Complaints):
+    """A collector that keeps the first problem of every row, however many rows there are."""
+
+    def __init__(self, source: Source, known: Mapping[int, Problem]) -> None:
+        super().__init__(source, PathError)
+        self._first: dict[int, Callable[[], str | Problem]] = {}
+        for row, problem in known.items():
+            self._first[row] = lambda problem=problem: problem  # type: ignore[misc]
+
+    def add(self, what: str | Problem, line: int | None = None, *, row: int | None = None, **fields: Any) -> None:
+        problem = what if isinstance(what, Problem) else Problem(what, **fields)
+        if row is None:  # of the log as a whole: there is no episode that it could be told of
+            raise self.error(self.source.located(problem, line=line))
+        self._first.setdefault(row, lambda: problem)
+
+    def add_each(
+        self,
+        items: Ints,
+        problem: Callable[[int], str | Problem],
+        *,
+        row: Callable[[int], int | None] = int,
+        lines: Ints | None = None,
+    ) -> None:
+        for item in map(int, items):
+            place = row(item)
+            if place is not None:
+                self._first.setdefault(place, lambda item=item: problem(item))  # type: ignore[misc]
+
+    def rows(self) -> list[int]:
+        """The rows with something wrong, ascending."""
+        return sorted(self._first)
+
+    def problem(self, row: int) -> Problem:
+        """What is wrong with a row, with its place."""
+        told = self._first[row]()
+        return self.source.located(told if isinstance(told, Problem) else Problem(told), row)
+
+
+def _checked(cells: Cells, complaints: Complaints) -> _Log:
     log = _sort(cells)
     for check in (_twice, _gaps, _no_action, _no_step, _outcome_alone, _disagree):
         check(log, complaints)
-    complaints.raise_any()
-    return _steps(log)
+    return log
 
 
 @dataclass(frozen=True, slots=True, eq=False)

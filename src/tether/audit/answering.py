@@ -1,0 +1,149 @@
+"""The answer to each episode of a batch, by the calls that answer a single one.
+
+This is what an audit means: `tether.counterfactual(mdp, path).plan(k, m)`, its exact evaluation, its certificate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._types import Ints
+from tether.audit.answers import UNRECORDED, VERDICTS, Answers, Change, Row, gather, outcome_codes
+from tether.audit.cohort import Cohort
+from tether.audit.question import Question
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.errors import TetherError
+from tether.evaluation.certificate import Certificate, certify, why_uncertified
+from tether.evaluation.evaluate import Evaluation
+from tether.model.mdp import MDP
+from tether.observation.changes import is_change
+from tether.observation.path import Observation
+from tether.plan.backward import observed_value
+from tether.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from tether.learning.posterior import Posterior
+
+__all__ = ["Asked", "answer_each"]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A model and a question, and what is the same for all episodes: made once per process."""
+
+    mdp: MDP
+    question: Question
+    codes: Ints
+    posterior: Posterior | None
+    _known: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, mdp: MDP, question: Question) -> Asked:
+        """Prepare to answer."""
+        drawn = None
+        if question.draws:
+            from tether.learning.posterior import posterior
+
+            drawn = posterior(mdp, question.draws, rng=question.seed)
+        return cls(mdp, question, outcome_codes(mdp), drawn)
+
+    def model_value(self, start: int, steps: int) -> float:
+        """What the policy is worth to anyone who starts in a state, without an observation."""
+        if self.question.policy is None or self.question.policy == "observed":
+            return float("nan")
+        known = self._known.get((start, steps))
+        if known is None:
+            known = self.mdp.evaluate(self.question.policy, steps, start=self.mdp.states[start]).value
+            self._known[start, steps] = known
+        return known
+
+
+def answer_each(asked: Asked, cohort: Cohort) -> Answers:
+    """Answer the episodes one after the other; what cannot be answered has a sentence that says why."""
+    rows: list[Row | str] = []
+    for i, problem in enumerate(cohort.problem):
+        if problem is not None:
+            rows.append(problem)
+            continue
+        try:
+            rows.append(answer_one(asked, cohort.observation(i)))
+        except TetherError as error:
+            rows.append(str(error))
+    return gather(cohort.ids, rows, len(asked.mdp.label_sets))
+
+
+def answer_one(asked: Asked, seen: Observation) -> Row:
+    """The answer to one episode."""
+    question = asked.question
+    cf = counterfactual(asked.mdp, seen)
+    if question.policy is None:
+        plan = cf.plan(question.k, question.m, rule=question.rule, influence=question.influence)
+        return _row(asked, cf, plan, plan.evaluate(), plan.value)
+    outlook = cf.evaluate(question.policy, influence=question.influence)
+    return _row(asked, cf, None, outlook, outlook.value)
+
+
+def _row(asked: Asked, cf: CounterfactualMDP, plan: Plan | None, outlook: Evaluation, value: float) -> Row:
+    held, earned, last = outlook.tailoring, cf.earned, int(cf.observation.states[-1])
+    assert held is not None
+    chances = outlook.outcomes()
+    certificate = _certificate(asked, cf, plan)
+    low, high = (np.nan, np.nan)
+    if asked.posterior is not None and plan is not None:
+        low, high = asked.posterior.of(plan).interval()
+    return Row(
+        steps=cf.T,
+        observed=observed_value(cf),
+        logged=np.nan if earned is None else earned.logged,
+        outcome=UNRECORDED if last < 0 else int(asked.codes[last]),
+        value=value,
+        k=-1 if plan is None else plan.k,
+        m=-1 if plan is None else plan.m,
+        changes=likeliest_changes(cf, outlook),
+        labels=[chances[name] for name in cf.mdp.label_sets],
+        ends=_ends(asked, outlook),
+        strength=float(held.strength.mean()),
+        influenced_steps=held.expected_influenced_steps,
+        guaranteed_gain=np.nan if certificate is None else certificate.gain,
+        verdict=-1 if certificate is None else VERDICTS.index(certificate.verdict),
+        credible_low=low,
+        credible_high=high,
+        model_value=asked.model_value(int(cf.observation.states[0]), cf.T),
+    )
+
+
+def _certificate(asked: Asked, cf: CounterfactualMDP, plan: Plan | None) -> Certificate | None:
+    if not asked.question.certify:
+        return None
+    if plan is None:
+        return certify(cf, asked.question.policy)
+    return None if why_uncertified(plan) else plan.certify()
+
+
+def likeliest_changes(cf: CounterfactualMDP, outlook: Evaluation) -> list[Change]:
+    """Of each step that may change: the change that is likeliest made there; the lowest state and action of equals."""
+    form, found = cf.mdp.form, []
+    for t, decided in enumerate(outlook.chain.taken):
+        states, observed = outlook.chain.visits[t].states[decided.source], int(cf.observation.actions[t])
+        differs = np.flatnonzero(is_change(form, states, decided.pairs, observed))
+        if differs.size == 0:
+            continue
+        pairs, which = np.unique(decided.pairs[differs], return_inverse=True)
+        weight = outlook.occupancy[t][decided.source[differs]] * decided.probability[differs]
+        chance = np.bincount(which.reshape(-1), weight)
+        best = int(np.argmax(chance))
+        pair = int(pairs[best])
+        state = int(np.searchsorted(form.pair_start, pair, side="right")) - 1
+        found.append(Change(t, state, observed, int(form.pair_action[pair]), float(chance[best])))
+    return found
+
+
+def _ends(asked: Asked, outlook: Evaluation) -> list[tuple[int, float]]:
+    """The probability of each class of outcomes at the end, by code, ascending."""
+    codes = asked.codes[outlook.chain.visits[-1].states]
+    classes, which = np.unique(codes, return_inverse=True)
+    chance: Any = np.bincount(which.reshape(-1), outlook.occupancy[-1])
+    return [(int(code), float(one)) for code, one in zip(classes, chance, strict=True) if one > 0]

@@ -1,0 +1,264 @@
+"""Audit a log: the same question of every episode, and what the answers come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tether._words import counted, number, percent
+from tether.errors import PathError, Problem, QueryError
+from tether.model.mdp import MDP
+from tether.observation.path import Path
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+    from tether.audit.logs import Log
+    from tether.influence.one_step import Influence
+    from tether.influence.rules import Rule
+
+__all__ = ["Audit", "audit"]
+
+_ROUNDING = 1e-9
+"""A gain counts where it is more than this, relative to the return of what was done."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """What an audit of a log found; made by `tether.audit`.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        One row per episode, in the log's order; `tether.audit.tables` lists the columns.
+    decisions : pyarrow.Table
+        One row per state, observed action and advised action: in how many ``episodes`` and how many ``times`` it is
+        advised, ``mean_gain`` and ``total_gain`` of these episodes, and ``certified``, the share of them whose gain
+        holds under every causal model. The most frequent come first.
+    outcomes : pyarrow.Table
+        One row per ``observed`` and ``counterfactual`` outcome: the expected number of ``episodes`` and their
+        ``percent`` of all. Exact.
+    question : dict
+        What was asked: k, m, rule, influence, certify, policy, draws, seed.
+    mdp : MDP
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.cases.grid_world().mdp
+    >>> log = [mdp.simulate("optimal", 8, rng=seed, noise=0.3) for seed in range(20)]
+    >>> audit = tether.audit(mdp, log, k=3, m=1)
+    >>> audit
+    <Audit: 20 episodes, k = 3, m = 1; something to gain in 10>
+    >>> audit.top(1).select(["episode", "steps", "outcome", "verdict"]).to_pylist()
+    [{'episode': 12, 'steps': 8, 'outcome': '(none)', 'verdict': 'holds'}]
+    """
+
+    table: pyarrow.Table
+    decisions: pyarrow.Table
+    outcomes: pyarrow.Table
+    question: dict[str, Any]
+    mdp: MDP
+    log: Log
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def problems(self) -> pyarrow.Table:
+        """The episodes without an answer: ``episode`` and ``problem``."""
+        import pyarrow.compute as pc
+
+        chosen = self.table.select(["episode", "problem"])
+        return chosen.filter(pc.is_valid(chosen.column("problem")))
+
+    def top(self, n: int = 20, by: str = "gain") -> pyarrow.Table:
+        """The n episodes with the largest gain, or the largest guaranteed gain (``by="guaranteed_gain"``).
+
+        Episodes without any gain are not among them; of equal ones the first of the log come first.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).top().column("episode").to_pylist()
+        [0]
+        """
+        import numpy as np
+
+        from tether._checks import whole_number
+
+        n = whole_number("n", n, 1)
+        if by not in ("gain", "guaranteed_gain"):
+            raise QueryError(f"by must be 'gain' or 'guaranteed_gain', not {by!r}")
+        values = self.table.column(by).to_numpy(zero_copy_only=False)
+        gained = np.flatnonzero(self._gains(values))
+        order = gained[np.argsort(-values[gained], kind="stable")]
+        return self.table.take(order[:n])
+
+    def paths(self, episodes: Iterable[Any]) -> dict[Any, Path]:
+        """Some episodes of the log by id, to look at one: ``tether.counterfactual(mdp, path)``.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, {"ann": case.path}, k=3).paths(["ann"])["ann"].T
+        7
+        """
+        return self.log.paths(episodes)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table of episodes as a pandas one; pandas must be installed.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).to_pandas()["verdict"].tolist()
+        ['holds']
+        """
+        from tether.explanation.arrow import as_pandas
+
+        return as_pandas(self.table)
+
+    def sentences(self) -> list[str]:
+        """What was found, in a few sentences.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():
+        ...     print(sentence)
+        1 episode was answered.
+        In 1 of them (100 %) something could be gained, 0.8889 on average; in 0 nothing could.
+        In 1 of these the gain holds under every causal model.
+        """
+        import numpy as np
+        import pyarrow.compute as pc
+
+        answered, wrong = self._answered, len(self) - self._answered
+        told = [f"{counted(answered, 'episode')} {'was' if answered == 1 else 'were'} answered."]
+        if wrong:
+            told[0] = f"{told[0][:-1]}; {wrong:,} could not be, see the column problem."
+        if not answered:
+            return told
+        gain = self.table.column("gain").to_numpy(zero_copy_only=False)
+        gained = np.flatnonzero(self._gains(gain))
+        mean = f", {number(float(gain[gained].mean()))} on average" if gained.size else ""
+        told.append(
+            f"In {gained.size:,} of them ({percent(gained.size / answered)}) something could be gained{mean}; in "
+            f"{answered - gained.size:,} nothing could."
+        )
+        if self.question["certify"] and gained.size:
+            held = pc.sum(pc.equal(self.table.column("verdict").take(gained), "holds")).as_py() or 0
+            told.append(f"In {held:,} of these the gain holds under every causal model.")
+        return told
+
+    @property
+    def _answered(self) -> int:
+        return int(self.table.column("problem").null_count)
+
+    def _gains(self, gain: Any) -> Any:
+        """Where something is gained, rounding aside."""
+        import numpy as np
+
+        observed = self.table.column("observed").to_numpy(zero_copy_only=False)
+        with np.errstate(invalid="ignore"):
+            return gain > _ROUNDING * np.maximum(1.0, np.abs(observed))
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def __repr__(self) -> str:
+        import numpy as np
+
+        wrong = len(self) - self._answered
+        asked = f"policy {self.question['policy']}" if self.question["policy"] else self._limits()
+        some = int(np.count_nonzero(self._gains(self.table.column("gain").to_numpy(zero_copy_only=False))))
+        broken = f"; {wrong:,} not answered" if wrong else ""
+        return f"<Audit: {counted(len(self), 'episode')}, {asked}; something to gain in {some:,}{broken}>"
+
+    def _limits(self) -> str:
+        k = "the shortest that is enough" if self.question["k"] is None else self.question["k"]
+        return f"k = {k}, m = {self.question['m']}"
+
+
+def audit(
+    mdp: MDP,
+    episodes: Any,
+    k: int | None = None,
+    m: int = 1,
+    *,
+    rule: Rule = "definition",
+    influence: str | Influence = "support",
+    objective: None = None,
+    certify: bool = True,
+    policy: Any = None,
+    draws: int = 0,
+    seed: int = 0,
+    strict: bool = False,
+    columns: Mapping[str, Any] | None = None,
+    time: str | None = None,
+    step: Any = None,
+) -> Audit:
+    """Ask the same question of every episode of a log: what should have been done, and what would have followed?
+
+    Parameters
+    ----------
+    mdp : MDP
+    episodes : Episodes, list or mapping of Path, path of a log, or dataframe
+        What `tether.io.read_episodes` reads. States and actions are found among the model's, by their text if need be.
+    k, m, rule, influence
+        As in `CounterfactualMDP.plan`. ``k`` left out is the shortest tether that is enough, episode by episode.
+    objective : None
+        Episodes are weighed by their return.
+    certify : bool
+        Whether to find out what holds under every causal model.
+    policy : optional
+        A policy, as `CounterfactualMDP.evaluate` takes it: it is evaluated against every episode, instead of planning.
+    draws : int
+        For a learned model: how many models to draw for credible intervals; ``seed`` says which.
+    strict : bool
+        Whether an episode that cannot be answered is an error. Otherwise it is listed, with the reason.
+    columns, time, step
+        How to read a table; see `tether.io.read_episodes`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.cases.sepsis().mdp
+    >>> log = [mdp.simulate("random", 5, start=mdp.states[700 + seed], rng=seed) for seed in range(4)]
+    >>> tether.audit(mdp, log, k=2, m=1, certify=False).table.column("gain").to_pylist()[3]
+    0.0
+    """
+    import pyarrow as pa
+
+    from tether.audit.answering import Asked, answer_each
+    from tether.audit.logs import open_log
+    from tether.audit.question import make_question
+    from tether.audit.tables import Naming, Tally
+
+    if not isinstance(mdp, MDP):
+        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
+    question = make_question(k, m, rule, influence, objective, certify, policy, draws, seed)
+    log = open_log(episodes, columns=columns, time=time, step=step)
+    asked, naming, tally, parts = Asked.of(mdp, question), Naming(mdp, log.id_type), Tally(), []
+    for _, cohort in log.batches(mdp):
+        found = answer_each(asked, cohort)
+        if strict:
+            check_all(found.ids, found.problem)
+        tally.add(found)
+        parts.append(naming.episodes(found))
+    return Audit(pa.concat_tables(parts), tally.decisions(naming), tally.outcomes(naming), question.named, mdp, log)
+
+
+def check_all(ids: list[Any], problems: list[str | None]) -> None:
+    """Raise what is wrong with some episodes, if anything is."""
+    wrong = [(one, why) for one, why in zip(ids, problems, strict=True) if why is not None]
+    if wrong:
+        listed = [Problem(why, value=one, place=f"episode {one!r}") for one, why in wrong]
+        raise PathError(listed[:100], total=len(listed))

@@ -1,0 +1,175 @@
+"""Some episodes of a log in a model's indices: what one batch of the work is about.
+
+Names were looked up and every step was checked; an episode that is not fit for use has no steps here, and a sentence
+that says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.errors import PathError
+from tether.io.names import find_index
+from tether.model.mdp import MDP
+from tether.model.names import Names
+from tether.observation.episodes import Episodes
+from tether.observation.path import Observation, Path, observe
+
+__all__ = ["Cohort", "find_episodes"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cohort:
+    """Episodes ``first``, ``first + 1``, … of a log.
+
+    Attributes
+    ----------
+    first : int
+        How many episodes of the log come before these.
+    ids : list
+        As the log has them; None for rows that belong to no episode.
+    start : array (episodes + 1,)
+        Episode i has the steps ``start[i] … start[i + 1] - 1``.
+    state, action, pair, next_state : array (steps,)
+        In the model's indices; ``next_state`` is -1 where the last outcome was not recorded.
+    reward : array (steps,) or None
+        By the log.
+    problem : list of str or None
+        Why an episode could not be used.
+    """
+
+    first: int
+    ids: list[Any]
+    start: Ints
+    state: Ints
+    action: Ints
+    pair: Ints
+    next_state: Ints
+    reward: Floats | None
+    problem: list[str | None]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def _indices(self) -> tuple[Ints, Ints, Ints, Ints]:
+        return self.state, self.action, self.pair, self.next_state
+
+    def observation(self, i: int) -> Observation:
+        """Episode i, as `tether.counterfactual` takes it."""
+        steps = slice(int(self.start[i]), int(self.start[i + 1]))
+        states = np.append(self.state[steps], self.next_state[steps.stop - 1])
+        rewards = None
+        if self.reward is not None:
+            rewards = tuple(None if np.isnan(one) else float(one) for one in self.reward[steps])
+        return Observation(states, self.action[steps], self.pair[steps], rewards)
+
+    def part(self, low: int, high: int) -> Cohort:
+        """The episodes ``low … high - 1`` of these."""
+        steps = slice(int(self.start[low]), int(self.start[high]))
+        state, action, pair, next_state = (one[steps] for one in self._indices)
+        reward = None if self.reward is None else self.reward[steps]
+        start = self.start[low : high + 1] - self.start[low]
+        arrays = (state, action, pair, next_state, reward)
+        return Cohort(self.first + low, self.ids[low:high], start, *arrays, self.problem[low:high])
+
+    def only(self, chosen: Ints) -> Cohort:
+        """Some of the episodes, by position, ascending; ``first`` stays that of the batch."""
+        keep = np.repeat(np.isin(np.arange(len(self)), chosen), np.diff(self.start))
+        lengths = np.diff(self.start)[chosen]
+        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        state, action, pair, next_state = (one[keep] for one in self._indices)
+        reward = None if self.reward is None else self.reward[keep]
+        at = chosen.tolist()
+        arrays = (state, action, pair, next_state, reward)
+        return Cohort(self.first, [self.ids[i] for i in at], start, *arrays, [self.problem[i] for i in at])
+
+
+def find_episodes(
+    mdp: MDP, log: Episodes, broken: Mapping[int, str], alone: Sequence[str] = (), first: int = 0
+) -> Cohort:
+    """The episodes of a log in the indices of a model.
+
+    ``broken`` says of some, by position, why they have no steps; ``alone`` what is wrong with rows of no episode, each
+    of which becomes an episode without an id.
+    """
+    states, actions = _places(mdp.states, log.states), _places(mdp.actions, log.actions)
+    state, action = states[log.state], actions[log.action]
+    next_state = np.where(log.next_state < 0, -1, states[log.next_state])
+    pair = _pairs(mdp, state, action)
+    wrong = (state < 0) | (action < 0) | (pair < 0) | ((log.next_state >= 0) & (next_state < 0))
+    recorded = np.flatnonzero(~wrong & (next_state >= 0))
+    wrong[recorded] = ~_possible(mdp, pair[recorded], next_state[recorded])
+    owner = np.repeat(np.arange(len(log)), np.diff(log.start))
+    problem: list[str | None] = [None] * len(log)
+    for i, why in broken.items():
+        problem[i] = why
+    lengths = np.diff(log.start)
+    too_long = np.flatnonzero(lengths > mdp.horizon) if mdp.horizon is not None else np.empty(0, np.int64)
+    for i in np.union1d(owner[wrong], too_long).tolist():
+        problem[i] = _reason(mdp, _path(mdp, log, i))
+    fit = np.array([one is None for one in problem], dtype=bool)
+    keep = fit[owner]
+    start = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(fit, lengths, 0))))
+    state, action, pair, next_state = (one[keep].astype(np.int64) for one in (state, action, pair, next_state))
+    arrays = (state, action, pair, next_state, None if log.reward is None else log.reward[keep])
+    nobody = [None] * len(alone)
+    start = np.concatenate((start, np.full(len(alone), start[-1])))
+    return Cohort(first, [*log.ids, *nobody], start, *arrays, [*problem, *alone])
+
+
+def _places(known: Names, names: Names) -> Ints:
+    """Where a model has each name of a log, found by its text if need be; -1 where it has none."""
+    places = np.array([find_index(known, name) for name in names], dtype=np.int64)
+    return np.append(places, -1)  # for the index -1
+
+
+def _pairs(mdp: MDP, state: Ints, action: Ints) -> Ints:
+    """The pair of each state and action; -1 where there is none."""
+    start, known = mdp.form.pair_start, (state >= 0) & (action >= 0)
+    s = np.where(known, state, 0)
+    return np.where(known, _search(mdp.form.pair_action, start[s], start[s + 1], action), -1)
+
+
+def _possible(mdp: MDP, pairs: Ints, outcomes: Ints) -> Any:
+    """Whether each pair can lead to its outcome."""
+    start = mdp.form.row_start
+    return _search(mdp.form.next_state, start[pairs], start[pairs + 1], outcomes) >= 0
+
+
+def _search(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
+    """Where each of ``wanted`` is among the ascending ``values[low:high]`` beside it; -1 where it is not."""
+    low, end = low.astype(np.int64), high.astype(np.int64)
+    high = end.copy()
+    while np.any(low < high):
+        middle = (low + high) // 2
+        below = values[np.minimum(middle, values.size - 1)] < wanted
+        low, high = np.where((low < high) & below, middle + 1, low), np.where((low < high) & ~below, middle, high)
+    there = (low < end) & (values[np.minimum(low, values.size - 1)] == wanted)
+    return np.where(there, low, -1)
+
+
+def _path(mdp: MDP, log: Episodes, i: int) -> Path:
+    """An episode in the names of the model, where it has them."""
+    found = log[log.ids[i]]
+
+    def known(names: Names, given: Any) -> Any:
+        place = find_index(names, given)
+        return given if place < 0 else names[place]
+
+    states = [known(mdp.states, one) for one in found.states]
+    return Path(states, [known(mdp.actions, one) for one in found.actions], found.rewards)
+
+
+def _reason(mdp: MDP, path: Path) -> str:
+    """Why an episode cannot have happened, in a sentence."""
+    try:
+        observe(mdp, path)
+    except PathError as error:
+        return "; ".join(problem.message for problem in error.problems[:3])
+    raise AssertionError("the episode is fit for use")

@@ -1,0 +1,112 @@
+"""Where the episodes come from: a log in memory or in files, cut into batches of a model's indices.
+
+Batches depend on the log alone, not on who asks for them: the same log is always cut in the same way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from tether.audit.cohort import Cohort, find_episodes
+from tether.errors import QueryError
+from tether.io.names import are_whole, find_index, text_of
+from tether.model.mdp import MDP
+from tether.observation.episodes import Episodes
+from tether.observation.path import Path
+
+__all__ = ["BATCH", "Log", "MemoryLog", "open_log"]
+
+BATCH = 512
+"""How many episodes are answered at once, and lost at most where an audit is stopped."""
+
+
+class Log(Protocol):
+    """Episodes in a fixed order, to be had in batches."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are in all, to tell how far the work is."""
+        ...
+
+    @property
+    def id_type(self) -> Any:
+        """The Arrow type of the ids: whole numbers, or text."""
+        ...
+
+    def batches(self, mdp: MDP) -> Iterator[tuple[int, Cohort]]:
+        """Batch after batch, in the indices of a model, with the number of rows it has."""
+        ...
+
+    def paths(self, wanted: Iterable[Any]) -> dict[Any, Path]:
+        """Some episodes by id, as the log has them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryLog:
+    """A log that was read as a whole; ``broken`` and ``alone`` say what is wrong with it."""
+
+    episodes: Episodes
+    broken: Mapping[int, str]
+    alone: tuple[str, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """How many steps there are."""
+        return self.episodes.n_steps
+
+    @property
+    def id_type(self) -> Any:
+        """Whole numbers where all ids are, else text."""
+        import pyarrow as pa
+
+        return pa.int64() if are_whole(self.episodes.ids) else pa.string()
+
+    def batches(self, mdp: MDP) -> Iterator[tuple[int, Cohort]]:
+        """Batches of `BATCH` episodes each."""
+        every = find_episodes(mdp, self.episodes, self.broken, self.alone)
+        if not are_whole(self.episodes.ids):
+            every = replace(every, ids=[None if one is None else text_of(one) for one in every.ids])
+        start = self.episodes.start
+        for low in range(0, len(every), BATCH):
+            high = min(low + BATCH, len(every))
+            last = min(high, len(self.episodes))
+            yield int(start[last] - start[min(low, last)]), every.part(low, high)
+
+    def paths(self, wanted: Iterable[Any]) -> dict[Any, Path]:
+        """Some episodes by id, or by its text."""
+        found = {one: find_index(self.episodes.ids, one) for one in wanted}
+        return {one: self.episodes[one if at < 0 else self.episodes.ids[at]] for one, at in found.items()}
+
+
+def open_log(
+    episodes: Any,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    time: str | None = None,
+    step: Any = None,
+) -> Log:
+    """The log behind what was given: episodes, a list of paths, a file, a directory of Parquet files, a dataframe."""
+    reading = {"columns": columns, "time": time, "step": step}
+    if isinstance(episodes, Episodes | list | tuple) or _are_paths(episodes):
+        given = [name for name, value in reading.items() if value]
+        if given:
+            raise QueryError(f"{', '.join(given)} say how to read a table; these episodes are read already")
+        return MemoryLog(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(episodes), {})
+    if isinstance(episodes, str | os.PathLike):
+        from tether.io.opening import must_exist
+
+        must_exist(os.fspath(episodes))
+    from tether.io.logs import read_sound_episodes
+
+    found = read_sound_episodes(episodes, **reading)
+    broken = {place: problem.message for place, problem in found.broken.items()}
+    return MemoryLog(found.episodes, broken, tuple(problem.message for problem in found.alone))
+
+
+def _are_paths(given: Any) -> bool:
+    """Whether this is a mapping from ids to paths."""
+    return isinstance(given, Mapping) and all(isinstance(one, Path) for one in given.values())

@@ -1,0 +1,81 @@
+"""What is asked of every episode of a log, checked once; a small record that goes to every worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tether._checks import whole_number
+from tether.errors import QueryError
+from tether.influence.one_step import Influence, make_influence
+from tether.influence.rules import Rule, make_rule
+
+__all__ = ["Question", "make_question"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of every episode.
+
+    Attributes
+    ----------
+    k : int or None
+        The length of the tether; None: the shortest that is enough, episode by episode.
+    m : int
+    rule, influence
+        What a tether is.
+    certify : bool
+        Whether to find out what holds under every causal model.
+    policy : optional
+        A policy to evaluate instead of planning.
+    draws : int
+        How many models to draw for credible intervals, 0 for none; ``seed`` says which.
+    """
+
+    k: int | None
+    m: int
+    rule: Rule
+    influence: Influence
+    certify: bool
+    policy: Any = None
+    draws: int = 0
+    seed: int = 0
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The question in plain values, as files keep it and pages tell it."""
+        plans = self.policy is None
+        return {
+            "k": self.k if plans else None,
+            "m": self.m if plans else None,
+            "rule": self.rule if plans else None,
+            "influence": str(self.influence),
+            "certify": self.certify,
+            "policy": None if plans else _policy_name(self.policy),
+            "draws": self.draws,
+            "seed": self.seed,
+        }
+
+
+def make_question(
+    k: Any, m: Any, rule: Any, influence: Any, objective: Any, certify: Any, policy: Any, draws: Any, seed: Any
+) -> Question:
+    """Check what is asked."""
+    if objective is not None:
+        raise QueryError("objective: episodes are audited by their return; leave the objective out")
+    test = make_influence(influence)
+    checked = make_rule(rule, test)
+    k = None if k is None else whole_number("k", k, 1)
+    m = whole_number("m", m, 0)
+    draws, seed = whole_number("draws", draws, 0), whole_number("seed", seed, 0)
+    if policy is not None and k is not None:
+        raise QueryError("a policy is evaluated as it is: leave k out, or leave the policy out to plan within k and m")
+    if policy is not None and draws:
+        raise QueryError("credible intervals are those of plans: leave draws out, or leave the policy out")
+    if isinstance(policy, str) and policy not in ("observed", "optimal", "random"):
+        raise QueryError(f"a policy by name is 'observed', 'optimal' or 'random', not {policy!r}")
+    return Question(k, m, checked, test, bool(certify), policy, draws, seed)
+
+
+def _policy_name(policy: Any) -> str:
+    return policy if isinstance(policy, str) else getattr(policy, "__name__", type(policy).__name__)

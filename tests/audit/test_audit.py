@@ -1,0 +1,199 @@
+"""Auditing a log: its answers are those to each of its episodes; what is wrong with one is told of it alone."""
+
+import re
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twins import episodes
+
+import tether
+
+
+def walks(n=12, steps=8):
+    """Noisy episodes of the grid world, of several lengths."""
+    mdp = tether.cases.grid_world().mdp
+    return mdp, [mdp.simulate("optimal", steps + seed % 3, rng=seed, noise=0.4) for seed in range(n)]
+
+
+@given(episodes(), st.integers(1, 4), st.integers(0, 3), st.sampled_from(["definition", "assured", "published"]))
+def test_each_row_is_what_the_single_calls_say(episode, k, m, rule):
+    mdp = episode.mdp()
+    log = [episode.path, tether.Path(episode.path.states, episode.path.actions, [1.5] * episode.path.T)]
+    rows = tether.audit(mdp, log, k, m, rule=rule).table.to_pylist()
+    plan = tether.counterfactual(mdp, episode.path).plan(k, m, rule=rule)
+    outlook, certificate = plan.evaluate(), plan.certify()
+    for row in rows:
+        assert (row["value"], row["gain"], row["observed"]) == (plan.value, plan.gain, plan.observed_value)
+        assert (row["k"], row["m"], row["steps"]) == (plan.k, plan.m, plan.T)
+        assert row["influenced_steps"] == outlook.tailoring.expected_influenced_steps
+        assert row["strength"] == outlook.tailoring.strength.mean()
+        assert (row["guaranteed_gain"], row["verdict"]) == (certificate.gain, certificate.verdict)
+        assert sum(end["probability"] for end in row["ends"]) == pytest.approx(1.0)
+        assert row["problem"] is None
+        changed = {t for t in range(plan.T) if outlook.changed[t] > 0}
+        assert {change["t"] for change in row["changes"]} == changed
+        for change in row["changes"]:
+            assert change["observed_action"] == episode.path.actions[change["t"]]
+            assert 0 < change["probability"] <= outlook.changed[change["t"]] + 1e-12
+    assert rows[0]["logged"] is None
+    assert rows[1]["logged"] == tether.counterfactual(mdp, log[1]).earned.logged
+
+
+def test_outcomes_and_decisions_are_counted_over_all_episodes():
+    mdp, log = walks()
+    audit = tether.audit(mdp, log, k=3, m=2)
+    matrix, decisions, gains = Counter(), Counter(), defaultdict(list)
+    for path in log:
+        plan = tether.counterfactual(mdp, path).plan(k=3, m=2)
+        outlook = plan.evaluate()
+        names = {15: "goal", 6: "danger"}
+        before = names.get(path.states[-1], "(none)")
+        for state, chance in zip(*outlook.distribution(plan.T), strict=True):
+            matrix[before, names.get(state, "(none)")] += chance
+        instead = {}
+        for step in plan.explain(certificate=False).changes:
+            at = {s: outlook.actions(step.t, s) for s in outlook.distribution(step.t)[0]}
+            weights = {
+                (s, a): dict(zip(*outlook.distribution(step.t), strict=True))[s] * chance
+                for s, actions in at.items()
+                for a, chance in actions.items()
+                if a != step.observed_action
+            }
+            s, a = max(weights, key=weights.get)
+            instead[s, step.observed_action, a] = step.t
+        decisions.update(instead)
+        for key in instead:
+            gains[key].append(plan.gain)
+    found = {(row["observed"], row["counterfactual"]): row for row in audit.outcomes.to_pylist()}
+    for key, row in found.items():
+        assert row["episodes"] == pytest.approx(matrix[key], abs=1e-12)
+        assert row["percent"] == pytest.approx(100 * matrix[key] / len(log), abs=1e-12)
+    assert set(matrix) <= set(found)
+    rows = audit.decisions.to_pylist()
+    keys = [(row["state"], row["observed_action"], row["advised_action"]) for row in rows]
+    assert sorted(keys) == sorted(gains)
+    for key, row in zip(keys, rows, strict=True):
+        assert row["episodes"] == len(gains[key])
+        assert row["total_gain"] == pytest.approx(sum(gains[key]))
+        assert row["mean_gain"] == pytest.approx(np.mean(gains[key]))
+    assert [row["episodes"] for row in rows] == sorted((row["episodes"] for row in rows), reverse=True)
+
+
+def test_a_policy_against_the_log():
+    mdp, log = walks(6)
+    audit = tether.audit(mdp, log, policy="optimal", certify=False)
+    for row, path in zip(audit.table.to_pylist(), log, strict=True):
+        outlook = tether.counterfactual(mdp, path).evaluate("optimal")
+        assert (row["value"], row["k"], row["m"]) == (outlook.value, None, None)
+        assert row["model_value"] == mdp.evaluate("optimal", path.T, start=path.states[0]).value
+    assert audit.question["policy"] == "optimal"
+    same_as_done = tether.audit(mdp, log, policy="observed", certify=False).table
+    assert same_as_done.column("gain").to_pylist() == [0.0] * 6
+    assert same_as_done.column("changes").to_pylist() == [[]] * 6
+    with pytest.raises(tether.QueryError, match="leave k out"):
+        tether.audit(mdp, log, k=2, policy="optimal")
+    with pytest.raises(tether.QueryError, match="a policy by name is 'observed'"):
+        tether.audit(mdp, log, policy="best")
+
+
+def test_credible_intervals_of_a_learned_model():
+    world = tether.cases.grid_world()
+    log = [world.mdp.simulate("random", 6, rng=seed) for seed in range(60)]
+    mdp = tether.learn(log, prior=1).with_objective(final_reward=lambda s: 10.0 * (s == 8))
+    rows = tether.audit(mdp, log[:2], k=4, m=2, certify=False, draws=10, seed=3).table.to_pylist()
+    for row, path in zip(rows, log[:2], strict=True):
+        plan = tether.counterfactual(mdp, path).plan(k=4, m=2)
+        interval = tether.posterior(mdp, 10, rng=3).of(plan).interval()
+        assert (row["credible_low"], row["credible_high"]) == interval
+        assert row["guaranteed_gain"] is None
+
+
+BROKEN = """episode,t,state,action,reward
+1,0,0,right,1
+1,1,1,right,1
+1,2,2,,
+2,0,0,right,1
+2,0,1,right,1
+3,0,0,jump,1
+3,1,1,,
+4,0,99,up,1
+4,1,1,,
+5,0,0,right,1
+5,1,15,,
+6,0,0,,
+7,soon,0,right,1
+8,0,0,right,lots
+9,0,0,right,1
+9,1,1,,
+,0,0,right,1
+"""
+REASONS = {
+    2: "t = 0 is given twice",
+    3: "no action 'jump'",
+    4: "no state '99'|no state 99",
+    5: "cannot lead to 15",
+    6: "a single row, without an action",
+    7: "t is 'soon'",
+    8: "the reward 'lots' is not a finite number",
+    None: "the episode is empty",
+}
+
+
+def test_broken_episodes_are_listed_and_the_others_answered(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(BROKEN)
+    mdp = tether.cases.grid_world().mdp
+    audit = tether.audit(mdp, file, k=2)
+    rows = {row["episode"]: row for row in audit.table.to_pylist()}
+    assert list(rows) == [*range(1, 10), None]
+    for one, row in rows.items():
+        if one in REASONS:
+            assert re.search(REASONS[one], row["problem"])
+            assert (row["value"], row["changes"], row["ends"], row["verdict"]) == (None, None, None, None)
+        else:
+            assert row["problem"] is None
+    alone = tether.counterfactual(mdp, tether.Path([0, 1, 2], ["right", "right"])).plan(k=2)
+    assert rows[1]["value"] == alone.value
+    assert rows[1]["logged"] == 2.0
+    assert "line 6" in rows[2]["problem"]
+    assert [row["episode"] for row in audit.problems.to_pylist()] == [2, 3, 4, 5, 6, 7, 8, None]
+    assert "8 could not be" in str(audit)
+    with pytest.raises(tether.PathError, match="8 problems"):
+        tether.audit(mdp, file, k=2, strict=True)
+    frame = {"episode": ["a", "a", "b"], "t": [0, 1, 0], "state": [0, 1, (5, 5)], "action": ["right", None, "up"]}
+    found = tether.audit(mdp, frame, k=2).table.to_pylist()
+    assert [row["problem"] is None for row in found] == [True, False]
+    assert found[0]["episode"] == "a"
+
+
+def test_a_log_whose_t_is_a_time_is_refused_as_a_whole(tmp_path):
+    file = tmp_path / "log.csv"
+    rows = [f"{e},{4 * t},0,right" for e in range(3) for t in range(3)]
+    file.write_text("\n".join(["episode,t,state,action", *rows]))
+    with pytest.raises(tether.TetherError, match="where it is a time"):
+        tether.audit(tether.cases.grid_world().mdp, file)
+
+
+def test_what_is_asked_is_checked():
+    mdp, log = walks(1)
+    for wrong, words in [
+        ({"objective": "reach"}, "leave the objective out"),
+        ({"k": 0}, "k must be"),
+        ({"m": -1}, "m must be"),
+        ({"rule": "strict"}, "rule must be one of"),
+        ({"influence": "much"}, "influence must be"),
+        ({"draws": 5}, "not learned from episodes"),
+        ({"policy": "optimal", "draws": 5}, "leave draws out"),
+        ({"columns": {"t": "hour"}}, "these episodes are read already"),
+    ]:
+        with pytest.raises(tether.QueryError, match=words):
+            tether.audit(mdp, log, **wrong)
+    with pytest.raises(tether.QueryError, match=r"expected a tether\.MDP"):
+        tether.audit(None, log)
+    with pytest.raises(tether.FileError, match="no such file"):
+        tether.audit(mdp, "nowhere.csv")
+    with pytest.raises(tether.QueryError, match="by must be"):
+        tether.audit(mdp, log).top(1, by="value")
