@@ -373,6 +373,28 @@ def test_what_is_replaced_without_end_is_not_read_without_end(tmp_path, monkeypa
     assert len(seen) == 3
 
 
+def test_a_writer_without_the_lock_that_meets_another_just_there_tries_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(_writing, "_exchanger", lambda: None)
+    final, rename, others = tmp_path / "model", Path.rename, []
+
+    def meets_another(self, target):
+        if Path(target) == final and not others:
+            others.append(1)
+            final.mkdir()
+            (final / "a").write_text("of another writer")
+        return rename(self, target)
+
+    final.mkdir()
+    (final / "a").write_text("old")
+    monkeypatch.setattr(Path, "rename", meets_another)
+    with written(final) as partial:
+        partial.mkdir()
+        (partial / "a").write_text("new")
+    assert others
+    assert (final / "a").read_text() == "new"
+    assert names(tmp_path) == ["model"]
+
+
 # Other processes: beside a writer, killed writers, two writers.
 
 
@@ -438,8 +460,8 @@ def test_beside_writers_every_reading_is_of_one_version(tmp_path, kind, exchange
     still_at_it = [one.poll() is None for one in running]
     for one in running:
         one.kill()
-        one.communicate()
-    assert all(still_at_it)
+    said = [one.communicate()[1] for one in running]
+    assert all(still_at_it), said
     assert len(versions) > 20
     assert {version.split()[0] for version in versions} >= {str(who) for who in range(writers)}
 

@@ -183,7 +183,7 @@ def _put(work: Path, partial: Path, final: Path) -> None:
             if not both or not partial.exists():
                 raise
         except OSError as error:  # a directory came to be there since we looked
-            if both or error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not final.is_dir():
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not final.is_dir():
                 raise
         else:
             return
@@ -242,7 +242,10 @@ def _roll_on(ready: Path, folder: Path) -> None:
         try:
             item.rename(final)
         except BaseException:  # also if the user stops it just here
-            aside.rename(final)
+            with suppress(OSError):
+                aside.rename(final)
+            if final.exists():  # a writer that did not get the lock either put its version there: it is the newer one
+                _remove(aside)
             raise
         _remove(aside)
     ready.rmdir()
