@@ -60,6 +60,7 @@ PUBLIC = [
     "TetherError",
     "Tethered",
     "Trajectories",
+    "WhatIf",
     "Why",
     "__version__",
     "audit",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tether.evaluation.panel import Advice, MechanismPanel, compare_mechanisms
     from tether.evaluation.shares import Share, Shares
     from tether.explanation.decisions import Decision, Decisions
+    from tether.explanation.what_if import WhatIf
     from tether.io.gym import from_gymnasium
     from tether.learning.learn import learn
     from tether.learning.learned import Learned, learned
@@ -97,6 +98,7 @@ __all__ = [
     "TetherError",
     "Tethered",
     "Trajectories",
+    "WhatIf",
     "Why",
     "__version__",
     "audit",
@@ -128,6 +130,7 @@ _LATER = {
     "Share": "tether.evaluation.shares",
     "Shares": "tether.evaluation.shares",
     "Tethered": "tether.plan.tethered",
+    "WhatIf": "tether.explanation.what_if",
     "robust": "tether.plan.robust",
     "Advice": "tether.evaluation.panel",
     "MechanismPanel": "tether.evaluation.panel",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether._words import cut
 
-__all__ = ["clean", "facts", "grid", "heat", "shortened", "signed", "together", "told", "typeset"]
+__all__ = ["clean", "facts", "grid", "heat", "shade", "shortened", "signed", "together", "told", "typeset"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that no page may hold."""
@@ -118,12 +118,13 @@ def heat(
     merge: bool = False,
     wide: int = _WIDE,
     suggested: int | None = None,
+    link: Callable[[int, int], str] | None = None,
 ) -> str:
     """The k × m table, shaded by what is gained; what gains nothing stays plain.
 
     ``mark`` is a (k, m) to outline; with ``merge``, neighbours that are the same are one row, or one column. Of more
     rows or columns than there is room for, some are left out, but never the ends, the marked ones, the ``suggested``
-    k or m = 0 … 3.
+    k or m = 0 … 3. ``link`` gives an address for each (k, m), where a click should lead somewhere.
     """
     down, across = _spans(ks, values, merge), _spans(ms, values.T, merge)
     row_of = None if mark is None else _span_of(ks, down, mark[0])
@@ -141,7 +142,8 @@ def heat(
             i, j = row[0], column[0]
             share = gained[i, j] / most if gained[i, j] > 1e-9 * max(1.0, abs(observed)) else 0.0
             outlined = (row, column) == (row_of, column_of)
-            cells.append(_cell(float(values[i, j]), decimals, share, outlined))
+            href = None if link is None else link(int(ks[i]), int(ms[j]))
+            cells.append(_cell(float(values[i, j]), decimals, share, outlined, href))
         body.append(f"<tr><th scope='row'>{_span_text('k', ks, row)}</th>{''.join(cells)}</tr>")
     return f"<table class='heat'><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
@@ -192,14 +194,18 @@ def _decimals(most: float) -> int:
     return 2 if most <= 0 else int(np.clip(3 - np.floor(np.log10(most)), 0, 6))
 
 
-def _cell(value: float, decimals: int, share: float, outlined: bool) -> str:
+def _cell(value: float, decimals: int, share: float, outlined: bool, href: str | None) -> str:
     text = signed(f"{round(value, decimals) + 0.0:,.{decimals}f}") if np.isfinite(value) else "–"
-    style = "color:#767676;" if share == 0.0 else _shade(share)
+    style = "color:#767676;" if share == 0.0 else shade(share)
     style += "outline:2px solid #d55e00;outline-offset:-2px;font-weight:700;" if outlined else ""
+    if href is not None:
+        here = " aria-current='true'" if outlined else ""
+        text = f"<a href='{told(href)}'{here}>{text}</a>"
     return f"<td style='{style}text-align:right'>{text}</td>"
 
 
-def _shade(share: float) -> str:
+def shade(share: float) -> str:
+    """The colours of a cell by what share of the largest gain it has, 0 to 1: text that can be read on its ground."""
     at = share * (len(_SHADES) - 1)
     low = min(int(at), len(_SHADES) - 2)
     red, green, blue = (_SHADES[low] + (at - low) * (_SHADES[low + 1] - _SHADES[low])).round().astype(int).tolist()

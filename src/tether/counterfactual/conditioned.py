@@ -13,7 +13,7 @@ computed when asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from tether.evaluation.evaluate import Evaluation
     from tether.explanation.decisions import Decisions
+    from tether.explanation.what_if import WhatIf
     from tether.influence.classes import Classes
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
@@ -343,6 +344,38 @@ class CounterfactualMDP:
         from tether.explanation.decisions import decide
 
         return decide(self, objective, m, rule, influence)
+
+    def what_if(
+        self,
+        actions: Mapping[int, Any] | None = None,
+        best_from: int | None = None,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+    ) -> WhatIf:
+        """Other actions at some steps, or the best from some step on: exactly what would have followed.
+
+        Parameters
+        ----------
+        actions : mapping of time to action
+            What to do instead, whatever the state is then; all other steps are done as observed. Where an action is
+            not available the observed one is taken, and where that is not available either, the best there is.
+        best_from : int, optional
+            From this time on the best that can be done, without a tether and with any number of changes.
+        rule, influence
+            What the tether means that `WhatIf.needed_k` tells; see `tether`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> asked = tether.counterfactual(case.mdp, case.path).what_if({5: "V_I"})
+        >>> round(asked.value, 3), asked.observed_value, asked.needed_k
+        (-37.111, -38.0, 3)
+        """
+        from tether.explanation.what_if import what_if
+
+        return what_if(self, {} if actions is None else actions, best_from, rule, influence)
 
     def classify(
         self,

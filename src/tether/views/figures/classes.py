@@ -151,8 +151,10 @@ def _counts(codes: Sequence[Ints], rollout: str, ax: Axes | None, legend: bool) 
         handles = []
         for i, name in enumerate(CLASSES):
             bars = ax.bar(times, counts[:, i], 0.72, floor, label=name, facecolor=FILLS[i], edgecolor=OUTLINES[i])
-            for bar in bars:
+            for t, bar in enumerate(bars):
                 bar.set_hatch(_HATCHES[i])
+                bar.set_gid(f"bar-{t}-{i}")
+                bar.set_label(f"{counts[t, i]:,} {name} at t = {t}")
             handles.append(bars)
             floor = floor + counts[:, i]
         ax.set_xlim(-0.6, times.size - 0.4)

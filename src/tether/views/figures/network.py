@@ -141,6 +141,7 @@ def _nodes(
             patch.set(facecolor=FILLS[code], edgecolor=OUTLINES[code], linewidth=1.0, zorder=3)
             patch.set_linestyle(_DASHES if code == 3 else "-")
             patch.set_label(f"{name} at t = {t}: {CLASSES[code]}")
+            patch.set_gid(f"node-{t}-{i}")
             ax.add_patch(patch)
             if ringed[t][i]:
                 ring = _shape(geometry, x, y, 0.09)

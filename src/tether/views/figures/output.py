@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["inline_svg", "save"]
+__all__ = ["Mark", "inline_svg", "save"]
 
 _UNDATED: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 
@@ -63,6 +64,14 @@ def _drawn(figure: Figure, kind: str, metadata: dict[str, None] | None = None, *
     return made.getvalue()
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a part of a drawing says when the pointer rests on it, and where a click on it leads."""
+
+    text: str
+    address: str | None = None
+
+
 _BARE: dict[str, None] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 _PAGE_COLOURS = {
@@ -88,7 +97,7 @@ _TAG = re.compile(r"<[^>]*>")
 _LONG = re.compile(r"(\d+\.\d{2})\d+")
 
 
-def inline_svg(what: Axes | Figure, name: str, label: str) -> str:
+def inline_svg(what: Axes | Figure, name: str, label: str, marks: Mapping[str, Mark] | None = None) -> str:
     """A figure as SVG for the middle of a page: without a background, in the page's own ink and fonts.
 
     Parameters
@@ -98,6 +107,8 @@ def inline_svg(what: Axes | Figure, name: str, label: str) -> str:
         Letters and digits that no other drawing of the page has: they keep apart what drawings define.
     label : str
         What the drawing shows, for those who cannot see it.
+    marks : mapping, optional
+        By the gid of an artist: what it says when the pointer rests on it, and where a click on it leads.
 
     Examples
     --------
@@ -115,9 +126,32 @@ def inline_svg(what: Axes | Figure, name: str, label: str) -> str:
     head = _HEAD.search(text)
     assert head is not None
     body = re.sub(r"<style[^>]*>.*?</style>|<!--.*?-->", "", text[head.end() :], flags=re.DOTALL)
+    body = _numbered(body, marks or {})
     body = re.sub(r">\s+<", "><", _TAG.sub(lambda tag: _adapted(tag[0], name), body))
+    body = _marked(body, marks or {})  # last: what they say is left as it is
     size = f'viewBox="0 0 {head[1]} {head[2]}" width="{_SCALE * float(head[1]):.0f}"'
     return f'<svg role="img" aria-label="{told(label)}" {size}>{body.strip()}'
+
+
+def _numbered(body: str, marks: Mapping[str, Mark]) -> str:
+    """The groups of marked artists, numbered in place of their names."""
+    for i, gid in enumerate(marks):
+        body = body.replace(f'<g id="{gid}">', f'<g data-mark="{i}">', 1)
+    return body
+
+
+def _marked(body: str, marks: Mapping[str, Mark]) -> str:
+    """The numbered groups say what they are, and are links where they lead somewhere."""
+    for i, mark in enumerate(marks.values()):
+        opening = f'<g data-mark="{i}">'
+        before, found, after = body.partition(opening)
+        if not found:
+            continue
+        inside, _, rest = after.partition("</g>")  # the group of a patch holds no other
+        group = f"<g><title>{told(mark.text)}</title>{inside}</g>"
+        link = mark.address is not None
+        body = f'{before}<a href="{told(mark.address)}">{group}</a>{rest}' if link else f"{before}{group}{rest}"
+    return body
 
 
 def _adapted(tag: str, name: str) -> str:

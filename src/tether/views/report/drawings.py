@@ -13,6 +13,7 @@ from tether.evaluation.guarantees import GuaranteesByK
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views import figures
+from tether.views.figures.output import Mark
 from tether.views.figures.style import figure_of, single_line, styled, text_width
 from tether.views.pages import drawing
 from tether.views.report.features import Band, Strip
@@ -107,14 +108,34 @@ def draw_guarantees(by_k: GuaranteesByK, chosen: int) -> Drawing:
 
 
 def draw_classes(
-    plan: Plan, state_name: Callable[[Any], str], action_name: Callable[[Any], str]
+    plan: Plan,
+    state_name: Callable[[Any], str],
+    action_name: Callable[[Any], str],
+    link: Callable[[int, int], str] | None = None,
 ) -> tuple[Drawing, bool]:
-    """The states over time by class; and whether it is the graph itself."""
+    """The states over time by class; and whether it is the graph itself.
+
+    With ``link``, what is drawn says what it is when the pointer rests on it; nodes lead where ``link(t, state)`` says.
+    """
     options: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence}
     graph = figures.is_graph(plan.cf, plan.k, **options)
     ax = None if graph else _chart(_HIGH + 60.0, bottom=_BOTTOM + 46.0)
     ax = figures.plot_classes(plan.cf, plan.k, ax, plan=plan, label=state_name, action_label=action_name, **options)
-    return _drawn(ax, "states", ""), graph
+    if link is None:
+        return _drawn(ax, "states", ""), graph
+    return _drawn(ax, "states", "", _marks(ax, plan, link)), graph
+
+
+def _marks(ax: Axes, plan: Plan, link: Callable[[int, int], str]) -> dict[str, Mark]:
+    """What nodes and bars are, as the figure labels them."""
+    found = {}
+    for patch in ax.patches:
+        kind, _, place = (patch.get_gid() or "").partition("-")
+        if kind in ("node", "bar"):
+            t, i = map(int, place.split("-"))
+            to = link(t, int(plan.cf.graph.states(t)[i])) if kind == "node" and t < plan.T else None
+            found[str(patch.get_gid())] = Mark(str(patch.get_label()), to)
+    return found
 
 
 def _chart(height: float, left: float = _LEFT, right: float = _RIGHT, bottom: float = _BOTTOM) -> Axes:
@@ -126,6 +147,6 @@ def _chart(height: float, left: float = _LEFT, right: float = _RIGHT, bottom: fl
         return Figure(figsize=(_WIDE / 72, height / 72)).add_axes(inside)
 
 
-def _drawn(ax: Axes, name: str, caption: str) -> Drawing:
+def _drawn(ax: Axes, name: str, caption: str, marks: dict[str, Mark] | None = None) -> Drawing:
     shows = f"{caption} over time" if caption else _SHOWS[name]
-    return Drawing(caption, drawing(figures.inline_svg(figure_of(ax), name, shows)))
+    return Drawing(caption, drawing(figures.inline_svg(figure_of(ax), name, shows, marks)))

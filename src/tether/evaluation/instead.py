@@ -1,0 +1,114 @@
+"""A policy of single choices: at some steps another action, at all others what was done, or the best from some step on.
+
+Where an action that is wanted is not available, the observed one is taken; where that is not available either, the best
+there is. "Best" is the best without a tether and with any number of changes: it depends on time and state alone, and so
+does the whole policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tether._types import Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.rows import spans
+from tether.errors import Problem, QueryError
+from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
+from tether.influence.one_step import Influence, influenced_pairs
+from tether.plan.chain import Taken, Visits, build_chain
+from tether.plan.plan import Plan
+
+__all__ = ["Instead", "make_instead"]
+
+
+@dataclass(frozen=True, eq=False)
+class Instead:
+    """What to do instead: actions by time, and from when on the best; a function of time and state, as policies are.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.evaluation.instead import make_instead
+    >>> case = tether.cases.epidemic()
+    >>> cf = tether.counterfactual(case.mdp, case.path)
+    >>> vaccinate = make_instead(cf, {5: "V_I"}, None)
+    >>> vaccinate(5, case.path.states[5]), round(cf.evaluate(vaccinate).value, 3)
+    ('V_I', -37.111)
+    """
+
+    cf: CounterfactualMDP
+    actions: Mapping[int, int]
+    best_from: int | None
+
+    def __call__(self, t: int, state: Any) -> Any:
+        """The action at time t in a state, also in states that only another causal model leads to."""
+        mdp = self.cf.mdp
+        pair = int(self.pairs(t, np.array([mdp.state_index(state)]))[0])
+        return mdp.actions[int(mdp.form.pair_action[pair])]
+
+    def pairs(self, t: int, states: Ints) -> Ints:
+        """The pair that is taken at time t in each of ``states``."""
+        observed = int(self.cf.observation.actions[t])
+        if self.best_from is not None and t >= self.best_from:
+            pairs = self._best(t, states)
+        else:
+            pairs = self._with_action(states, self.actions.get(t, observed))
+        pairs = np.where(pairs >= 0, pairs, self._with_action(states, observed))
+        missing = np.flatnonzero(pairs < 0)
+        if missing.size:
+            best = self._best(t, states[missing])  # -1 where Gumbel-max never leads: there the first action there is
+            pairs[missing] = np.where(best >= 0, best, self.cf.mdp.form.pair_start[states[missing]])
+        return pairs
+
+    def evaluate(self, influence: Influence) -> Evaluation:
+        """Exactly what to expect of it, layer by layer."""
+        cf = self.cf
+        start = visit(int(cf.observation.states[0]))
+
+        def decide(t: int, visits: Visits) -> Taken:
+            none = np.zeros(visits.size, dtype=np.int64)
+            return Taken(np.arange(visits.size), self.pairs(t, visits.states), np.ones(visits.size), none, none)
+
+        chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, start, decide, cf.T)
+        return evaluate_chain(cf.mdp, chain, cf, tuple(influenced_pairs(cf.graph, t, influence) for t in range(cf.T)))
+
+    @cached_property
+    def _unlimited(self) -> Plan:
+        return self.cf.plan(self.cf.T + 1, self.cf.T)
+
+    def _best(self, t: int, states: Ints) -> Ints:
+        """The best pair in each of ``states``; -1 in a state that Gumbel-max does not lead to."""
+        nodes, choice = self._unlimited.nodes[t], self._unlimited.choices[t]
+        at = np.minimum(np.searchsorted(nodes.states, states), nodes.size - 1)
+        known = nodes.states[at] == states
+        # With all changes left a plan is only on the observed path; elsewhere one less is as good as any number.
+        local = np.where(choice[at, -1] >= 0, choice[at, -1], choice[at, -2]).astype(np.int64)
+        return np.where(known, self.cf.mdp.form.pair_start[states] + local, -1)
+
+    def _with_action(self, states: Ints, action: int) -> Ints:
+        """The pair of each state and one action; -1 where it is not available."""
+        form = self.cf.mdp.form
+        owner, pairs = spans(form.pair_start[states], form.pair_start[states + 1])
+        here = form.pair_action[pairs] == action
+        found = np.full(states.size, -1, dtype=np.int64)
+        found[owner[here]] = pairs[here]
+        return found
+
+
+def make_instead(cf: CounterfactualMDP, actions: Any, best_from: Any) -> Instead:
+    """The policy of some choices, checked: ``actions`` maps times to actions of the model."""
+    if not isinstance(actions, Mapping):
+        raise QueryError(f"actions must map times to actions, as in {{3: 'treat'}}, not {actions!r}")
+    chosen = {}
+    for t, action in actions.items():
+        time, a = cf.time(t), cf.mdp.actions.find(action)
+        if a < 0:
+            message = f"t = {time}: {cf.mdp.actions.missing(action, 'action')}"
+            raise QueryError(Problem(message, action=action, time=time, value=action))
+        chosen[time] = a
+    return Instead(cf, dict(sorted(chosen.items())), None if best_from is None else cf.time(best_from))
