@@ -25,6 +25,7 @@ from tether.influence.one_step import effective, tv
 from tether.influence.why import Why
 from tether.model.counts import Counts
 from tether.model.mdp import MDP
+from tether.model.properties import Property, avoid, reach, until
 from tether.observation.earned import Earned
 from tether.observation.path import Path
 from tether.plan.pareto import Front, Point
@@ -85,6 +86,7 @@ __all__ = [
     "Point",
     "Posterior",
     "Problem",
+    "Property",
     "QueryError",
     "Robust",
     "RobustPlan",
@@ -102,6 +104,7 @@ __all__ = [
     "Why",
     "__version__",
     "audit",
+    "avoid",
     "cases",
     "certify",
     "compare_mechanisms",
@@ -112,8 +115,10 @@ __all__ = [
     "learn",
     "learned",
     "posterior",
+    "reach",
     "robust",
     "tv",
+    "until",
     "views",
 ]
 

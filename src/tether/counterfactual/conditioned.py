@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
     from tether.influence.why import Why
+    from tether.model.properties import Property
     from tether.plan.pareto import Front
     from tether.plan.plan import Plan
     from tether.plan.sweep import Sweep
@@ -177,7 +178,14 @@ class CounterfactualMDP:
             return np.zeros_like(probability)
         return self.mechanism.standard_error(probability)
 
-    def tether(self, rule: Rule = "definition", influence: str | Influence = "support") -> Tethered:
+    def tether(
+        self,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        *,
+        objective: Property | None = None,
+        minimise: bool = False,
+    ) -> Tethered:
         """The tethered question: what "within k" means, fixed once, with κ computed once for all that is asked of it.
 
         Parameters
@@ -186,6 +194,10 @@ class CounterfactualMDP:
             What k means; see `tether.influence.rules`.
         influence : "support", `tether.tv` (eps) or `tether.effective` (eps)
             When a pair counts as influenced; the last two go with "definition" and "assured".
+        objective : `tether.reach` (goal), `tether.avoid` (bad) or `tether.until` (hold, goal), optional
+            What is asked for instead of the return: values are then the probability that the property holds.
+        minimise : bool
+            Ask for the smallest value, not the largest: for costs, and for what is not wanted.
 
         Examples
         --------
@@ -197,9 +209,15 @@ class CounterfactualMDP:
         """
         from tether.plan.tethered import tether
 
-        question = tether(self, rule, influence)
-        kept: Tethered = self._questions.setdefault((question.rule, question.influence), question)
+        question = tether(self, rule, influence, objective, minimise)
+        kept: Tethered = self._questions.setdefault(question.key, question)
         return kept
+
+    def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, made once and kept with the counterfactual MDP."""
+        if key not in self._questions:
+            self._questions[key] = make()
+        return self._questions[key]
 
     def plan(
         self,
@@ -208,6 +226,8 @@ class CounterfactualMDP:
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
     ) -> Plan:
         """The best policy that stays within k steps of the observation's influence and changes at most m actions.
 
@@ -220,21 +240,29 @@ class CounterfactualMDP:
             How many actions may differ from the observed ones, from 0; T and beyond: all.
         rule, influence
             What "within k" means; see `tether`.
+        objective, minimise
+            What is asked for instead of the largest return; see `tether`.
 
         Examples
         --------
         >>> import tether
         >>> case = tether.cases.epidemic()
-        >>> tether.counterfactual(case.mdp, case.path).plan(k=8, m=1).value
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> cf.plan(k=8, m=1).value
         -1.0
+        >>> plan = cf.plan(k=7, m=2, objective=tether.reach("over"))
+        >>> round(plan.value, 3), plan.observed_value
+        (0.025, 0.0)
         """
-        return self.tether(rule, influence).plan(k, m)
+        return self.tether(rule, influence, objective=objective, minimise=minimise).plan(k, m)
 
     def sweep(
         self,
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
         ks: Iterable[int] | None = None,
         ms: Iterable[int] | None = None,
     ) -> Sweep:
@@ -251,12 +279,22 @@ class CounterfactualMDP:
              7   -27.83   -19.58
              8    -1.00    -1.00
         """
-        return self.tether(rule, influence).sweep(ks, ms)
+        return self.tether(rule, influence, objective=objective, minimise=minimise).sweep(ks, ms)
 
     def choose_k(
-        self, m: int, at_least: float, *, rule: Rule = "definition", influence: str | Influence = "support"
+        self,
+        m: int,
+        at_least: float | None = None,
+        *,
+        at_most: float | None = None,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
     ) -> int | None:
         """The smallest k whose best value with m changes is at least a threshold; None if none is.
+
+        With ``minimise`` the best is the smallest: give ``at_most``.
 
         Examples
         --------
@@ -265,7 +303,8 @@ class CounterfactualMDP:
         >>> tether.counterfactual(case.mdp, case.path).choose_k(m=2, at_least=-30.0)
         6
         """
-        return self.tether(rule, influence).choose_k(m, at_least)
+        question = self.tether(rule, influence, objective=objective, minimise=minimise)
+        return question.choose_k(m, at_least, at_most=at_most)
 
     def enough_k(
         self,
@@ -274,6 +313,8 @@ class CounterfactualMDP:
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
     ) -> int | None:
         """The shortest tether that gives at least ``share`` of what the longest one gives; None if none gains anything.
 
@@ -284,9 +325,11 @@ class CounterfactualMDP:
         >>> tether.counterfactual(case.mdp, case.path).enough_k(m=2)
         7
         """
-        return self.tether(rule, influence).enough_k(m, share)
+        return self.tether(rule, influence, objective=objective, minimise=minimise).enough_k(m, share)
 
-    def evaluate(self, policy: Any, *, influence: str | Influence = "support") -> Evaluation:
+    def evaluate(
+        self, policy: Any, *, influence: str | Influence = "support", objective: Property | None = None
+    ) -> Evaluation:
         """Exactly what to expect under any policy, and how much of it the observation influences.
 
         Parameters
@@ -295,6 +338,9 @@ class CounterfactualMDP:
             See `tether.evaluation.policy`.
         influence
             When a pair counts as influenced, as in `plan`.
+        objective
+            What to expect of a property instead of the return, as in `plan`: the value is the probability that it
+            holds. An episode rests where that is decided, and a plan for a property is evaluated for it.
 
         Examples
         --------
@@ -308,7 +354,7 @@ class CounterfactualMDP:
         """
         from tether.evaluation.evaluate import evaluate_policy
 
-        return evaluate_policy(self, policy, influence)
+        return evaluate_policy(self, policy, influence, objective)
 
     def decisions(
         self,

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._types import Flags, Floats, Ints
 from tether.counterfactual.mechanism import Posterior
 from tether.counterfactual.memory import remembered
 from tether.counterfactual.rows import ObservedStep, Rows, spans
@@ -25,7 +25,18 @@ from tether.model.form import pair_states
 from tether.model.mdp import MDP
 from tether.observation.path import Observation
 
-__all__ = ["Graph", "Layer", "Walk", "everywhere", "expand", "make_layer", "nominal_rollout", "replay", "walking"]
+__all__ = [
+    "Ended",
+    "Graph",
+    "Layer",
+    "Walk",
+    "everywhere",
+    "expand",
+    "make_layer",
+    "nominal_rollout",
+    "replay",
+    "walking",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,22 +54,58 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Ended:
+    """Where a question is decided before the end: paths end there, and nothing more is asked of them.
+
+    Attributes
+    ----------
+    mask : array of bool
+        For each state of the model, whether paths end there.
+    states : tuple of array, t = 0 … T-1
+        Such states that a layer may lead to; they are not among the states of their own layer.
+    """
+
+    mask: Flags
+    states: tuple[Ints, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Layers t = 0 … T-1 and the states at T."""
+    """Layers t = 0 … T-1 and the states at T.
+
+    ``ended`` says where paths end before T, if a question has such states (`tether.plan.objective`). In its ``mdp``
+    every action of such a state leads back to it.
+    """
 
     mdp: MDP
     observation: Observation
     layers: tuple[Layer, ...]
     last_states: Ints
+    ended: Ended | None = None
 
     @property
     def T(self) -> int:
         """Number of steps."""
         return len(self.layers)
 
+    @property
+    def end(self) -> int:
+        """The time at which the observed path ends: T, or earlier where the question is decided on it."""
+        if self.ended is None:
+            return self.T
+        decided = np.flatnonzero(self.ended.mask[self.observation.states[: self.T]])
+        return int(decided[0]) if decided.size else self.T
+
     def states(self, t: int) -> Ints:
-        """States at time t = 0 … T."""
+        """States at time t = 0 … T; before T only those where something is left to do."""
         return self.last_states if t == self.T else self.layers[t].states
+
+    def split(self, states: Ints) -> tuple[Ints, Ints]:
+        """States where something is left to do, and those where paths end."""
+        if self.ended is None:
+            return states, states[:0]
+        over = self.ended.mask[states]
+        return (states[~over], states[over]) if over.any() else (states, states[:0])
 
 
 def replay(mdp: MDP, posterior: Posterior | None, pairs: Ints) -> Rows:
@@ -99,6 +146,8 @@ class Walk:
         """Pairs of ``states`` (ascending) whose support meets that of the observed pair, ascending."""
         from tether._kernels.gumbel import which_meet
 
+        if states.size == 0:
+            return np.empty(0, dtype=np.int64)
         self._scan(states)
         at = np.minimum(np.searchsorted(states, self._pair_states), states.size - 1)
         here = self._pairs[states[at] == self._pair_states]
@@ -213,26 +262,31 @@ def _frozen(array: Ints) -> Ints:
 def everywhere(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
     """Every state of the model at every time."""
     mdp = graph.mdp
-    states = np.arange(mdp.n_states, dtype=np.int32)
+    every = np.arange(mdp.n_states, dtype=np.int32)
+    states, over = graph.split(every)
     with walking(mdp, (layer.observed.next_state for layer in graph.layers)) as walk:
         layers = tuple(
             make_layer(walk, states, layer.observed, posterior)
             for layer, posterior in zip(graph.layers, posteriors, strict=True)
         )
-    return Graph(mdp, graph.observation, layers, states)
+    ended = None if graph.ended is None else replace(graph.ended, states=(over,) * graph.T)
+    return Graph(mdp, graph.observation, layers, every, ended)
 
 
 def nominal_rollout(graph: Graph) -> Graph:
     """What s_0 can reach under the nominal rows; supports still tell which pairs are influenced."""
     mdp = graph.mdp
-    states = graph.layers[0].states
-    layers = []
+    reached = graph.layers[0].states
+    layers, over = [], []
     with walking(mdp, (layer.observed.next_state for layer in graph.layers)) as walk:
         for layer in graph.layers:
+            states, ended = graph.split(reached)
             edits = Rows.nominal(mdp.form, walk.meeting(states, layer.observed))
             layers.append(Layer(states, edits, layer.observed, edits.pairs))
-            states = walk.onward(states, edits)
-    return Graph(mdp, graph.observation, tuple(layers), states)
+            over.append(ended)
+            reached = walk.onward(states, edits)
+    ended_states = None if graph.ended is None else replace(graph.ended, states=tuple(over))
+    return Graph(mdp, graph.observation, tuple(layers), reached, ended_states)
 
 
 def expand(mdp: MDP, edits: Rows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:

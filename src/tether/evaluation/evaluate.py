@@ -25,9 +25,11 @@ from tether.evaluation.outcomes import outcome_probabilities
 from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.influence.one_step import influenced_pairs, make_influence
 from tether.model.mdp import MDP
+from tether.model.properties import make_property
 from tether.observation.changes import is_change
 from tether.observation.path import Path, time_index
-from tether.plan.chain import Chain, Link, Visits, build_chain, collect
+from tether.plan.chain import Chain, Link, Visits, collect, graph_chain
+from tether.plan.objective import asked
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -213,12 +215,16 @@ class Tailoring:
 class Evaluation:
     """Exactly what to expect under a policy.
 
+    Evaluated for a property, the value is the probability that it holds. An episode then rests in the state that
+    decided it: that is its state from there on, and it does nothing more.
+
     Attributes
     ----------
     returns : Course
-        Return collected up to each t = 0 … T, without the final reward.
+        Return collected up to each t = 0 … T, without the final reward. For a property, whether it holds if the
+        episode ends at t: the mean is the probability of that.
     rewards : array (T,)
-        Expected reward of each step (undiscounted).
+        Expected reward of each step (undiscounted); for a property, what the step adds to its probability.
     changed : array (T,) or None
         Probability that the action differs from the observed one; None without an observation.
     tailoring : Tailoring or None
@@ -305,7 +311,7 @@ class Evaluation:
         """Probability of each action at step t, given that the state is one of ``states`` (None: any)."""
         time_index(t, self.T - 1)
         decided = self.chain.taken[t]
-        weight = self.occupancy[t][decided.source] * decided.probability
+        weight = self.occupancy[t][decided.source] * decided.probability * ~self.chain.at_rest(t)
         if states is not None:
             among = [self.mdp.state_index(state) for state in states]
             weight = weight * np.isin(self.chain.visits[t].states[decided.source], among)
@@ -376,17 +382,26 @@ class Evaluation:
         return states, collect(index.reshape(-1), self.occupancy[t], states.size)
 
     def __repr__(self) -> str:
-        told = f"<Evaluation: {self.T} steps, return {self.mean:.4g} ± {self.std:.3g}"
+        told = f"<Evaluation: {self.T} steps, {self._value_in_words}"
         if self.tailoring is None:
             return f"{told}>"
         return f"{told}, {self.tailoring.expected_influenced_steps:.2f} of {self.T} steps influenced>"
 
+    @property
+    def _value_in_words(self) -> str:
+        if self.chain.ended is not None:
+            return f"probability {self.mean:.4g}"
+        return f"return {self.mean:.4g} ± {self.std:.3g}"
+
     def _repr_html_(self) -> str:
-        head = ["t", "likeliest state", "probability", "return so far"]
+        so_far_is = "return so far" if self.chain.ended is None else "holds if it ends here"
+        head = ["t", "likeliest state", "probability", so_far_is]
         rows: list[list[Any]] = []
         for t in range(self.T + 1):
             state, chance = self.likeliest(t)
-            so_far = f"{self.returns.mean[t]:.6g} ± {self.returns.std[t]:.4g}"
+            so_far = f"{self.returns.mean[t]:.6g}"
+            if self.chain.ended is None:
+                so_far += f" ± {self.returns.std[t]:.4g}"
             rows.append([t, state, f"{chance:.3g}", so_far])
         if self.changed is not None and self.tailoring is not None:
             head += ["action changed", "influenced"]
@@ -446,33 +461,66 @@ class Trajectories:
 
 
 def evaluate_plan(plan: Plan) -> Evaluation:
-    """Evaluate a plan on its own counterfactual MDP."""
-    return evaluate_chain(plan.cf.mdp, plan.chain, plan.cf, plan.influenced)
+    """Evaluate a plan on its own counterfactual MDP, for what it was made for."""
+    return evaluate_chain(plan.asked.mdp, plan.chain, plan.asked, plan.influenced)
 
 
-def evaluate_policy(cf: CounterfactualMDP, policy: Any, influence: Any = "support") -> Evaluation:
+def evaluate_policy(
+    cf: CounterfactualMDP, policy: Any, influence: Any = "support", objective: Any = None
+) -> Evaluation:
     """Evaluate any policy on the counterfactual MDP; see `CounterfactualMDP.evaluate`."""
-    test = make_influence(influence)
+    test, wanted = make_influence(influence), make_property(objective)
     if isinstance(policy, Plan):
         if policy.cf is not cf:
             raise QueryError("this plan was made for another counterfactual MDP; evaluate it with plan.evaluate()")
-        chain = policy.chain
+        if policy.objective is not None and wanted not in (None, policy.objective):
+            message = f"this plan was made for another objective, {policy.objective}: it ends where that is decided"
+            raise QueryError(f"{message}, and says nothing about {wanted}")
+        wanted = policy.objective or wanted
+        world = asked(cf, wanted)
+        chain = policy.chain if wanted == policy.objective else policy.chain_for(world.graph)
     else:
+        world = asked(cf, wanted)
         start = visit(int(cf.observation.states[0]))
-        decide = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path))
-        chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, start, decide, cf.T)
-    flags = tuple(influenced_pairs(cf.graph, t, test) for t in range(cf.T))
-    return evaluate_chain(cf.mdp, chain, cf, flags)
+        decide = array_decider(world.mdp, policy) or decider(
+            world.mdp, make_policy(world.mdp, policy, cf.T, cf.path, wanted)
+        )
+        chain = graph_chain(world.graph, start, decide)
+    flags = tuple(influenced_pairs(world.graph, t, test) for t in range(cf.T))
+    return evaluate_chain(world.mdp, chain, world, flags)
 
 
 def sample_plan(plan: Plan, n: int, rng: Any = None) -> Trajectories:
     """Draw trajectories from a plan's chain."""
     n = whole_number("n", n, 1)
-    return _sample(plan.cf.mdp, plan.chain, n, random_generator(rng))
+    return _sample(plan.asked.mdp, plan.chain, n, random_generator(rng))
 
 
 def evaluate_chain(mdp: MDP, chain: Chain, cf: CounterfactualMDP | None, influenced: tuple[Ints, ...]) -> Evaluation:
+    """What to expect of a chain: returns; or, where episodes rest when a property is decided, its probability."""
     occupancy = chain.occupancy()
+    changed, tailoring = None, None
+    if cf is not None:
+        changed = _changed(cf, chain, occupancy)
+        tailoring = _tailoring(cf, chain, occupancy, influenced)
+    told = _returns(mdp, chain, occupancy) if chain.ended is None else _holding(mdp, chain, occupancy)
+    return Evaluation(mdp, chain, tuple(occupancy), *told, changed, tailoring)
+
+
+def _holding(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> tuple[Course, Floats, float, float]:
+    """That a property holds, if the episode ended at each t; what each step adds to its probability; at T."""
+    assert mdp.final_reward is not None  # 1 where it holds, else 0
+    mean, lowest, highest = np.empty((3, chain.T + 1))
+    for t, (visits, mass) in enumerate(zip(chain.visits, occupancy, strict=True)):
+        holds = mdp.final_reward[visits.states]
+        mean[t] = min(1.0, float(mass @ holds))
+        lowest[t], highest[t] = holds[mass > 0].min(), holds[mass > 0].max()
+    std = np.sqrt(mean * (1.0 - mean))
+    return Course(mean, std, lowest, highest), np.diff(mean), float(mean[-1]), float(std[-1])
+
+
+def _returns(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> tuple[Course, Floats, float, float]:
+    """The return so far, what each step earns; the mean and the spread of the return."""
     rewards = np.array(
         [
             float(np.sum(mass[link.source] * link.probability * link.reward))
@@ -487,21 +535,8 @@ def evaluate_chain(mdp: MDP, chain: Chain, cf: CounterfactualMDP | None, influen
         final = mdp.discount**chain.T * mdp.final_reward[chain.visits[-1].states]
     extra = float(occupancy[-1] @ final)
     variance = float(np.sum(scatter + occupancy[-1] * (off + (final - extra)) ** 2))
-    changed, tailoring = None, None
-    if cf is not None:
-        changed = _changed(cf, chain, occupancy)
-        tailoring = _tailoring(cf, chain, occupancy, influenced)
-    return Evaluation(
-        mdp,
-        chain,
-        tuple(occupancy),
-        Course(so_far, spread, *_return_range(chain, worth)),
-        rewards,
-        float(so_far[-1]) + extra,
-        float(np.sqrt(variance)),
-        changed,
-        tailoring,
-    )
+    course = Course(so_far, spread, *_return_range(chain, worth))
+    return course, rewards, float(so_far[-1]) + extra, float(np.sqrt(variance))
 
 
 def _return_spread(
@@ -545,7 +580,7 @@ def _changed(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats]) -> Fl
     share = np.empty(chain.T)
     for t, decided in enumerate(chain.taken):
         states = chain.visits[t].states[decided.source]
-        differs = is_change(cf.mdp.form, states, decided.pairs, int(cf.observation.actions[t]))
+        differs = is_change(cf.mdp.form, states, decided.pairs, int(cf.observation.actions[t])) & ~chain.at_rest(t)
         share[t] = np.sum(occupancy[t][decided.source] * decided.probability * differs)
     return share
 
@@ -560,7 +595,8 @@ def _tailoring(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats], inf
         strength[t] = np.sum(weight[found] * edits.strength[at[found]])
         flag = np.isin(decided.pairs, influenced[t])
         share[t] = weight[flag].sum()
-        flags.append(flag[chain.links[t].decision])
+        # An episode at rest passes no steps: a run of uninfluenced ones ends there.
+        flags.append((flag | chain.at_rest(t))[chain.links[t].decision])
     return Tailoring(strength, share, chain, tuple(flags))
 
 

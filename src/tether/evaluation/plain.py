@@ -19,9 +19,11 @@ from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
 from tether.evaluation.policy import decider, make_policy, noisy
 from tether.influence.nodes import Nodes, nominal_rows
 from tether.model.mdp import MDP
+from tether.model.properties import Decided, Property, make_property
 from tether.observation.path import Path, time_index
 from tether.plan.backward import choice_type, plan_step
 from tether.plan.chain import build_chain
+from tether.plan.objective import asked_model, objective_name, value_name
 from tether.plan.rewards import ExpectedRewards
 
 __all__ = ["Solution", "evaluate_nominal", "simulate", "solve"]
@@ -31,7 +33,8 @@ __all__ = ["Solution", "evaluate_nominal", "simulate", "solve"]
 class Solution:
     """The optimal plan of the plain model: what to do and what to expect, in every state at every time.
 
-    A solution is itself a policy: ``solution(t, state)`` is the action.
+    A solution is itself a policy: ``solution(t, state)`` is the action. For a property, values are the probability that
+    it holds; where it is decided, any action will do.
 
     Examples
     --------
@@ -45,6 +48,8 @@ class Solution:
     horizon: int
     values: Floats
     choices: Ints
+    objective: Property | None = None
+    minimise: bool = False
 
     def action(self, t: int, state: Any) -> Any:
         """The best action at step t; None in a state without actions. Ties go to the lowest index."""
@@ -55,55 +60,77 @@ class Solution:
     __call__ = action
 
     def value(self, state: Any, t: int = 0) -> float:
-        """Expected return from ``state`` at time t = 0 … horizon on; -∞ where no way avoids states without actions."""
+        """Expected return from ``state`` at time t = 0 … horizon on; -∞ where no way avoids states without actions.
+
+        Of a property, the probability that it holds. With ``minimise``, ∞ where no way avoids such states.
+        """
         return float(self.values[time_index(t, self.horizon), self.mdp.state_index(state)])
 
     def __repr__(self) -> str:
-        return f"<Solution: {self.horizon} steps, {self.mdp.n_states:,} states>"
+        about = objective_name(self.objective, self.minimise)
+        return f"<Solution: {self.horizon} steps, {self.mdp.n_states:,} states{', ' if about else ''}{about}>"
 
     def _repr_html_(self) -> str:
         few = range(min(self.mdp.n_states, 30))
         rows = [
             (state, self.action(0, state), f"{self.value(state):.6g}") for state in (self.mdp.states[s] for s in few)
         ]
-        head = ("state", f"best action, {self.horizon} steps to go", "expected return")
+        head = ("state", f"best action, {self.horizon} steps to go", f"expected {value_name(self.objective)}")
         return grid(head, rows) + (
             f"<p>the first of {self.mdp.n_states:,} states</p>" if self.mdp.n_states > 30 else ""
         )
 
 
-def solve(mdp: MDP, steps: int | None = None) -> Solution:
+def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: bool = False) -> Solution:
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
     from tether._kernels.plan import SPARE, Limits, Objective, Values
 
-    T = _length(mdp, steps)
+    T, wanted = _length(mdp, steps), make_property(objective)
+    world, decided = asked_model(mdp, wanted)
+    sign = -1.0 if minimise else 1.0
     n, every = mdp.n_states, Nodes(np.arange(mdp.n_states, dtype=np.int32)).arguments(mdp.n_states)
     none, small = np.empty(0, np.int64), np.empty(0, np.int16)
-    limits, rows, expected = Limits(small, none, small, small, 1), nominal_rows(mdp), ExpectedRewards(mdp)
+    limits, rows, expected = Limits(small, none, small, small, 1), nominal_rows(world), ExpectedRewards(world)
     flat = np.zeros(2 * n + SPARE), np.zeros(2 * n + SPARE)
     tables = (
         flat[0][: 2 * n].reshape(n, 2),
         flat[1][: 2 * n].reshape(n, 2),
     )  # a state's size, to tell ties by, and value
     values, choices = np.empty((T + 1, n)), np.empty((T, n, 1), dtype=choice_type(mdp))
-    values[T] = 0.0 if mdp.final_reward is None else mdp.final_reward
+    values[T] = 0.0 if world.final_reward is None else sign * world.final_reward
     tables[T % 2][:, 0], tables[T % 2][:, 1] = np.abs(values[T]), values[T]
     for t in range(T - 1, -1, -1):
         reward = expected.of_pairs(t, every.states)
-        goal = Objective(reward, np.empty(0), mdp.discount, -1)
+        goal = Objective(np.negative(reward) if minimise else reward, np.empty(0), world.discount, -1)
         plan_step(every, rows, limits, goal, Values(flat[(t + 1) % 2], 1, flat[t % 2], 1, 1, choices[t]))
+        if decided is not None:  # also where there is no action
+            tables[t % 2][decided.ended] = _settled(sign, decided)
         values[t] = tables[t % 2][:, 1]
     choices = choices[:, :, 0]
+    values = 0.0 - values if minimise else values
+    if wanted is not None:
+        values[np.isfinite(values)] = np.clip(values[np.isfinite(values)], 0.0, 1.0)
     values.flags.writeable = choices.flags.writeable = False
-    return Solution(mdp, T, values, choices)
+    return Solution(mdp, T, values, choices, wanted, bool(minimise))
 
 
-def evaluate_nominal(mdp: MDP, policy: Any, steps: int | None = None, *, start: Any = None) -> Evaluation:
+def _settled(sign: float, decided: Decided) -> Floats:
+    """Size and value of the states that decide a property."""
+    holds = decided.holds[decided.ended].astype(np.float64)
+    return np.stack((holds, sign * holds), axis=1)
+
+
+def evaluate_nominal(
+    mdp: MDP, policy: Any, steps: int | None = None, *, start: Any = None, objective: Any = None
+) -> Evaluation:
     """Evaluate a policy on the plain model; see `MDP.evaluate`."""
-    T = _length(mdp, steps)
-    chosen = make_policy(mdp, policy, T)
-    chain = build_chain(mdp, lambda _t: None, visit(_start(mdp, start)), decider(mdp, chosen), T)
-    return evaluate_chain(mdp, chain, None, ())
+    T, wanted = _length(mdp, steps), make_property(objective)
+    world, decided = asked_model(mdp, wanted)
+    ended = None if decided is None else decided.ended
+    first = _start(mdp, start)
+    chosen = make_policy(mdp, policy, T, objective=wanted)
+    chain = build_chain(world, lambda _t: None, visit(first), decider(mdp, chosen), T, ended)
+    return evaluate_chain(world, chain, None, ())
 
 
 def simulate(

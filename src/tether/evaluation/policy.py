@@ -8,7 +8,7 @@ A policy says what to do at step t in a state: an action's label, or a distribut
 - an array of whole numbers (states,) or (T, states): indices of actions in the model's order;
 - an array of numbers (states, actions) or (T, states, actions): probabilities;
 - ``"random"``: each available action equally likely;
-- ``"optimal"``: the best in the plain model over the episode's steps, for anyone;
+- ``"optimal"``: the best in the plain model over the episode's steps, for anyone; for a property, if one is asked for;
 - ``"observed"``: what was done, whatever happens; where there is an observed episode.
 """
 
@@ -23,6 +23,7 @@ import numpy as np
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
 from tether.model.names import name_list
+from tether.model.properties import Property
 from tether.observation.path import Path
 from tether.plan.chain import Taken, Visits
 
@@ -34,13 +35,16 @@ Policy = Callable[[int, int], list[tuple[int, float]]]
 """(time, state index) to pairs and their probabilities."""
 
 
-def make_policy(mdp: MDP, policy: Any, horizon: int, path: Path | None = None) -> Policy:
+def make_policy(
+    mdp: MDP, policy: Any, horizon: int, path: Path | None = None, objective: Property | None = None
+) -> Policy:
     """Bring any of the forms above to one: a function from time and state index to pairs and probabilities.
 
-    ``horizon`` is for how many steps it is wanted; ``path`` the observed episode, where there is one.
+    ``horizon`` is for how many steps it is wanted; ``path`` the observed episode, where there is one; ``objective``
+    what the best policy is the best for.
     """
     if isinstance(policy, str):
-        return _by_name(mdp, policy, horizon, path)
+        return _by_name(mdp, policy, horizon, path, objective)
     if isinstance(policy, np.ndarray):
         return _from_array(mdp, policy)
     if isinstance(policy, Mapping):
@@ -52,11 +56,11 @@ def make_policy(mdp: MDP, policy: Any, horizon: int, path: Path | None = None) -
     )
 
 
-def _by_name(mdp: MDP, name: str, horizon: int, path: Path | None) -> Policy:
+def _by_name(mdp: MDP, name: str, horizon: int, path: Path | None, objective: Property | None) -> Policy:
     if name == "random":
         return lambda _t, s: _uniform(mdp, s)
     if name == "optimal":
-        return _from_answers(mdp, mdp.solve(horizon))
+        return _from_answers(mdp, mdp.solve(horizon, objective=objective))
     if name == "observed" and path is not None:
         return _from_answers(mdp, lambda t, _state: path.actions[t])
     if name == "observed":

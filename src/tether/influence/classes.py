@@ -89,7 +89,10 @@ def classify(
     k: int,
     rollout: Any = "counterfactual",
 ) -> Classes:
-    """Class of each state at time t; see `CounterfactualMDP.classify`. ``reached`` gives κ, for up to some k."""
+    """Class of each state at time t; see `CounterfactualMDP.classify`. ``reached`` gives κ, for up to some k.
+
+    Where an objective is decided before the end no influence is asked for: such a state counts as influenced.
+    """
     k = min(whole_number("k", k, 1), cf.T + 1)
     t = cf.time(t, last=cf.T)
     if rollout not in ("counterfactual", "nominal"):
@@ -102,12 +105,20 @@ def classify(
         whole = everywhere(cf.graph, cf.posteriors)
     codes = np.full(cf.mdp.n_states, CLASSES.index("not influenced"), dtype=np.int8)
     codes[_influenced_states(whole, rule, influence, k, t)] = CLASSES.index("influenced but unreachable")
-    codes[found.nodes[t].states[found.reach[t] <= k]] = CLASSES.index("influenced and reachable")
+    codes[_reached(found, t, k)] = CLASSES.index("influenced and reachable")
     observed = int(cf.observation.states[t])
     if observed >= 0:
         codes[observed] = CLASSES.index("observed")
     codes.flags.writeable = False
     return Classes(cf, k, t, codes)
+
+
+def _reached(found: Thresholds, t: int, k: int) -> Ints:
+    """States that are reached at time t through pairs allowed for k."""
+    reached: Ints = found.nodes[t].states[found.reach[t] <= k]
+    if t < len(found.reach_ended) and found.graph.ended is not None:
+        reached = np.append(reached, found.graph.ended.states[t][found.reach_ended[t] <= k])
+    return reached
 
 
 def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tuple[Ints, ...]:
@@ -148,13 +159,14 @@ def _influenced_states(whole: Graph, rule: Rule, influence: Influence, k: int, t
     """
     T = whole.T
     if t + k > T:
-        return whole.states(t)
+        return np.arange(whole.mdp.n_states)
     influenced = tuple(influenced_pairs(whole, u, influence) for u in range(T))
     nodes = tuple(Nodes(whole.states(u)) for u in range(T + 1))
     own = own_thresholds(whole, "definition" if rule == "assured" else rule, nodes, influenced)
     for u in range(T - 1, t, -1):
         own(u)
-    return np.flatnonzero(_any_of(own(t) <= k, nodes[t].pair_offsets(whole.mdp.form.pair_start)))
+    near = nodes[t].states[_any_of(own(t) <= k, nodes[t].pair_offsets(whole.mdp.form.pair_start))]
+    return near if whole.ended is None else np.append(near, whole.ended.states[t])
 
 
 def _any_of(flags: Ints, offsets: Ints) -> Ints:

@@ -119,7 +119,7 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
     if isinstance(influence, TotalVariation):
         kept = distances(graph, t) <= influence.eps
     else:
-        kept = (edits.strength > influence.eps) | (edits.pairs == graph.observation.pairs[t])
+        kept = (edits.strength > influence.eps) | (edits.pairs == layer.observed.pair)
     pairs: Ints = edits.pairs[kept]
     pairs.flags.writeable = False  # as the edits' own are: kernels are compiled for one kind of array
     return pairs

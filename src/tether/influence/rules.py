@@ -24,6 +24,9 @@ allowed:
     κ_t(s)     = min over a of κ_t(s,a)
 
 and a pair is allowed for k iff κ_t(s,a) ≤ k (`tether.influence.thresholds`). Here are the rules' own thresholds.
+
+Where a question is decided before the end (`Graph.ended`), paths end: such a node has κ = 1 and no successors, and no
+rule asks anything of it. It may still be what an observed support holds, which `published` and `printed` look for.
 """
 
 from __future__ import annotations
@@ -81,6 +84,8 @@ def _definition(graph: Graph, nodes: tuple[Nodes, ...], influenced: tuple[Ints, 
     from tether._kernels.thresholds import FAR
 
     near = _two_numbers(graph), _two_numbers(graph)
+    for layer_near in near:
+        layer_near[_ended(graph)] = (FAR, 0)
     near[graph.T % 2][graph.last_states] = (FAR, 0)
 
     def own(t: int) -> Ints:
@@ -100,15 +105,17 @@ def _published(graph: Graph, nodes: tuple[Nodes, ...]) -> Own:
     T, nominal, rollout = graph.T, nominal_rows(graph.mdp), _nominal_layers(graph)
     node, unused = (_two_numbers(graph), _two_numbers(graph)), _two_numbers(graph)
     node[T % 2][rollout[T]] = FAR
+    node[T % 2][_ended(graph)] = (FAR, 0)
     node[T % 2][graph.layers[T - 1].observed.next_state] = 0
 
     def measure(t: int) -> None:
         """Distances of the nodes of the nominal rollout, twice side by side: to find the nearest and the furthest."""
-        states, here = rollout[t], node[t % 2]
+        states, here = graph.split(rollout[t])[0], node[t % 2]
         layer, offsets, each = _arguments(graph, Nodes(states))
         # A distance may be 0 here, which is nearer than a row is left early for: most = FAR + 1 has every row read.
         gather_layer(layer, nominal, offsets, FAR, FAR + 1, node[(t + 1) % 2], here, each)
         here[states, 1] = here[states, 0]
+        here[_ended(graph)] = (FAR, 0)
         if t > 0:
             here[graph.layers[t - 1].observed.next_state] = 0
 
@@ -138,9 +145,10 @@ def _depths(graph: Graph) -> Ints:
     """Nominal steps from each state to the union of the observed supports, up to T + 1; twice, side by side."""
     from tether._kernels.thresholds import FAR
 
-    around = Nodes(np.unique(np.concatenate(_nominal_layers(graph, extra=1))))
+    around = Nodes(graph.split(np.unique(np.concatenate(_nominal_layers(graph, extra=1))))[0])
     layer, offsets, each = _arguments(graph, around)
     depth, nearer = np.full((graph.mdp.n_states, 2), FAR, dtype=np.int16), _two_numbers(graph)
+    depth[_ended(graph), 1] = 0
     for one in graph.layers:
         depth[one.observed.next_state] = 0
     for _ in range(graph.T + 1):
@@ -168,7 +176,10 @@ def _assured(graph: Graph, nodes: tuple[Nodes, ...], influenced: tuple[Ints, ...
 
 
 def _nominal_layers(graph: Graph, extra: int = 0) -> list[Ints]:
-    """For each time, states of the graph and all that its states lead to without the observation."""
+    """For each time, states of the graph and all that its states lead to without the observation.
+
+    Paths that end are among them; the rows of the graph's model then lead back to where they ended.
+    """
     mdp = graph.mdp
     none = Rows.none()
     walk = Walk(mdp, ())
@@ -179,6 +190,11 @@ def _nominal_layers(graph: Graph, extra: int = 0) -> list[Ints]:
             onward = np.union1d(onward, graph.states(t))
         layers.append(onward)
     return layers
+
+
+def _ended(graph: Graph) -> Any:
+    """Which states end paths, as an index; none, mostly."""
+    return [] if graph.ended is None else graph.ended.mask
 
 
 def _two_numbers(graph: Graph) -> Ints:

@@ -3,7 +3,8 @@
     κ_t(s,a) = max(min(T - t + 1, the rule's own threshold), max over counterfactual successors s' of κ_{t+1}(s'))
     κ_t(s)   = min over a of κ_t(s,a),   κ_T = 1
 
-The rules and their own thresholds are in `tether.influence.rules`.
+The rules and their own thresholds are in `tether.influence.rules`. Where a question is decided before the end, nodes
+are those where something is left to do; what lies beyond has κ = 1.
 """
 
 from __future__ import annotations
@@ -70,12 +71,18 @@ class Thresholds:
         """Marks each k at which a pair comes into reach; the last of T + 3 items stands for all beyond T + 1."""
         return self._spread[1]
 
+    @property
+    def reach_ended(self) -> tuple[Ints, ...]:
+        """The same for the states that paths end in before T (`Graph.ended`), t = 0 … T-1; empty where none do."""
+        return self._spread[2]
+
     @cached_property
-    def _spread(self) -> tuple[tuple[Ints, ...], Ints]:
+    def _spread(self) -> tuple[tuple[Ints, ...], Ints, tuple[Ints, ...]]:
         from tether._kernels.thresholds import FAR, spread
 
         T, n_states = self.graph.T, self.graph.mdp.n_states
-        reach = [np.ascontiguousarray(self.first)]
+        ended = () if self.graph.ended is None else self.graph.ended.states
+        reach, reach_ended = [np.ascontiguousarray(self.first)], [np.full(over.size, FAR) for over in ended[:1]]
         met = np.zeros(T + 3, dtype=np.uint8)
         for t, after in enumerate(self.nodes[1:]):
             at = np.maximum(np.repeat(reach[t], np.diff(self.offsets[t])), self.kappa[t])
@@ -85,7 +92,9 @@ class Thresholds:
             layer, rows = self.nodes[t].arguments(n_states), layer_rows(self.graph, t, self.influenced[t])
             spread(layer, rows, self.offsets[t], FAR - at, nearness)
             reach.append(FAR - nearness[after.places(n_states)])
-        return tuple(reach), met
+            if t + 1 < len(ended):
+                reach_ended.append(FAR - nearness.reshape(-1, n_states)[:, ended[t + 1]].max(axis=0))
+        return tuple(reach), met, tuple(reach_ended)
 
     def within(self, k: int) -> list[Ints]:
         """For t = 0 … T, positions of nodes that hold all that is reached for ``k``, and only nodes allowed for it.
@@ -132,6 +141,8 @@ class Thresholds:
             else:
                 by_state = reach
             counts += np.bincount(np.minimum(by_state, T + 2), minlength=T + 3)[: T + 2]
+        for reach in self.reach_ended:
+            counts += np.bincount(np.minimum(reach, T + 2), minlength=T + 3)[: T + 2]
         sizes: Ints = np.cumsum(counts)[ks]
         return sizes
 
@@ -158,7 +169,7 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     distinct = {id(offset): offset for offset in offsets}.values()
     bounded = rule != "assured" and not any(bool(np.any(np.diff(offset) == 0)) for offset in distinct)
     own = None if rule == "definition" else own_thresholds(graph, rule, nodes, influenced)
-    levels = _levels(nodes, n_states), _levels(nodes, n_states)
+    levels = _levels(graph, nodes), _levels(graph, nodes)
     levels[T % 2].reshape(-1, 2)[nodes[T].places(n_states)] = (FAR, 1)
     kappa: list[Ints] = []
     for t in range(T - 1, -1, -1):
@@ -209,13 +220,18 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
     return tuple(layers)
 
 
-def _levels(nodes: tuple[Nodes, ...], n_states: int) -> Ints:
-    """An array for distance and κ over [run, state]; one run more than occur closes it off, with nothing allowed."""
+def _levels(graph: Graph, nodes: tuple[Nodes, ...]) -> Ints:
+    """An array for distance and κ over [run, state]; one run more than occur closes it off, with nothing allowed.
+
+    Where paths end, nothing is asked for: κ is 1 at any time, and no influence lies beyond.
+    """
     from tether._kernels.thresholds import FAR
 
-    runs = run_count(nodes)
+    runs, n_states = run_count(nodes), graph.mdp.n_states
     most = max(layer.size for layer in nodes)
     levels = room((runs * n_states, 2), np.int16, touched=most).reshape(runs, n_states, 2)
+    if graph.ended is not None:
+        levels[:, graph.ended.mask] = (FAR, 1)
     if runs > 1:
         levels[-1] = FAR
     return levels

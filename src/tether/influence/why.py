@@ -34,7 +34,7 @@ class Why:
     reason : str
         ``"end"``: t + k > T, the path is too short to tell; ``"influenced"``: influence is near enough;
         ``"not influenced"``: it is not; ``"successor"``: a possible successor has no allowed action left;
-        ``"run"``: the run of uninfluenced steps (rule `assured`).
+        ``"run"``: the run of uninfluenced steps (rule `assured`); ``"decided"``: the objective is decided in the state.
     nearest : int or None
         Steps to the nearest influence, counting this one as 1; None if there is none.
     path : tuple of (t, state, action)
@@ -111,6 +111,9 @@ def why(
         message = f"uninfluenced = {run}: before t = {t} there can be up to {t} uninfluenced steps, and only the rule "
         raise QueryError(Problem(f"{message}'assured' remembers them", time=t, value=run))
     s = cf.mdp.state_index(state)
+    if found.graph.ended is not None and found.graph.ended.mask[s]:
+        because = "the objective is decided in this state, and after that no influence is asked for."
+        return Why(t, state, action, k, found.rule, True, 1, "decided", None, (), None, because)
     if _node(found.nodes[t], s, run) < 0:  # s_0 cannot get there: look at the whole model
         found = everywhere()
     return _Inquiry(cf, found.graph, found, t, s, pair, run, k).answer(state, action)
@@ -193,6 +196,8 @@ class _Inquiry:
         offsets = nodes.pair_offsets(self.cf.mdp.form.pair_start)
         for s in states:
             node = _node(nodes, int(s), 0)
+            if node < 0:  # paths end there
+                continue
             hits = np.flatnonzero(own[offsets[node] : offsets[node + 1]] == distance)
             if hits.size:
                 return int(s), int(self.cf.mdp.form.pair_start[s] + hits[0])
@@ -210,6 +215,8 @@ class _Inquiry:
         worst, stuck = 0, -1
         for s in mdp.form.next_state[entries]:
             node = _node(nodes, int(s), run)
+            if node < 0:  # paths end there
+                continue
             kappa = int(self.found.kappa[t][offsets[node] : offsets[node + 1]].min(initial=self.cf.T + 2))
             if kappa > worst:
                 worst, stuck = kappa, int(s)

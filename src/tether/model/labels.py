@@ -20,7 +20,9 @@ from tether._words import counted
 from tether.errors import ModelError, Problem, QueryError
 from tether.model.names import Names, as_array, name_list, plain
 
-__all__ = ["LabelSets", "Labels", "StateSet", "check_names", "name_text", "with_label_sets"]
+__all__ = ["LabelSets", "Labels", "StateSet", "check_names", "member_indices", "name_text", "with_label_sets"]
+
+ErrorKind = type[ModelError] | type[QueryError]
 
 
 class StateSet(Set[Any]):
@@ -186,7 +188,7 @@ def with_label_sets(states: Names, sets: LabelSets, terminal: Ints, given: Any) 
                 why = "it is a terminal state" if name in there else f"there is none; {there.known()}"
                 raise ModelError(Problem(f"the label {name!r} cannot be removed: {why}", value=name))
             continue
-        indices = _indices(states, name, value)
+        indices = member_indices(states, f"the label {name!r}", value)
         if indices.size == 0:
             raise ModelError(Problem(f"the label {name!r}: no state has it", value=name))
         if name in merged and not np.array_equal(merged[name], indices):
@@ -206,53 +208,60 @@ def check_names(states: Names, sets: Mapping[str, Ints], terminal: Ints) -> None
             raise ModelError(Problem(message, value=name))
 
 
-def _indices(states: Names, label: str, value: Any) -> Ints:
-    """The states of a label, ascending, from a predicate, a column of truth values, or a list of states."""
+def member_indices(
+    states: Names, what: str, value: Any, error: ErrorKind = ModelError
+) -> Ints:
+    """The states of a set, ascending, from a predicate, a column of truth values, or a list of states.
+
+    ``what`` names the set in messages, and ``error`` is the kind of error that they are.
+    """
     if isinstance(value, StateSet):
         value = list(value)
     if callable(value):
-        return _where(states, label, value)
+        return _where(states, what, value, error)
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        message = f"the label {label!r} takes a list of states, a function of a name, or a column of truth values"
-        raise ModelError(Problem(f"{message}, not {value!r}: [{value!r}]", value=value))
+        message = f"{what} takes a list of states, a function of a name, or a column of truth values"
+        raise error(Problem(f"{message}, not {value!r}: [{value!r}]", value=value))
     array = None if isinstance(value, list | tuple | Set) else as_array(value)
     if array is not None and array.dtype == np.bool_:
-        return _of_column(states, label, array)
+        return _of_column(states, what, array, error)
     items = plain(value)
     if items and all(isinstance(item, bool) for item in items) and not _has_truth_values(states):
-        return _of_column(states, label, np.array(items))
+        return _of_column(states, what, np.array(items), error)
     found = []
     problems = []
     for item in items:
         s = states.find(item)
         if s < 0:
-            problems.append(Problem(f"the label {label!r}: {states.missing(item, 'state')}", value=item))
+            problems.append(Problem(f"{what}: {states.missing(item, 'state')}", value=item))
         found.append(s)
     if problems:
-        raise ModelError(problems[:100], total=len(problems))
+        raise error(problems[:100], total=len(problems))
     return np.unique(np.array(found, dtype=np.int32))
 
 
-def _where(states: Names, label: str, predicate: Callable[[Any], Any]) -> Ints:
+def _where(
+    states: Names, what: str, predicate: Callable[[Any], Any], kind: ErrorKind
+) -> Ints:
     found = []
     for s, name in enumerate(states):
         try:
             has = predicate(name)
         except Exception as error:
-            error.add_note(f"while looking for the states of the label {label!r}: state {name!r}")
+            error.add_note(f"while looking for the states of {what}: state {name!r}")
             raise
         if not isinstance(has, bool | np.bool_):
-            message = f"the label {label!r}: the function gave {has!r} for state {name!r}, not True or False"
-            raise ModelError(Problem(message, state=name, value=has))
+            message = f"{what}: the function gave {has!r} for state {name!r}, not True or False"
+            raise kind(Problem(message, state=name, value=has))
         if has:
             found.append(s)
     return np.array(found, dtype=np.int32)
 
 
-def _of_column(states: Names, label: str, column: Ints) -> Ints:
+def _of_column(states: Names, what: str, column: Ints, error: ErrorKind) -> Ints:
     if column.size != len(states):
-        message = f"the label {label!r}: the column has {counted(column.size, 'truth value')}"
-        raise ModelError(f"{message}, but the model has {counted(len(states), 'state')}")
+        message = f"{what}: the column has {counted(column.size, 'truth value')}"
+        raise error(f"{message}, but the model has {counted(len(states), 'state')}")
     return np.flatnonzero(column).astype(np.int32)
 
 

@@ -30,6 +30,7 @@ from tether.model.place import Place, pickled_as
 if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation
     from tether.evaluation.plain import Solution
+    from tether.model.properties import Property
     from tether.observation.path import Path
 
 __all__ = ["MDP"]
@@ -331,23 +332,29 @@ class MDP:
             changed = replace(changed, final_reward=final_rewards(self.states, final_reward))
         return changed
 
-    def solve(self, steps: int | None = None) -> Solution:
+    def solve(self, steps: int | None = None, *, objective: Property | None = None, minimise: bool = False) -> Solution:
         """The optimal plan of the plain model over so many steps: what to do and expect in every state.
 
         Parameters
         ----------
         steps : int, optional
             How many; by default as many as the model is good for, if that is limited (``horizon``).
+        objective : `tether.reach` (goal), `tether.avoid` (bad) or `tether.until` (hold, goal), optional
+            What is asked for instead of the return: values are then the probability that it holds within the steps.
+        minimise : bool
+            Ask for the smallest value, not the largest.
 
         Examples
         --------
         >>> import tether
         >>> tether.cases.grid_world().mdp.solve(11).action(0, 0)
         'down'
+        >>> round(tether.cases.grid_world().mdp.solve(11, objective=tether.avoid("danger")).value(0), 4)
+        1.0
         """
         from tether.evaluation.plain import solve
 
-        return solve(self, steps)
+        return solve(self, steps, objective, minimise)
 
     def simulate(
         self, policy: Any, steps: int | None = None, *, start: Any = None, rng: Any = None, noise: float = 0.0
@@ -376,13 +383,17 @@ class MDP:
 
         return simulate(self, policy, steps, start=start, rng=rng, noise=noise)
 
-    def evaluate(self, policy: Any, steps: int | None = None, *, start: Any = None) -> Evaluation:
+    def evaluate(
+        self, policy: Any, steps: int | None = None, *, start: Any = None, objective: Property | None = None
+    ) -> Evaluation:
         """Exactly what to expect of a policy in the plain model, without an observation.
 
         Parameters
         ----------
         policy, steps, start
             As in `simulate`.
+        objective
+            A property instead of the return, as in `solve`.
 
         Examples
         --------
@@ -392,7 +403,7 @@ class MDP:
         """
         from tether.evaluation.plain import evaluate_nominal
 
-        return evaluate_nominal(self, policy, steps, start=start)
+        return evaluate_nominal(self, policy, steps, start=start, objective=objective)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the model to a directory: plain ``.npy`` files and a small JSON.

@@ -10,14 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tether._types import Ints
+from tether._types import Flags, Ints
 from tether.model.form import Form
 
 __all__ = ["is_change", "nothing_to_change"]
-
-Flags = npt.NDArray[np.bool_]
 
 
 def is_change(form: Form, states: Ints, pairs: Ints, observed: int) -> Flags:

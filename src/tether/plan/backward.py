@@ -12,6 +12,9 @@ index, so that nothing is changed without reason.
 With all m changes left nothing was changed yet, so that s is the observed state, where the observed action has a
 certain outcome. Column c = m is therefore needed on the observed path alone (`_ObservedPath`). Elsewhere c ≤ m - 1;
 and with c = 0 only the observed action counts.
+
+Where a property is asked for (`tether.plan.objective`), paths end before T in states that decide it (`Graph.ended`).
+Such a state earns its final reward, whatever the time, k and c.
 """
 
 from __future__ import annotations
@@ -41,7 +44,10 @@ __all__ = ["Solved", "choice_type", "observed_value", "plan_step", "solve_backwa
 
 
 def observed_value(cf: CounterfactualMDP) -> float:
-    """Return of the observed path; expected, for a last step whose outcome was not recorded."""
+    """Return of the observed path; expected, for a last step whose outcome was not recorded.
+
+    Of a counterfactual MDP that asks for a property (`tether.plan.objective`): 1 if it held, 0 if not.
+    """
     return model_return(cf.mdp, cf.observation)
 
 
@@ -128,7 +134,8 @@ def solve_backward(
             earned = problem.earned(t)
             if problem.columns(t) > 0:
                 _solve_layer(problem, t, earned, tables, choice)
-            if m <= T - t:
+                tables.end(t)
+            if m <= T - t and t < graph.end:
                 chosen = path.step(t, earned)
                 if keep:
                     choice[_position(problem.nodes[t], int(graph.observation.states[t])), m] = chosen
@@ -175,8 +182,9 @@ def _worth_planning(found: Thresholds, ks: Ints, m: int, index_of_k: Ints) -> tu
     """
     T = found.graph.T
     if m == 0:
-        seen = found.graph.observation.states
-        kept = [np.array([_position(found.nodes[t], int(seen[t]))]) for t in range(T)]
+        seen, end = found.graph.observation.states, found.graph.end
+        kept = [np.array([_position(found.nodes[t], int(seen[t]))]) for t in range(end)]
+        kept += [np.empty(0, np.int64)] * (T - end)
         return [*kept, np.arange(found.nodes[T].size)], [np.empty(0, np.int16)] * T
     if ks.size == 1:
         return found.within(int(ks[0])), [np.empty(0, np.int16)] * T
@@ -215,13 +223,28 @@ class _Tables:
         self._layers = [room(size, np.float64, touched=int(used * size)) for size in sizes]
         for array in self._layers:
             array[-SPARE:] = 0.0
-        final = graph.mdp.final_reward
-        last = np.zeros(nodes[self._T].size) if final is None or not rewarded else final[nodes[self._T].states]
-        table = self._by_node(self._T)
-        places = nodes[self._T].places(self._n_states)
+        self._final = graph.mdp.final_reward if rewarded else None
+        self._ended = graph.ended
+        self._write_final(self._T, nodes[self._T].places(self._n_states), nodes[self._T].states)
+
+    def end(self, t: int) -> None:
+        """Write V of the states of layer t in which paths end."""
+        if self._ended is not None and t > 0:
+            states = self._ended.states[t]
+            for run in range(self._rows // self._n_states):
+                self._write_final(t, states + run * self._n_states, states)
+
+    def _write_final(self, t: int, places: Ints, states: Ints) -> None:
+        """V of states where nothing is left to do: their final reward, for every k and c."""
+        last, table = self.final(states), self._by_node(t)
         table[places] = last[:, None]
-        if problem.sized:
+        if self._problem.sized:
             table[places, 0] = np.abs(last)
+
+    def final(self, states: Ints) -> Floats:
+        """What it earns to end in each of some states."""
+        earned: Floats = np.zeros(states.size) if self._final is None else self._final[states]
+        return earned
 
     def layer(self, t: int) -> Floats:
         """All numbers of a layer, and the spare ones."""
@@ -241,8 +264,11 @@ class _ObservedPath:
 
     def __init__(self, problem: _Problem, tables: _Tables) -> None:
         self._problem, self._tables = problem, tables
-        self._known = False  # whether ``value`` is that of the step after
+        graph = problem.found.graph
+        self._known = graph.end <= graph.T - max(problem.m, 1)  # whether ``value`` is that of the step after
         self.value = np.empty(problem.ks.size)
+        if self._known:  # the path ends early, in a state that decides
+            self.value[:] = tables.final(graph.observation.states[graph.end : graph.end + 1])
 
     def step(self, t: int, earned: tuple[Floats, Floats]) -> int:
         """One step back; returns the number of the chosen pair among those of the state, for the first k."""

@@ -2,6 +2,9 @@
 
 A node of the chain is (state, changes left, run of uninfluenced steps); the last two are 0 where a
 policy does not look at them. Everything exact about a policy is a sum over the links of this chain.
+
+Where a question is decided before the end (`Graph.ended`), an episode rests: no policy is asked there, and a link leads
+from the state back to itself.
 """
 
 from __future__ import annotations
@@ -11,12 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._types import Floats, Ints
-from tether.counterfactual.layers import expand
+from tether._types import Flags, Floats, Ints
+from tether.counterfactual.layers import Graph, expand
 from tether.counterfactual.rows import Rows
+from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
 
-__all__ = ["Chain", "Link", "Taken", "Visits", "build_chain", "collect"]
+__all__ = ["Chain", "Link", "Taken", "Visits", "build_chain", "collect", "graph_chain"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,16 +67,26 @@ class Link:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """Nodes t = 0 … T, and for each step what is taken and its links."""
+    """Nodes t = 0 … T, and for each step what is taken and its links.
+
+    ``ended`` says of each state whether episodes rest in it; None where none do.
+    """
 
     visits: tuple[Visits, ...]
     taken: tuple[Taken, ...]
     links: tuple[Link, ...]
+    ended: Flags | None = None
 
     @property
     def T(self) -> int:
         """Number of steps."""
         return len(self.links)
+
+    def at_rest(self, t: int) -> Flags:
+        """For each thing taken at step t, whether the episode rests there: nothing is done any more."""
+        states = self.visits[t].states[self.taken[t].source]
+        rests: Flags = np.zeros(states.size, dtype=bool) if self.ended is None else self.ended[states]
+        return rests
 
     def occupancy(self) -> list[Floats]:
         """Probability of each node, t = 0 … T."""
@@ -91,19 +105,59 @@ def collect(target: Ints, weight: Floats, size: int) -> Floats:
     return summed
 
 
-def build_chain(mdp: MDP, edits: Callable[[int], Rows | None], start: Visits, decide: Decide, T: int) -> Chain:
+def graph_chain(graph: Graph, start: Visits, decide: Decide) -> Chain:
+    """Follow a policy through a graph, from ``start`` to T; it rests where paths end."""
+    ended = None if graph.ended is None else graph.ended.mask
+    return build_chain(graph.mdp, lambda t: graph.layers[t].edits, start, decide, graph.T, ended)
+
+
+def build_chain(
+    mdp: MDP,
+    edits: Callable[[int], Rows | None],
+    start: Visits,
+    decide: Decide,
+    T: int,
+    ended: Flags | None = None,
+) -> Chain:
     """Follow a policy from ``start`` for T steps.
 
-    ``edits(t)`` are the edited rows of step t, None for the nominal model.
+    ``edits(t)`` are the edited rows of step t, None for the nominal model. ``ended`` marks the states of the model in
+    which an episode rests: every action there must lead back.
     """
     visits, taken, links = [start], [], []
     for t in range(T):
-        decided = decide(t, visits[-1])
+        decided = decide(t, visits[-1]) if ended is None else _or_rest(mdp, t, visits[-1], decide, ended)
         link, after = _follow(mdp, edits(t), decided, t)
         visits.append(after)
         taken.append(decided)
         links.append(link)
-    return Chain(tuple(visits), tuple(taken), tuple(links))
+    return Chain(tuple(visits), tuple(taken), tuple(links), ended)
+
+
+def _or_rest(mdp: MDP, t: int, visits: Visits, decide: Decide, ended: Flags) -> Taken:
+    """What a policy does where something is left to do; elsewhere the first action, which leads nowhere."""
+    rests = ended[visits.states]
+    going, over = np.flatnonzero(~rests), np.flatnonzero(rests)
+    if over.size == 0:
+        return decide(t, visits)
+    pairs = mdp.form.pair_start[visits.states[over]].astype(np.int64)
+    stuck = over[pairs == mdp.form.pair_start[visits.states[over] + 1]]
+    if stuck.size:
+        state = mdp.states[int(visits.states[stuck[0]])]
+        raise QueryError(
+            Problem(f"t = {t}: the model has no action in state {state!r}: no episode can rest there", state)
+        )
+    nothing = Taken(over, pairs, np.ones(over.size), visits.changes[over], np.zeros(over.size, np.int64))
+    if going.size == 0:
+        return nothing
+    some = decide(t, Visits(visits.states[going], visits.changes[going], visits.runs[going]))
+    source = np.concatenate((going[some.source], over))
+    order = np.argsort(source, kind="stable")
+    both = (
+        np.concatenate((getattr(some, name), getattr(nothing, name)))[order]
+        for name in ("pairs", "probability", "changes", "runs")
+    )
+    return Taken(source[order], *both)
 
 
 def _follow(mdp: MDP, edits: Rows | None, decided: Taken, t: int) -> tuple[Link, Visits]:

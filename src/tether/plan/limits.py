@@ -41,7 +41,7 @@ def enough_k(table: Sweep, m: int, share: float = SHARE) -> int | None:
     if not column.size:
         raise QueryError(f"m = {m} was not asked for in this sweep")
     tied = table.ks <= table.cf.T
-    gained = table.values[tied, column[0]] - table.observed_value
+    gained = table.gains[tied, column[0]]
     most = float(gained.max(initial=0.0))
     rounding = 1e-9 * max(1.0, abs(table.observed_value))
     if most <= rounding:
@@ -51,7 +51,7 @@ def enough_k(table: Sweep, m: int, share: float = SHARE) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit (k, m), the best value within it, and what that is more than the best within the plan's own."""
+    """A limit (k, m), the best value within it, and what that gains over the best within the plan's own."""
 
     k: int
     m: int
@@ -73,6 +73,8 @@ class Beyond:
         The next m that gains more within the same k; None if none does.
     most : Limit
         The smallest m that gains all that can be gained within the same k.
+    minimise : bool
+        Whether less is a gain.
 
     Examples
     --------
@@ -91,6 +93,11 @@ class Beyond:
     free: Limit
     more: Limit | None
     most: Limit
+    minimise: bool = False
+
+    @property
+    def _verb(self) -> str:
+        return "save" if self.minimise else "add"
 
     def sentences(self) -> list[str]:
         """What a larger k and a larger m would add, in a sentence each."""
@@ -98,18 +105,18 @@ class Beyond:
 
     def _tether(self) -> str:
         if self.longer is None:
-            return "A longer tether (a larger k) would add nothing."
+            return f"A longer tether (a larger k) would {self._verb} nothing."
         if self.longer.k == self.free.k:
             return f"Only without a tether (k = {self.free.k}) could more be gained: {number(self.free.added)} more."
-        told = f"A longer tether would add {number(self.longer.added)} with k = {self.longer.k}"
+        told = f"A longer tether would {self._verb} {number(self.longer.added)} with k = {self.longer.k}"
         if number(self.free.added) == number(self.longer.added):
             return f"{told}, and no more beyond."
         return f"{told}, and {number(self.free.added)} without any (k = {self.free.k})."
 
     def _changes(self) -> str:
         if self.more is None:
-            return "More changes (a larger m) would add nothing."
-        told = f"More changes would add {number(self.more.added)} with m = {self.more.m}"
+            return f"More changes (a larger m) would {self._verb} nothing."
+        told = f"More changes would {self._verb} {number(self.more.added)} with m = {self.more.m}"
         if self.more.m == self.most.m:
             return f"{told}, and no more beyond."
         return f"{told}, and {number(self.most.added)} at most (m = {self.most.m})."
@@ -120,20 +127,22 @@ def beyond(plan: Plan) -> Beyond:
     # Two thin sweeps: a whole table of a long path in a large model would fill the memory.
     tethers = plan.sweep(ms=[plan.m])
     changes = plan.sweep(ks=[plan.k])
-    by_k, by_m = tethers.values[:, 0], changes.values[0]
+    sign = -1.0 if plan.minimise else 1.0
+    by_k, by_m = sign * tethers.values[:, 0], sign * changes.values[0]
     best = by_m[plan.m]  # the plan's own value, unless it gave some away for influence
     longer = np.flatnonzero(_more(by_k, best) & (tethers.ks > plan.k))
     more = np.flatnonzero(_more(by_m, best) & (changes.ms > plan.m))
     all_gained = max(int(np.flatnonzero(~_more(by_m[-1], by_m))[0]), plan.m)
 
     def limit(k: int, m: int, value: float) -> Limit:
-        return Limit(k, m, float(value), float(value) - float(best))
+        return Limit(k, m, sign * float(value), float(value) - float(best))
 
     return Beyond(
         limit(int(tethers.ks[longer[0]]), plan.m, by_k[longer[0]]) if longer.size else None,
         limit(plan.T + 1, plan.m, by_k[-1]),
         limit(plan.k, int(more[0]), by_m[more[0]]) if more.size else None,
         limit(plan.k, all_gained, by_m[all_gained]),
+        plan.minimise,
     )
 
 

@@ -14,11 +14,14 @@ from tether._html import facts
 from tether._kernels.parallel import LARGE
 from tether._types import Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import Graph
 from tether.influence.nodes import Nodes
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
+from tether.model.properties import Property
 from tether.observation.changes import is_change
-from tether.plan.chain import Chain, Taken, Visits, build_chain
+from tether.plan.chain import Chain, Taken, Visits, graph_chain
+from tether.plan.objective import asked, objective_name, value_name
 
 if TYPE_CHECKING:
     import datetime
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from tether.evaluation.shares import Shares
     from tether.explanation.explain import Explanation
     from tether.plan.sweep import Sweep
+    from tether.plan.tethered import Tethered
 
 __all__ = ["Plan"]
 
@@ -45,9 +49,10 @@ class Plan:
     Attributes
     ----------
     value : float
-        Expected return from s_0, exactly.
+        Expected return from s_0, exactly; or the probability that the property holds, if one was asked for.
     observed_value : float
-        Return of the observed path, by the model's rewards; ``logged_return`` is that by its own.
+        Return of the observed path, by the model's rewards; ``logged_return`` is that by its own. Of a property 1 if it
+        held, else 0.
     k, m : int
         The limits it keeps to (m at most T, k at most T + 1).
     rule, influence
@@ -56,7 +61,12 @@ class Plan:
         What the plan was ready to give away for influence (`CounterfactualMDP.pareto`); 0 for the best plan.
     is_best : bool
         Whether it is the best plan for its k and m, as `CounterfactualMDP.plan` gives it. Such a plan is pickled as its
-        question (the model, or its place on disk; the episode; k, m, rule, influence) and made again when it is read.
+        question (the model, or its place on disk; the episode; k, m, rule, influence, objective) and made again when it
+        is read.
+    objective : Property or None
+        The property that was asked for, in place of the return. The plan ends where it is decided.
+    minimise : bool
+        Whether the smallest value was asked for.
 
     Examples
     --------
@@ -81,17 +91,30 @@ class Plan:
     influenced: tuple[Ints, ...]
     price: float = 0.0
     is_best: bool = False
+    objective: Property | None = None
+    minimise: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As the question it answers: what it visits and does there is as large as what s_0 reaches.
         if self.is_best:
-            return _asked_again, (self.cf, self.k, self.m, self.rule, self.influence, self.value)
+            about = self.rule, self.influence, self.objective, self.minimise
+            return _asked_again, (self.cf, self.k, self.m, *about, self.value)
         return type(self), tuple(getattr(self, one.name) for one in fields(self))
 
     @property
     def gain(self) -> float:
-        """What is gained over the observed path."""
-        return self.value - self.observed_value
+        """What is gained over the observed path: how much larger the value is, or smaller, if that was asked for."""
+        return self.observed_value - self.value if self.minimise else self.value - self.observed_value
+
+    @property
+    def question(self) -> Tethered:
+        """The question that the plan answers, for any k and m."""
+        return self.cf.tether(self.rule, self.influence, objective=self.objective, minimise=self.minimise)
+
+    @property
+    def asked(self) -> CounterfactualMDP:
+        """The counterfactual MDP whose returns are what was asked for (`tether.plan.objective`)."""
+        return asked(self.cf, self.objective)
 
     @property
     def logged_return(self) -> float | None:
@@ -108,13 +131,15 @@ class Plan:
         """What to do at step ``t`` in ``state`` with so many changes left.
 
         ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` looks at it.
-        None where no allowed action keeps the promise, or the plan never gets there.
+        None where no allowed action keeps the promise, or the plan never gets there; and where the property that was
+        asked for is decided: the plan ends there.
         """
         t, s = self.cf.time(t), self.cf.mdp.state_index(state)
         changes_left = whole_number("changes_left", changes_left, 0)
         run = whole_number("uninfluenced", uninfluenced, 0) if self.rule == "assured" else 0
+        ended = self.asked.graph.ended
         node = self.chain.visits[t].find(s, changes_left, run)
-        if node < 0:
+        if node < 0 or (ended is not None and ended.mask[s]):
             return None
         pair = int(self.chain.taken[t].pairs[node])
         return self.cf.mdp.actions[int(self.cf.mdp.form.pair_action[pair])]
@@ -122,9 +147,12 @@ class Plan:
     @cached_property
     def chain(self) -> Chain:
         """All that the plan can visit, from s_0 with m changes left."""
-        graph = self.cf.graph
+        return self.chain_for(self.asked.graph)
+
+    def chain_for(self, graph: Graph) -> Chain:
+        """All that the plan can visit in a graph whose nodes it knows, from s_0 with m changes left."""
         start = Visits(*(np.array([value]) for value in (int(graph.observation.states[0]), self.m, 0)))
-        return build_chain(self.cf.mdp, lambda t: graph.layers[t].edits, start, self._decide, self.T)
+        return graph_chain(graph, start, self._decide)
 
     def _decide(self, t: int, visits: Visits) -> Taken:
         form, nodes, choice = self.cf.mdp.form, self.nodes[t], self.choices[t]
@@ -169,7 +197,7 @@ class Plan:
         >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).sweep(ks=[8], ms=[1]).values
         array([[-1.]])
         """
-        return self.cf.tether(rule=self.rule, influence=self.influence).sweep(ks=ks, ms=ms)
+        return self.question.sweep(ks=ks, ms=ms)
 
     def certify(self) -> Certificate:
         """What holds of the plan whatever the causal model is: its range under every model, and under every stable one.
@@ -289,7 +317,7 @@ class Plan:
         rows = [
             ("k, m", f"{self.k}, {self.m}"),
             ("rule, influence", f"{self.rule}, {self.influence}"),
-            ("value", f"{self.value:.6g}"),
+            (value_name(self.objective), f"{self.value:.6g}"),
             ("observed", f"{self.observed_value:.6g}"),
             ("gain", f"{self.gain:.6g}"),
         ]
@@ -298,12 +326,24 @@ class Plan:
         return facts(rows)
 
     def __repr__(self) -> str:
+        about = objective_name(self.objective, self.minimise)
         return (
             f"<Plan: k = {self.k}, m = {self.m}, {self.rule}, {self.influence}: "
-            f"value {self.value:.4g}, observed {self.observed_value:.4g}>"
+            f"{'value' if self.objective is None else 'probability'} {self.value:.4g}, "
+            f"observed {self.observed_value:.4g}{', ' if about else ''}{about}>"
         )
 
 
-def _asked_again(cf: CounterfactualMDP, k: int, m: int, rule: Rule, influence: Influence, value: float) -> Plan:
+def _asked_again(
+    cf: CounterfactualMDP,
+    k: int,
+    m: int,
+    rule: Rule,
+    influence: Influence,
+    objective: Property | None,
+    minimise: bool,
+    value: float,
+) -> Plan:
     """A plan from a pickle. Its value is the one it had, whatever the kernels of this machine round."""
-    return replace(cf.tether(rule=rule, influence=influence).plan(k, m), value=value)
+    question = cf.tether(rule, influence, objective=objective, minimise=minimise)
+    return replace(question.plan(k, m), value=value)

@@ -15,6 +15,8 @@ from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
+from tether.model.properties import Property
+from tether.plan.objective import objective_name
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +41,10 @@ class Sweep:
     distinct : array
         The values of k at which anything changes.
     observed_value : float
+    objective : Property or None
+        What the values are: probabilities of a property; None for returns.
+    minimise : bool
+        Whether the best is the smallest.
 
     Examples
     --------
@@ -58,6 +64,22 @@ class Sweep:
     sizes: Ints
     distinct: Ints
     observed_value: float
+    objective: Property | None = None
+    minimise: bool = False
+
+    @property
+    def gains(self) -> Floats:
+        """What each k and m gains over the observed path: how much larger its value is, or smaller, if that is wanted.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).sweep(ks=[7], ms=[0, 1]).gains.round(2)
+        array([[ 0.  , 10.17]])
+        """
+        gains: Floats = self.observed_value - self.values if self.minimise else self.values - self.observed_value
+        return gains
 
     def value(self, k: int, m: int) -> float:
         """The value for one k and m of those asked for; k beyond T + 1 means T + 1, m beyond T means T."""
@@ -83,18 +105,18 @@ class Sweep:
 
         It looks at the whole model, at every time, so it is computed when asked for.
         """
-        question = self.cf.tether(rule=self.rule, influence=self.influence)
+        question = self.cf.tether(self.rule, self.influence, objective=self.objective)
         found = question.thresholds_everywhere(int(self.ks.max(initial=1)))
         return found.sizes(self.ks)
 
     def lost(self, m: int) -> Floats:
-        """What each k costs at ``m``: the value without influence constraints less the value at k."""
+        """What each k costs at ``m``: what is gained without influence constraints less what is gained at k."""
         T = self.cf.T
         column = np.flatnonzero(self.ms == min(whole_number("m", m, 0), T))
         if not (column.size and np.any(self.ks == T + 1)):
             raise QueryError(f"the loss needs m = {m} and k = {T + 1} among those asked for in the sweep")
-        values = self.values[:, column[0]]
-        loss: Floats = values[self.ks == T + 1][0] - values
+        gains = self.gains[:, column[0]]
+        loss: Floats = gains[self.ks == T + 1][0] - gains
         return loss
 
     def to_arrow(self) -> pyarrow.Table:
@@ -134,17 +156,19 @@ class Sweep:
         return plot_sweep(self, m, ax)
 
     def __repr__(self) -> str:
+        about = objective_name(self.objective, self.minimise)
         return (
             f"<Sweep: k = {self.ks[0]} … {self.ks[-1]}, m = {self.ms[0]} … {self.ms[-1]}, {self.rule}, "
             f"{self.influence}: values {self.values.min():.4g} … {self.values.max():.4g}, "
-            f"observed {self.observed_value:.4g}>"
+            f"observed {self.observed_value:.4g}{', ' if about else ''}{about}>"
         )
 
     def __str__(self) -> str:
-        width = max(8, *(len(f"{value:.2f}") for value in self.values.reshape(-1))) + 1
+        decimals = 2 if self.objective is None else 4
+        width = max(8, *(len(f"{value:.{decimals}f}") for value in self.values.reshape(-1))) + 1
         head = "k \\ m".rjust(6) + "".join(f"{m:>{width}}" for m in self.ms)
         rows = [
-            f"{k:>6}" + "".join(f"{value:>{width}.2f}" for value in row)
+            f"{k:>6}" + "".join(f"{value:>{width}.{decimals}f}" for value in row)
             for k, row in zip(self.ks, self.values, strict=True)
         ]
         return "\n".join([head, *rows])

@@ -8,7 +8,7 @@ of `CounterfactualMDP` (``cf.plan``, ``cf.sweep``, …) ask the same object, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +16,14 @@ import numpy as np
 from tether._checks import finite_number, whole_number, whole_numbers
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import everywhere
+from tether.errors import QueryError
 from tether.influence.one_step import Influence, make_influence
 from tether.influence.rules import Rule, make_rule
 from tether.influence.thresholds import Thresholds, thresholds, unconstrained
+from tether.model.properties import Property, make_property
 from tether.plan.backward import observed_value, solve_backward
 from tether.plan.limits import SHARE, enough_k
+from tether.plan.objective import asked, negated, objective_name
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
@@ -34,7 +37,7 @@ __all__ = ["Tethered", "tether"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tethered:
-    """What can be asked under one rule and one test of influence; made by `CounterfactualMDP.tether`.
+    """What can be asked under one rule, one test of influence and one objective; made by `CounterfactualMDP.tether`.
 
     Attributes
     ----------
@@ -43,6 +46,10 @@ class Tethered:
         What k means; see `tether.influence.rules`.
     influence
         When a pair counts as influenced; see `tether.influence.one_step`.
+    objective : Property or None
+        What is asked for: the probability of a property; None for the return.
+    minimise : bool
+        Whether the smallest value is the best.
 
     Examples
     --------
@@ -60,22 +67,47 @@ class Tethered:
     cf: CounterfactualMDP
     rule: Rule
     influence: Influence
+    objective: Property | None = None
+    minimise: bool = False
     _kept: dict[str, Thresholds] = field(default_factory=dict, init=False)
     _sweeps: list[Sweep] = field(default_factory=list, init=False)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes one question the same as another, about the same counterfactual MDP."""
+        return self.rule, self.influence, self.objective, self.minimise
+
+    @property
+    def asked(self) -> CounterfactualMDP:
+        """The counterfactual MDP whose returns are what is asked for (`tether.plan.objective`)."""
+        return asked(self.cf, self.objective)
 
     def thresholds(self, up_to: int | None = None) -> Thresholds:
         """κ of every pair that s_0 can reach, computed when it is first asked for.
 
         ``up_to`` is the largest k of interest: `assured` remembers runs of uninfluenced steps only as far as that.
+        What is allowed does not depend on whether much or little is wanted: with ``minimise`` it is the same κ.
         """
+        if self.minimise:
+            return self._opposite.thresholds(up_to)
         return self._thresholds("reached", up_to)
 
     def thresholds_everywhere(self, up_to: int | None = None) -> Thresholds:
         """The same for every state of the model at every time."""
+        if self.minimise:
+            return self._opposite.thresholds_everywhere(up_to)
         return self._thresholds("everywhere", up_to)
 
+    @property
+    def _opposite(self) -> Tethered:
+        return self.cf.tether(self.rule, self.influence, objective=self.objective, minimise=not self.minimise)
+
+    def _weighed(self, found: Thresholds) -> Thresholds:
+        """The same thresholds, on the graph whose largest return is the best."""
+        return replace(found, graph=negated(found.graph)) if self.minimise else found
+
     def _thresholds(self, where: str, up_to: int | None) -> Thresholds:
-        cf = self.cf
+        cf = self.asked
         longest = cf.T + 1 if up_to is None or self.rule != "assured" else min(up_to, cf.T + 1)
         found = self._kept.get(where)
         if found is None or found.up_to < longest:
@@ -93,14 +125,20 @@ class Tethered:
         >>> tether.counterfactual(case.mdp, case.path).tether().plan()
         <Plan: k = 7, m = 1, definition, support: value -27.83, observed -38>
         """
-        cf = self.cf
+        cf = self.asked
         m = min(whole_number("m", m, 0), cf.T)
         k = (self.enough_k(m) or 1) if k is None else min(whole_number("k", k, 1), cf.T + 1)
         found = unconstrained(cf.graph, self.rule, self.influence) if k > cf.T else self.thresholds(k)
-        solved = solve_backward(found, np.array([k]), m, keep=True)
-        value, observed = float(solved.values[0, m]), observed_value(cf)
+        solved = solve_backward(self._weighed(found), np.array([k]), m, keep=True)
+        value, observed = float(self._signed(solved.values[0, m])), observed_value(cf)
         arrays = solved.nodes, solved.choices, found.influenced
-        return Plan(cf, k, m, self.rule, self.influence, value, observed, *arrays, is_best=True)
+        plan = Plan(self.cf, k, m, self.rule, self.influence, value, observed, *arrays, is_best=True)
+        return replace(plan, objective=self.objective, minimise=self.minimise)
+
+    def _signed(self, values: Any) -> Any:
+        """Values as they were asked for, and within 0 … 1 where they are probabilities: sums of them are rounded."""
+        values = 0.0 - values if self.minimise else values
+        return values if self.objective is None else np.clip(values, 0.0, 1.0)
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
         r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for; see `CounterfactualMDP.sweep`.
@@ -122,10 +160,10 @@ class Tethered:
                 return done.part(rows, columns)
         found = self.thresholds(int(rows.max()))
         distinct = found.distinct()
-        asked = np.unique(np.searchsorted(distinct, rows, side="right") - 1)
-        solved = solve_backward(found, distinct[asked], int(columns.max()))
-        which = np.searchsorted(distinct[asked], rows, side="right") - 1
-        values = solved.values[which][:, columns]
+        wanted = np.unique(np.searchsorted(distinct, rows, side="right") - 1)
+        solved = solve_backward(self._weighed(found), distinct[wanted], int(columns.max()))
+        which = np.searchsorted(distinct[wanted], rows, side="right") - 1
+        values = self._signed(solved.values[which][:, columns])
         for array in (values, rows, columns):
             array.flags.writeable = False
         table = Sweep(
@@ -137,13 +175,17 @@ class Tethered:
             values,
             found.sizes(rows),
             distinct,
-            observed_value(self.cf),
+            observed_value(self.asked),
+            self.objective,
+            self.minimise,
         )
         self._sweeps.append(table)
         return table
 
-    def choose_k(self, m: int, at_least: float) -> int | None:
+    def choose_k(self, m: int, at_least: float | None = None, *, at_most: float | None = None) -> int | None:
         """The smallest k whose best value with m changes is at least a threshold; None if none is.
+
+        With ``minimise`` the best is the smallest: give ``at_most``.
 
         Examples
         --------
@@ -152,9 +194,15 @@ class Tethered:
         >>> tether.counterfactual(case.mdp, case.path).tether().choose_k(2, -30.0)
         6
         """
-        at_least = finite_number("at_least", at_least)
+        wanted, other = (at_most, at_least) if self.minimise else (at_least, at_most)
+        if wanted is None or other is not None:
+            if self.minimise:
+                raise QueryError("with minimise the best value is the smallest: give at_most=, and not at_least")
+            raise QueryError("give at_least=, the value that is wanted; at_most= goes with minimise")
+        threshold = finite_number("at_most" if self.minimise else "at_least", wanted)
         table = self.sweep(ms=[m])
-        reached = np.flatnonzero(table.values[:, 0] >= at_least)
+        values = table.values[:, 0]
+        reached = np.flatnonzero(values <= threshold if self.minimise else values >= threshold)
         return int(table.ks[reached[0]]) if reached.size else None
 
     def enough_k(self, m: int = 1, share: float = SHARE) -> int | None:
@@ -183,7 +231,7 @@ class Tethered:
         """
         from tether.influence.why import why
 
-        return why(self.cf, self.thresholds, self.thresholds_everywhere, t, state, action, k, uninfluenced)
+        return why(self.asked, self.thresholds, self.thresholds_everywhere, t, state, action, k, uninfluenced)
 
     def classify(self, t: int, k: int, rollout: str = "counterfactual") -> Classes:
         """Class of each state at time t = 0 … T; see `CounterfactualMDP.classify`.
@@ -197,7 +245,7 @@ class Tethered:
         """
         from tether.influence.classes import classify
 
-        return classify(self.cf, self.thresholds, self.rule, self.influence, t, k, rollout)
+        return classify(self.asked, self.thresholds, self.rule, self.influence, t, k, rollout)
 
     def pareto(
         self,
@@ -222,10 +270,13 @@ class Tethered:
         return pareto(self, k, m, against, limit, progress)
 
     def __repr__(self) -> str:
-        return f"<Tethered: {self.rule}, {self.influence}, {self.cf.T} steps>"
+        about = objective_name(self.objective, self.minimise)
+        return f"<Tethered: {self.rule}, {self.influence}, {self.cf.T} steps{', ' if about else ''}{about}>"
 
 
-def tether(cf: CounterfactualMDP, rule: Any, influence: Any) -> Tethered:
-    """The question under a rule and a test of influence, checked; see `CounterfactualMDP.tether`."""
+def tether(cf: CounterfactualMDP, rule: Any, influence: Any, objective: Any = None, minimise: bool = False) -> Tethered:
+    """The question under a rule, a test of influence and an objective, checked; see `CounterfactualMDP.tether`."""
     test = make_influence(influence)
-    return Tethered(cf, make_rule(rule, test), test)
+    question = Tethered(cf, make_rule(rule, test), test, make_property(objective), bool(minimise))
+    asked(cf, question.objective)  # says what is wrong with it
+    return question

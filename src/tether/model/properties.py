@@ -1,0 +1,250 @@
+"""Properties of an episode: what is to be reached, avoided, or kept until something is reached.
+
+A property is asked for instead of a return (`objective=`): the value of a plan is then the probability that the
+property holds within the episode's T steps. Every property is decided by sets of states:
+
+    until(hold, goal)   holds once a state of ``goal`` is met, if all states before it are of ``hold``
+    reach(goal)         until(any state, goal)
+    avoid(bad)          holds if no state of ``bad`` is met, from the first state to the last
+
+A state of ``goal`` or ``bad``, and one that is neither of ``hold`` nor of ``goal``, *decides* the property. What
+happens after that does not matter.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from tether._types import Flags, Ints
+from tether.errors import Problem, QueryError
+from tether.model.labels import member_indices, name_text
+from tether.model.names import name_list, plain
+
+if TYPE_CHECKING:
+    from tether.model.mdp import MDP
+
+__all__ = ["Decided", "Property", "avoid", "make_property", "parse_property", "reach", "until"]
+
+Kind = Literal["reach", "avoid", "until"]
+
+_ARGUMENTS: dict[str, tuple[str, ...]] = {"reach": ("goal",), "avoid": ("bad",), "until": ("hold", "goal")}
+_NAMED = 3
+"""States of a set that are named in words; more are counted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decided:
+    """A property on one model.
+
+    Attributes
+    ----------
+    ended : array of bool
+        For each state, whether it decides the property.
+    holds : array of bool
+        For each state, whether the property holds if it is decided there, or if the episode ends there undecided.
+    """
+
+    ended: Flags
+    holds: Flags
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Property:
+    """Something that an episode can do or fail to do; made by `reach`, `avoid` or `until`.
+
+    Attributes
+    ----------
+    kind : {"reach", "avoid", "until"}
+    sets : tuple
+        Its sets of states, as they were given: a label, a tuple of states, or a function of a state's name.
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.until("safe", "goal")
+    <Property: until safe goal>
+    >>> tether.avoid("died").in_words
+    'died is avoided'
+    """
+
+    kind: Kind
+    sets: tuple[str | tuple[Any, ...] | Callable[[Any], bool], ...]
+
+    @property
+    def in_words(self) -> str:
+        """That it holds, in words: "died is avoided"."""
+        words = [_in_words(given) for given in self.sets]
+        if self.kind == "until":
+            return f"{words[1]} is reached, with {words[0]} until then"
+        return f"{words[0]} is {'reached' if self.kind == 'reach' else 'avoided'}"
+
+    def on(self, mdp: MDP) -> Decided:
+        """Which states of a model decide the property, and how; an error where a set has no state.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.reach("goal").on(tether.cases.grid_world().mdp).ended.nonzero()[0]
+        array([15])
+        """
+        masks = []
+        for name, given in zip(_ARGUMENTS[self.kind], self.sets, strict=True):
+            mask = np.zeros(mdp.n_states, dtype=bool)
+            mask[_members(mdp, f"{self}: {name}", given)] = True
+            masks.append(mask)
+        if self.kind == "avoid":
+            return Decided(masks[0], ~masks[0])
+        goal = masks[-1]
+        return Decided(goal if self.kind == "reach" else goal | ~masks[0], goal)
+
+    def __str__(self) -> str:
+        return " ".join([self.kind, *(_as_text(given) for given in self.sets)])
+
+    def __repr__(self) -> str:
+        return f"<Property: {self}>"
+
+
+def reach(goal: str | Iterable[Any] | Callable[[Any], bool]) -> Property:
+    """The episode meets a state of ``goal``.
+
+    Parameters
+    ----------
+    goal : str, iterable or callable
+        A label of the model, a list of states, or a function that says of a state's name whether it is one.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(grid.mdp, grid.path)
+    >>> cf.plan(k=12, m=11, objective=tether.reach("goal"))
+    <Plan: k = 12, m = 11, definition, support: probability 0.9932, observed 0, reach goal>
+    """
+    return Property("reach", (_given("reach", "goal", goal),))
+
+
+def avoid(bad: str | Iterable[Any] | Callable[[Any], bool]) -> Property:
+    """The episode meets no state of ``bad``, from its first state to its last.
+
+    Parameters
+    ----------
+    bad : str, iterable or callable
+        As in `reach`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> cf = tether.counterfactual(patient.mdp, patient.path)
+    >>> cf.plan(k=9, m=2, objective=tether.avoid("died"))
+    <Plan: k = 9, m = 2, definition, support: probability 0.4255, observed 0, avoid died>
+    """
+    return Property("avoid", (_given("avoid", "bad", bad),))
+
+
+def until(
+    hold: str | Iterable[Any] | Callable[[Any], bool], goal: str | Iterable[Any] | Callable[[Any], bool]
+) -> Property:
+    """The episode meets a state of ``goal``, and every state before it is one of ``hold``.
+
+    Parameters
+    ----------
+    hold, goal : str, iterable or callable
+        As in `reach`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(grid.mdp, grid.path)
+    >>> along_the_edge = tether.until(lambda cell: cell // 4 in (0, 3) or cell % 4 in (0, 3), "goal")
+    >>> cf.plan(k=12, m=11, objective=along_the_edge).value.round(3)
+    0.93
+    """
+    return Property("until", (_given("until", "hold", hold), _given("until", "goal", goal)))
+
+
+def make_property(objective: Any) -> Property | None:
+    """The objective, checked: a property, or None for the return."""
+    if objective is None or isinstance(objective, Property):
+        return objective
+    raise QueryError(
+        f"objective must be tether.reach(goal), tether.avoid(bad) or tether.until(hold, goal), not {objective!r}"
+    )
+
+
+def parse_property(text: str) -> Property:
+    """A property as the command line takes it: a word for what, then labels; quote a label that has spaces.
+
+    >>> parse_property("until safe 'the goal'")
+    <Property: until safe 'the goal'>
+    """
+    try:
+        kind, *labels = shlex.split(text)
+    except ValueError:
+        kind, labels = "", []
+    if kind not in _ARGUMENTS or len(labels) != len(_ARGUMENTS[kind]):
+        forms = ", ".join(f"'{kind} {' '.join(name.upper() for name in names)}'" for kind, names in _ARGUMENTS.items())
+        message = f"the objective {text!r} is none of {forms}, where each word in capitals is a label of the model"
+        raise QueryError(Problem(message, value=text))
+    return Property(kind, tuple(labels))  # type: ignore[arg-type]
+
+
+def _given(kind: str, name: str, value: Any) -> str | tuple[Any, ...] | Callable[[Any], bool]:
+    """A set of states as it is kept: a label, a tuple of states, or a function."""
+    if isinstance(value, str):
+        return value
+    if callable(value):
+        predicate: Callable[[Any], bool] = value
+        return predicate
+    if isinstance(value, bytes) or not isinstance(value, Iterable):
+        message = f"{kind}({name}): a label, a list of states or a function of a state is needed, not {value!r}"
+        raise QueryError(Problem(f"{message}: [{value!r}]", value=value))
+    members = tuple(plain(value))
+    for one in members:
+        if not isinstance(one, Hashable):
+            message = f"{kind}({name}): {one!r} cannot be the name of a state, it is not hashable; use a tuple"
+            raise QueryError(Problem(message, value=one))
+    return members
+
+
+def _members(mdp: MDP, what: str, given: Any) -> Ints:
+    """The states of a set, by index; there is at least one."""
+    if isinstance(given, str):
+        found: Ints = mdp.labels.find(given).indices
+        if found.size == 0:
+            raise QueryError(Problem(f"{what}: no state has the label {given!r}; {mdp.labels.known()}", value=given))
+        return found
+    found = member_indices(mdp.states, what, list(given) if isinstance(given, tuple) else given, QueryError)
+    if found.size == 0:
+        raise QueryError(Problem(f"{what}: no state is in this set; {mdp.labels.known()}", value=given))
+    return found
+
+
+def _as_text(given: Any) -> str:
+    """A set as text: a label, quoted where it has to be; or its states in braces; or the name of its function."""
+    if isinstance(given, str):
+        return shlex.quote(given)
+    if isinstance(given, tuple):
+        return f"{{{name_list(given)}}}"
+    return f"[{_function_name(given)}]"
+
+
+def _in_words(given: Any) -> str:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, tuple):
+        if len(given) > _NAMED:
+            return f"one of {len(given):,} states"
+        return " or ".join(name_text(one) for one in given)
+    return f"a state of {_function_name(given)}"
+
+
+def _function_name(function: Any) -> str:
+    name = getattr(function, "__name__", type(function).__name__)
+    return "a function" if name == "<lambda>" else str(name)

@@ -1,0 +1,157 @@
+"""Objectives: a property in place of the return, and the smallest instead of the largest.
+
+The probability that a property holds is a return: nothing is earned on the way, and 1 for ending where it holds. A
+state that decides the property ends the episode for a plan; what the episode would do after it does not matter. So the
+question is asked in a copy of the counterfactual MDP in which episodes *rest* where the property was decided:
+
+- every action of such a state leads back to it, and the final reward is 1 or 0;
+- no influence is asked for there, and no change is counted (`Graph.ended`);
+- the observed path rests too, so that its value is 1 or 0.
+
+The rows of all other states are those of the original: conditioning is on the model as it was, in which nothing is
+made absorbing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tether._kernels.scratch import room
+from tether._types import Floats, Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import Ended, Graph, Layer
+from tether.counterfactual.rows import spans
+from tether.errors import Problem, QueryError
+from tether.model.form import Form, Rewards, pair_states
+from tether.model.mdp import MDP
+from tether.model.properties import Decided, Property
+from tether.observation.path import Observation
+
+__all__ = ["asked", "asked_model", "negated", "objective_name", "value_name"]
+
+
+def asked(cf: CounterfactualMDP, objective: Property | None) -> CounterfactualMDP:
+    """The counterfactual MDP whose returns are what is asked for: itself, or one in which only a property counts.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.plan.backward import observed_value
+    >>> grid = tether.cases.grid_world()
+    >>> observed_value(asked(tether.counterfactual(grid.mdp, grid.path), tether.reach("danger")))
+    1.0
+    """
+    if objective is None:
+        return cf
+    found: CounterfactualMDP = cf.remembered(("asked", objective), lambda: _asked(cf, objective))
+    return found
+
+
+def asked_model(mdp: MDP, objective: Property | None) -> tuple[MDP, Decided | None]:
+    """The same of a plain model; and which states decide the property."""
+    if objective is None:
+        return mdp, None
+    decided = objective.on(mdp)
+    return _resting_model(mdp, decided), decided
+
+
+def negated(graph: Graph) -> Graph:
+    """The same graph with losses for gains: the best plan there has the smallest return here."""
+    mdp = graph.mdp
+    rewards = Rewards(np.negative(mdp.rewards.values), mdp.rewards.by_entry)
+    final = None if mdp.final_reward is None else np.negative(mdp.final_reward)
+    return replace(graph, mdp=replace(mdp, form=replace(mdp.form, rewards=rewards), final_reward=final))
+
+
+def value_name(objective: Property | None) -> str:
+    """What a value is: "return", or "probability" of a property."""
+    return "return" if objective is None else "probability"
+
+
+def objective_name(objective: Property | None, minimise: bool) -> str:
+    """The objective in a few words; nothing for the largest return, which needs no words.
+
+    >>> import tether
+    >>> objective_name(tether.reach("died"), True), objective_name(None, False)
+    ('minimise reach died', '')
+    """
+    name = "" if objective is None else str(objective)
+    return f"minimise {name or 'return'}" if minimise else name
+
+
+def _asked(cf: CounterfactualMDP, objective: Property) -> CounterfactualMDP:
+    decided = objective.on(cf.mdp)
+    first = int(cf.observation.states[0])
+    if decided.ended[first]:
+        state, verdict = cf.mdp.states[first], "holds" if decided.holds[first] else "fails"
+        message = f"{objective}: it is decided at t = 0: the episode begins in state {state!r}, where it {verdict}"
+        raise QueryError(Problem(f"{message}. There is nothing to ask", state, time=0))
+    mdp = _resting_model(cf.mdp, decided)
+    return replace(cf, mdp=mdp, graph=_resting_graph(cf.graph, mdp, decided))
+
+
+def _resting_model(mdp: MDP, decided: Decided) -> MDP:
+    """The model where every action of a state that decides leads back to it, and only the end earns anything."""
+    form, ended = mdp.form, decided.ended
+    states = np.flatnonzero(ended)
+    _, resting = spans(form.pair_start[states], form.pair_start[states + 1])
+    lengths = np.diff(form.row_start)
+    kept = np.ones(form.next_state.size, dtype=bool)
+    _, left_out = spans(form.row_start[resting] + 1, form.row_start[resting + 1])
+    kept[left_out] = False
+    lengths[resting] = 1
+    start = np.concatenate((np.zeros(1, form.row_start.dtype), np.cumsum(lengths, dtype=form.row_start.dtype)))
+    next_state, probability = form.next_state[kept], form.probability[kept]
+    next_state[start[resting]] = pair_states(form.pair_start, resting)
+    probability[start[resting]] = 1.0
+    nothing: Floats = room(mdp.n_pairs, np.float64)
+    rests = Form(
+        form.pair_start,
+        form.pair_action,
+        start,
+        next_state,
+        probability,
+        Rewards(nothing, by_entry=False),
+        form.rounding,
+        form.terminal,
+    )
+    return replace(mdp, form=rests, discount=1.0, final_reward=decided.holds.astype(np.float64))
+
+
+def _resting_graph(graph: Graph, mdp: MDP, decided: Decided) -> Graph:
+    ended, form = decided.ended, graph.mdp.form
+    split: dict[int, tuple[Ints, Ints]] = {}  # of arrays that are the same at many times
+    layers: list[Layer] = []
+    for layer in graph.layers:
+        if id(layer.states) not in split:
+            over = ended[layer.states]
+            split[id(layer.states)] = _frozen(layer.states[~over]), _frozen(layer.states[over])
+        edits = layer.edits.take(np.flatnonzero(~ended[pair_states(form.pair_start, layer.edits.pairs)]))
+        meeting = layer.meeting[~ended[pair_states(form.pair_start, layer.meeting)]]
+        states = split[id(layer.states)][0]
+        layers.append(Layer(states, edits, layer.observed, _frozen(meeting)))
+    beyond = tuple(split[id(layer.states)][1] for layer in graph.layers)
+    seen = _resting_path(graph.observation, mdp, decided)
+    return Graph(mdp, seen, tuple(layers), graph.last_states, Ended(ended, beyond))
+
+
+def _resting_path(seen: Observation, mdp: MDP, decided: Decided) -> Observation:
+    """The observed path, at rest from where it decided the property. The observed actions stay what they are."""
+    met = np.flatnonzero(decided.ended[seen.states[: seen.T]])
+    if met.size == 0:
+        return seen
+    states, pairs = seen.states.copy(), seen.pairs.copy()
+    rest = int(states[met[0]])
+    states[met[0] :] = rest
+    for t in range(int(met[0]), seen.T):
+        pair = mdp.find_pair(rest, int(seen.actions[t]))
+        pairs[t] = pair if pair >= 0 else mdp.form.pair_start[rest]
+    return replace(seen, states=_frozen(states), pairs=_frozen(pairs), rewards=None)
+
+
+def _frozen(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
