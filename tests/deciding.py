@@ -131,7 +131,10 @@ def allowed(one: Asked, hits: Hits, k: int) -> Hits:
 
     while True:
         dead = [
-            (t, pair) for t in range(world.T - 1) for pair in kept[t] if any(lost(t + 1, j) for j in world.rows[t][pair])
+            (t, pair)
+            for t in range(world.T - 1)
+            for pair in kept[t]
+            if any(lost(t + 1, j) for j in world.rows[t][pair])
         ]
         if not dead:
             return kept

@@ -47,6 +47,7 @@ PUBLIC = [
     "Point",
     "Posterior",
     "Problem",
+    "Property",
     "QueryError",
     "Robust",
     "RobustPlan",
@@ -64,6 +65,7 @@ PUBLIC = [
     "Why",
     "__version__",
     "audit",
+    "avoid",
     "cases",
     "certify",
     "compare_mechanisms",
@@ -74,8 +76,10 @@ PUBLIC = [
     "learn",
     "learned",
     "posterior",
+    "reach",
     "robust",
     "tv",
+    "until",
     "views",
 ]
 

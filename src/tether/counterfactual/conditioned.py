@@ -252,7 +252,7 @@ class CounterfactualMDP:
         -1.0
         >>> plan = cf.plan(k=7, m=2, objective=tether.reach("over"))
         >>> round(plan.value, 3), plan.observed_value
-        (0.025, 0.0)
+        (0.111, 0.0)
         """
         return self.tether(rule, influence, objective=objective, minimise=minimise).plan(k, m)
 

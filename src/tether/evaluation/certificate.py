@@ -9,12 +9,14 @@ from tether._html import grid
 from tether._words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.counterfactual.sets import Assumption, model_set
+from tether.errors import QueryError
 from tether.evaluation.ranges import range_with_breakdown
 from tether.plan.backward import observed_value
+from tether.plan.objective import objective_name
+from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
     from tether.counterfactual.conditioned import CounterfactualMDP
-    from tether.plan.plan import Plan
 
 __all__ = ["Certificate", "Certified", "certify", "why_uncertified"]
 
@@ -186,6 +188,8 @@ def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
     >>> print(tether.certify(cf, "observed"))
     Every causal model gives the observed return.
     """
+    if isinstance(policy, Plan) and (policy.objective is not None or policy.minimise):
+        raise QueryError(f"a plan for {objective_name(policy.objective, policy.minimise)} has no certificate yet")
     observed = observed_value(cf)
     ranges = {}
     for assume in ("nothing", "stability"):
@@ -209,6 +213,8 @@ def why_uncertified(plan: Plan) -> str:
     >>> print(why_uncertified(sampled.plan(k=3, m=1)))
     Other causal models were not looked at: the rows of this one are sampled. `tether certify` does it.
     """
+    if plan.objective is not None or plan.minimise:
+        return "Other causal models were not looked at."
     if isinstance(plan.cf.mechanism, SampledGumbelMax):
         reason = "the rows of this one are sampled"
     else:

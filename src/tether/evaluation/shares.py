@@ -154,7 +154,7 @@ def shares(plan: Plan) -> Shares:
         )
     values = np.empty(2**n)
     for subset, value in _values(plan, times):
-        values[subset] = value
+        values[subset] = -value if plan.minimise else value
     members = np.array([subset.bit_count() for subset in range(2**n)])
     found = []
     for i, t in enumerate(times):
@@ -177,8 +177,8 @@ class _Reached:
 
 def _values(plan: Plan, times: list[int]) -> Iterator[tuple[int, float]]:
     """V(C') of every subset C', as the bits of a number. Subsets that agree up to a time share the way to it."""
-    mdp = plan.cf.mdp
-    start = Visits(*(np.array([one]) for one in (int(plan.cf.observation.states[0]), plan.m, 0)))
+    mdp = plan.asked.mdp
+    start = Visits(*(np.array([one]) for one in (int(plan.asked.observation.states[0]), plan.m, 0)))
     open_ways = [(0, _Reached(0, start, np.ones(1), 0.0))]
     while open_ways:
         t, way = open_ways.pop()
@@ -187,7 +187,7 @@ def _values(plan: Plan, times: list[int]) -> Iterator[tuple[int, float]]:
             yield way.subset, way.earned + mdp.discount**t * final
             continue
         planned, observed = by_choices(plan)(t, way.visits), _as_observed(plan, t, way.visits)
-        idle = nothing_to_change(mdp.form, way.visits.states, int(plan.cf.observation.actions[t]))
+        idle = nothing_to_change(mdp.form, way.visits.states, int(plan.asked.observation.actions[t]))
         kept = np.where(observed >= 0, observed, np.where(idle, planned, -1))
         open_ways.append((t + 1, _step(plan, t, way, way.subset, _settled(plan, t, way.visits, kept, idle))))
         if t in times:
@@ -198,17 +198,17 @@ def _values(plan: Plan, times: list[int]) -> Iterator[tuple[int, float]]:
 
 def _as_observed(plan: Plan, t: int, visits: Visits) -> Ints:
     """The observed pair of each node; -1 where it is not available."""
-    action = int(plan.cf.observation.actions[t])
-    return np.array([plan.cf.mdp.find_pair(int(s), action) for s in visits.states], dtype=np.int64)
+    action = int(plan.asked.observation.actions[t])
+    return np.array([plan.asked.mdp.find_pair(int(s), action) for s in visits.states], dtype=np.int64)
 
 
 def _settled(plan: Plan, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints:
     """The pairs taken; where none is known, the first of a state in which nothing is a change, or an error."""
-    mdp = plan.cf.mdp
+    mdp = plan.asked.mdp
     pairs = np.where((pairs < 0) & idle, mdp.form.pair_start[visits.states], pairs)
     missing = np.flatnonzero(pairs < 0)
     if missing.size:
-        state, action = mdp.states[int(visits.states[missing[0]])], plan.cf.path.actions[t]
+        state, action = mdp.states[int(visits.states[missing[0]])], plan.asked.path.actions[t]
         message = (
             f"t = {t}: without some of the plan's changes the episode can be in state {state!r}, where the observed "
             f"{action!r} is not available: the gain cannot be shared among the steps"
@@ -219,7 +219,7 @@ def _settled(plan: Plan, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints
 
 def _step(plan: Plan, t: int, way: _Reached, subset: int, pairs: Ints) -> _Reached:
     """One step on: what is earned, and where it leads."""
-    mdp, cf = plan.cf.mdp, plan.cf
+    mdp, cf = plan.asked.mdp, plan.asked
     owner, entry, probability = expand(mdp, cf.graph.layers[t].edits, pairs)
     chance = way.mass[owner] * probability
     rewards: Any = mdp.rewards.at(t)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Ints
+from tether._types import Flags, Ints
 from tether.errors import QueryError
 from tether.observation.changes import is_change
 
@@ -56,7 +56,7 @@ def sweep_table(table: Sweep) -> pyarrow.Table:
             "k": np.repeat(table.ks, columns),
             "m": np.tile(table.ms, rows),
             "value": np.ascontiguousarray(table.values).reshape(-1),
-            "gain": (table.values - table.observed_value).reshape(-1),
+            "gain": table.gains.reshape(-1),
             "size": np.repeat(table.sizes, columns),
         }
     )
@@ -112,11 +112,11 @@ def plan_table(plan: Plan) -> pyarrow.Table:
     pa, cf, chain = _pyarrow(), plan.cf, plan.chain
     actions = NameColumn(cf.mdp.actions)
     sizes = [visits.size for visits in chain.visits]
-    decided = sum(sizes[:-1])
-    last = np.arange(sum(sizes)) >= decided  # at T nothing is decided any more
+    # At T nothing is done any more; nor where the plan's objective is decided.
+    last = np.concatenate([*(chain.at_rest(t) for t in range(plan.T)), np.ones(sizes[-1], dtype=bool)])
 
     def each(parts: list[Any], kind: Any) -> Any:
-        """A column over the nodes of t < T, empty at T."""
+        """A column over the nodes of t < T, empty where nothing is done."""
         padded = np.concatenate([*parts, np.zeros(sizes[-1], dtype=kind)])
         return pa.array(padded, mask=last)
 
@@ -129,8 +129,8 @@ def plan_table(plan: Plan) -> pyarrow.Table:
         "changes_left": pa.array(np.concatenate([visits.changes for visits in chain.visits])),
         "uninfluenced": pa.array(np.concatenate([visits.runs for visits in chain.visits])),
         "probability": pa.array(np.concatenate(chain.occupancy())),
-        "action": actions.take(np.concatenate(chosen), empty=sizes[-1]),
-        "observed_action": actions.take(np.concatenate(seen), empty=sizes[-1]),
+        "action": actions.take(np.concatenate(chosen), last),
+        "observed_action": actions.take(np.concatenate(seen), last),
         "changed": each([_changes(plan, t, some) for t, some in enumerate(pairs)], bool),
         "influenced": each([np.isin(some, plan.influenced[t]) for t, some in enumerate(pairs)], bool),
         "strength": each([_strengths(plan, t, some) for t, some in enumerate(pairs)], float),
@@ -217,12 +217,15 @@ class NameColumn:
         """The Arrow type that fits all of them."""
         return _type(self._kind)
 
-    def take(self, indices: Ints, empty: int = 0) -> Any:
-        """Names by index, and so many missing ones after them."""
+    def take(self, indices: Ints, empty: Flags | None = None) -> Any:
+        """Names by index; missing ones where ``empty`` says so, which may be longer."""
         used, at = np.unique(indices, return_inverse=True)
         names = [_as(self._kind, self.labels[int(i)]) for i in used]
         items = _pyarrow().array([*names, None], type=self.type)
-        at = np.concatenate((at.reshape(-1), np.full(empty, used.size)))
+        at = at.reshape(-1)
+        if empty is not None:
+            at = np.concatenate((at, np.full(empty.size - at.size, used.size)))
+            at[empty] = used.size
         return items.take(_pyarrow().array(at))
 
 

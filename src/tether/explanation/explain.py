@@ -7,7 +7,7 @@ state of a step is the one the plan is most often in at that time, not a step of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ class ExplainedStep:
     strength : float
         Expected total variation between the counterfactual and the nominal row taken.
     return_so_far : float
-        Expected return collected before this step.
+        Expected return collected before this step; for a property, the probability that it holds if all ended here.
     gain : float
         What the step is expected to add to the return over what it added in the observed episode; at T, what the
         final reward adds. They sum to the gain of the plan.
@@ -220,13 +220,22 @@ class Explanation:
 def explain(plan: Plan, group: Callable[[Any], Any] | None = None, *, certificate: bool = True) -> Explanation:
     """Put a plan beside what happened; see `Plan.explain`."""
     outlook = evaluate_plan(plan)
-    return Explanation(plan, outlook, explained_steps(plan.cf, outlook, group), certificate)
+    steps = explained_steps(plan.cf, outlook, group, world=plan.asked)
+    if plan.minimise:  # less is a gain
+        steps = tuple(replace(step, gain=0.0 - step.gain) for step in steps)
+    return Explanation(plan, outlook, steps, certificate)
 
 
 def explained_steps(
-    cf: CounterfactualMDP, outlook: Evaluation, group: Callable[[Any], Any] | None = None
+    cf: CounterfactualMDP,
+    outlook: Evaluation,
+    group: Callable[[Any], Any] | None = None,
+    *,
+    world: CounterfactualMDP | None = None,
 ) -> tuple[ExplainedStep, ...]:
     """What happened against what a policy would do, step by step; ``outlook`` is the policy, evaluated on ``cf``.
+
+    ``world`` is what it was evaluated on where a property was asked for (`tether.plan.objective.asked`).
 
     Examples
     --------
@@ -240,7 +249,7 @@ def explained_steps(
     path, held, changed = cf.path, outlook.tailoring, outlook.changed
     assert held is not None
     assert changed is not None
-    gains = _gains(cf, outlook)
+    gains = _gains(world or cf, outlook)
     name = group or _itself
     steps = []
     for t in range(cf.T + 1):

@@ -21,16 +21,19 @@ from tether._words import average, counted, number, percent
 from tether.counterfactual.sets import IN_WORDS
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
+from tether.plan.objective import asked
 
 if TYPE_CHECKING:
     from tether.counterfactual.conditioned import CounterfactualMDP
     from tether.evaluation.evaluate import Evaluation, Tailoring
     from tether.explanation.explain import ExplainedStep, Explanation
     from tether.influence.rules import Rule
+    from tether.model.properties import Property
     from tether.plan.plan import Plan
     from tether.plan.robust import RobustPlan
 
 __all__ = [
+    "chance_that",
     "changes",
     "expected",
     "explanation_sentences",
@@ -61,7 +64,7 @@ _ROUNDING = 1e-9
 
 def explanation_sentences(explanation: Explanation, name: Name) -> list[str]:
     """An explanation: what to change, what follows, how much of it is about this episode."""
-    plan, cf, outlook = explanation.plan, explanation.plan.cf, explanation.outlook
+    plan, cf, outlook = explanation.plan, explanation.plan.asked, explanation.outlook
     told = [what_to_change(explanation, name), *what_follows(explanation), strength(cf, outlook, explanation.steps)]
     if left_to_chance(cf, outlook):
         told.append(influenced_steps(_tailoring(outlook), plan.k, plan.rule))
@@ -69,17 +72,22 @@ def explanation_sentences(explanation: Explanation, name: Name) -> list[str]:
 
 
 def policy_sentences(
-    cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[ExplainedStep], observed_value: float
+    cf: CounterfactualMDP,
+    outlook: Evaluation,
+    steps: Sequence[ExplainedStep],
+    observed_value: float,
+    objective: Property | None = None,
 ) -> list[str]:
     """A policy in an episode: how much it changes, what follows, how much of it is about this episode."""
-    total = sum(step.changed for step in steps)
+    total, world = sum(step.changed for step in steps), asked(cf, objective)
+    value = f"The expected return is {number(outlook.value)}{_spread(outlook)} instead of {number(observed_value)}."
     told = [
         f"It changes {average(total)} of the {counted(outlook.T, 'action')} on average.",
         *outcomes(cf, outlook),
-        f"The expected return is {number(outlook.value)}{_spread(outlook)} instead of {number(observed_value)}.",
-        strength(cf, outlook, steps),
+        value if objective is None else chance_that(objective, outlook.value, observed_value),
+        strength(world, outlook, steps),
     ]
-    if left_to_chance(cf, outlook):
+    if left_to_chance(world, outlook):
         told.append(influenced_steps(_tailoring(outlook)))
     return told
 
@@ -123,9 +131,11 @@ def headline(explanation: Explanation) -> str:
         return "Change nothing: the plan does what was done."
     many = f"Changing {_how_many(explanation)}"
     which = "expected" if guaranteed(plan) is None else "guaranteed"
+    value = f"the {which} return" if plan.objective is None else f"the chance that {plan.objective.in_words}"
     if plan.gain <= _ROUNDING * max(1.0, abs(plan.observed_value)):
-        return f"{many} would keep the {which} return."
-    return f"{many} would raise the {which} return by {number(plan.gain)}."
+        return f"{many} would keep {value}."
+    by = number(plan.gain) if plan.objective is None else f"{number(100 * plan.gain)} percentage points"
+    return f"{many} would {'lower' if plan.minimise else 'raise'} {value} by {by}."
 
 
 def _how_many(explanation: Explanation) -> str:
@@ -144,12 +154,35 @@ def what_follows(explanation: Explanation) -> list[str]:
     sure = guaranteed(plan)
     if explanation.changes and sure is not None:
         told = _guarantee(sure, explanation.outlook)
+    elif plan.objective is not None:
+        told = chance_that(plan.objective, plan.value, plan.observed_value)
     elif explanation.changes:
         told = f"The expected return is {number(plan.value)}{_spread(explanation.outlook)} instead of "
-        told += f"{number(plan.observed_value)}: a gain of {number(plan.gain)}."
+        told += f"{number(plan.observed_value)}: {_gained(plan)}."
     else:
         told = f"The return stays {number(plan.observed_value)}."
-    return [*ended, told, *([earned] if earned else [])]
+    return [*ended, told, *([earned] if earned and plan.objective is None else [])]
+
+
+def chance_that(objective: Property, value: float, observed: float) -> str:
+    """How likely it is that a property holds, beside whether it did.
+
+    Examples
+    --------
+    >>> import tether
+    >>> chance_that(tether.avoid("died"), 0.2044, 0.0)
+    'The chance that died is avoided is 20 % (0.2044) instead of 0 %.'
+    """
+    told = f"The chance that {objective.in_words}"
+    if abs(value - observed) <= _ROUNDING:
+        return f"{told} stays {percent(observed)}."
+    shown = [f"{percent(one)}{'' if one in (0.0, 1.0) else f' ({number(one)})'}" for one in (value, observed)]
+    return f"{told} is {shown[0]} instead of {shown[1]}."
+
+
+def _gained(plan: Plan) -> str:
+    """What a plan gains over what was done; less, where less was asked for."""
+    return f"{number(plan.gain)} less" if plan.minimise else f"a gain of {number(plan.gain)}"
 
 
 def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
@@ -163,6 +196,8 @@ def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     >>> outcomes(cf, cf.evaluate("optimal"))
     ['Danger by t = 11: under 1 % instead of certain; goal: 99 % instead of 0 %.']
     """
+    if outlook.chain.ended is not None and not absorbing(cf.mdp, np.flatnonzero(outlook.chain.ended)).all():
+        return []  # the episode goes on after its objective is decided, and what it does then is nobody's plan
     seen, now = evaluate_policy(cf, "observed").outcomes(), outlook.outcomes()
     told = []
     for name in sorted(dict.fromkeys([*seen, *now]), key=lambda one: -seen.get(one, 0.0)):  # first what happened
@@ -203,27 +238,32 @@ def expected(explanation: Explanation, best: float) -> list[str]:
     sure = guaranteed(plan)
     if sure is not None and explanation.changes:
         return [_guarantee(sure, outlook)]
+    if plan.objective is not None:
+        return [chance_that(plan.objective, plan.value, plan.observed_value), *_fallen_short(explanation, best)]
     seen = f"the return of the observed episode was {number(plan.observed_value)}"
     if not plan.cf.path.last_recorded:
         seen += " (its last outcome was not recorded: what the model expects of it is counted)"
     if abs(plan.gain) <= rounding:
         told = [f"The expected return is {number(plan.value)}, the same as the observed one."]
     else:
-        told = [f"The expected return is {number(plan.value)}; {seen}. That is a gain of {number(plan.gain)}."]
+        told = [f"The expected return is {number(plan.value)}; {seen}. That is {_gained(plan)}."]
     if outlook.std > rounding:
         told.append(f"It is not certain: the standard deviation of the return is {number(outlook.std)}.")
     elif explanation.changes:
         told.append("It is certain, as far as the model goes.")
-    if falls_short(plan, best):
-        told.append(f"The best plan within these limits would be worth {number(best)}.")
-    elif not explanation.changes:
-        told.append("No plan within these limits is expected to do better.")
-    return told
+    return [*told, *_fallen_short(explanation, best)]
+
+
+def _fallen_short(explanation: Explanation, best: float) -> list[str]:
+    if falls_short(explanation.plan, best):
+        return [f"The best plan within these limits would be worth {number(best)}."]
+    return [] if explanation.changes else ["No plan within these limits is expected to do better."]
 
 
 def falls_short(plan: Plan, best: float) -> bool:
     """Whether a plan is not the best within its limits: one that was made for more influence, not for value."""
-    return best - plan.value > _ROUNDING * max(1.0, abs(plan.value))
+    missing = plan.value - best if plan.minimise else best - plan.value
+    return missing > _ROUNDING * max(1.0, abs(plan.value))
 
 
 def guaranteed(plan: Plan) -> RobustPlan | None:

@@ -9,11 +9,13 @@ from tether.counterfactual.sampled import SampledGumbelMax
 from tether.explanation.sentences import falls_short
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.plan.limits import SHARE, enough_k
+from tether.plan.objective import value_name
 
 if TYPE_CHECKING:
     from tether.counterfactual.mechanism import Mechanism
     from tether.explanation.explain import Explanation
     from tether.influence.rules import Rule
+    from tether.model.properties import Property
     from tether.plan.plan import Plan
     from tether.plan.sweep import Sweep
 
@@ -24,6 +26,7 @@ __all__ = [
     "influence_in_words",
     "limits_in_words",
     "mechanism_in_words",
+    "objective_in_words",
     "question_in_words",
     "rule_in_words",
     "suggestion",
@@ -58,8 +61,23 @@ def limits_in_words(plan: Plan, suggested: bool = False) -> str:
     changes = f"at most {counted(plan.m, 'action')} may change" if plan.m else "no action may change"
     usual = (plan.rule, str(plan.influence)) == ("definition", "support")
     other = "" if usual else f" Rule {plan.rule}, influence {plan.influence}."
+    other += objective_in_words(plan.objective, plan.minimise)
     tether = tether_in_words(plan.rule, plan.k, plan.T)
     return f"k = {plan.k}{chosen}: {tether}. m = {plan.m}: {changes}.{other}"
+
+
+def objective_in_words(objective: Property | None, minimise: bool) -> str:
+    """What was asked for, in a sentence after others; nothing for the largest return, which needs no words.
+
+    >>> import tether
+    >>> objective_in_words(tether.avoid("died"), False)
+    ' Asked for: the largest chance that died is avoided, within the episode; the plan ends where that is decided.'
+    """
+    size = "smallest" if minimise else "largest"
+    if objective is None:
+        return f" Asked for: the {size} return." if minimise else ""
+    chance = f"the {size} chance that {objective.in_words}"
+    return f" Asked for: {chance}, within the episode; the plan ends where that is decided."
 
 
 def question_in_words(plan: Plan, best: float) -> str:
@@ -70,7 +88,7 @@ def question_in_words(plan: Plan, best: float) -> str:
     return (
         f"One observed episode of {counted(T, 'step')} is replayed with the luck it had: what would have happened, had "
         f"other actions been taken? {shown} changes {others} (m = {m}). The tether (k = {k}): "
-        f"{tether_in_words(plan.rule, k, T)}."
+        f"{tether_in_words(plan.rule, k, T)}.{objective_in_words(plan.objective, plan.minimise)}"
     )
 
 
@@ -132,7 +150,7 @@ def mechanism_in_words(mechanism: Mechanism) -> str:
 def beyond_sentences(explanation: Explanation) -> list[str]:
     """What a larger k and a larger m would add; or that no reward can be gained at all."""
     mdp = explanation.plan.cf.mdp
-    if mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None:
+    if explanation.plan.objective is None and mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None:
         return ["All rewards of the model are 0: no plan can gain anything."]
     return explanation.beyond.sentences()
 
@@ -141,14 +159,16 @@ def beyond_the_limits(explanation: Explanation, table: Sweep, complete: bool) ->
     """What a larger k or m would add, and whether a smaller k would do; ``table`` is a sweep, or a part of one."""
     plan = explanation.plan
     if falls_short(plan, table.value(plan.k, plan.m)):
-        return ["This plan was not made for the best return within its limits; the table below says what is."]
+        best = f"best {value_name(plan.objective)}"
+        return [f"This plan was not made for the {best} within its limits; the table below says what is."]
     if not complete:
         return _some_beyond(plan, table)
     by_k, by_m = explanation.beyond.sentences()
     told = [by_k] if plan.k <= plan.T else []
     told += [by_m] if plan.m < plan.T else []
     column = table.values[:, table.ms == plan.m][:, 0]
-    as_good = table.ks[column >= plan.value - 1e-9 * max(1.0, abs(plan.value))]
+    behind = column - plan.value if plan.minimise else plan.value - column
+    as_good = table.ks[behind <= 1e-9 * max(1.0, abs(plan.value))]
     if explanation.changes and as_good.size and as_good.min() < plan.k:
         told.append(f"A shorter tether gives the same: k = {as_good.min()}.")
     return told
@@ -162,7 +182,7 @@ def _some_beyond(plan: Plan, table: Sweep) -> list[str]:
         (f"With one more change (m = {plan.m + 1})", plan.k, plan.m + 1),
     ):
         if k != plan.k or m <= plan.T:
-            more = table.value(k, m) - plan.value
+            more = (plan.value - table.value(k, m)) if plan.minimise else (table.value(k, m) - plan.value)
             added = f"{number(more)} more" if more > 1e-9 * max(1.0, abs(plan.value)) else "nothing more"
             told.append(f"{name} the plan could gain {added}.")
     return told
@@ -172,7 +192,8 @@ def suggestion(plan: Plan, table: Sweep) -> tuple[int | None, str]:
     """The suggested k, and what it means."""
     m, T = plan.m, plan.T
     k = enough_k(table, m)
-    free = table.value(T + 1, m) - table.observed_value
+    sign = -1.0 if table.minimise else 1.0
+    free = sign * (table.value(T + 1, m) - table.observed_value)
     rounding = 1e-9 * max(1.0, abs(table.observed_value))
     with_m = f"with {counted(m, 'change')} at most" if m else "without any change"
     if k is None:
@@ -182,7 +203,7 @@ def suggestion(plan: Plan, table: Sweep) -> tuple[int | None, str]:
             f"There is no k to suggest: {with_m}, something can be gained only without a tether (k = {T + 1}), "
             f"namely {number(free)}."
         )
-    gain = table.value(k, m) - table.observed_value
+    gain = sign * (table.value(k, m) - table.observed_value)
     of_free = percent(min(1.0, gain / free)) if free > rounding else "100 %"
     among = "" if table.ks.size == T + 1 else " of those looked at"
     return k, (

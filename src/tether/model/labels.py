@@ -208,9 +208,7 @@ def check_names(states: Names, sets: Mapping[str, Ints], terminal: Ints) -> None
             raise ModelError(Problem(message, value=name))
 
 
-def member_indices(
-    states: Names, what: str, value: Any, error: ErrorKind = ModelError
-) -> Ints:
+def member_indices(states: Names, what: str, value: Any, error: ErrorKind = ModelError) -> Ints:
     """The states of a set, ascending, from a predicate, a column of truth values, or a list of states.
 
     ``what`` names the set in messages, and ``error`` is the kind of error that they are.
@@ -240,9 +238,7 @@ def member_indices(
     return np.unique(np.array(found, dtype=np.int32))
 
 
-def _where(
-    states: Names, what: str, predicate: Callable[[Any], Any], kind: ErrorKind
-) -> Ints:
+def _where(states: Names, what: str, predicate: Callable[[Any], Any], kind: ErrorKind) -> Ints:
     found = []
     for s, name in enumerate(states):
         try:

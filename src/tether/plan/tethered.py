@@ -195,10 +195,10 @@ class Tethered:
         6
         """
         wanted, other = (at_most, at_least) if self.minimise else (at_least, at_most)
-        if wanted is None or other is not None:
+        if other is not None:
             if self.minimise:
                 raise QueryError("with minimise the best value is the smallest: give at_most=, and not at_least")
-            raise QueryError("give at_least=, the value that is wanted; at_most= goes with minimise")
+            raise QueryError("at_most= goes with minimise: give at_least=, the value that is wanted")
         threshold = finite_number("at_most" if self.minimise else "at_least", wanted)
         table = self.sweep(ms=[m])
         values = table.values[:, 0]

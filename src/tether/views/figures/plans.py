@@ -48,7 +48,8 @@ def plot_plan(plan: Plan, what: Any = "return", ax: Axes | None = None) -> Axes:
     seen = _as_observed(plan)
     recorded = plan.T + int(plan.cf.path.last_recorded)
     if isinstance(what, str) and what == "return":
-        return plot_course({name: outlook.returns}, ax, "return so far", seen.returns.mean)
+        so_far = "return so far" if plan.objective is None else f"chance that {plan.objective.in_words}, so far"
+        return plot_course({name: outlook.returns}, ax, so_far, seen.returns.mean)
     named = what if isinstance(what, str) else "feature, mean and standard deviation"
     return plot_course({name: outlook.feature(what)}, ax, named, seen.feature(what).mean[:recorded])
 
@@ -56,7 +57,7 @@ def plot_plan(plan: Plan, what: Any = "return", ax: Axes | None = None) -> Axes:
 def _as_observed(plan: Plan) -> Evaluation:
     """The observed episode, evaluated like a plan: its own luck brings back its own states."""
     actions = plan.cf.path.actions
-    return evaluate_policy(plan.cf, lambda t, _state: actions[t])
+    return evaluate_policy(plan.asked, lambda t, _state: actions[t])
 
 
 def plot_sweep(table: Sweep, m: int | None = None, ax: Axes | None = None) -> Axes:

@@ -15,6 +15,7 @@ from tether.explanation import sentences as say
 from tether.explanation.explain import Explanation
 from tether.explanation.terms import beyond_the_limits, granted, question_in_words, suggestion
 from tether.influence.classes import CLASSES
+from tether.plan.objective import value_name
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
@@ -93,7 +94,7 @@ class Contents:
         changed = sum(step.changed for step in self.explanation.steps)
         spread = "certain" if outlook.std == 0 else f"standard deviation {number(outlook.std)}"
         sure = say.guaranteed(plan)
-        which = "Expected return" if sure is None else "Guaranteed return"
+        which = f"{'Expected' if sure is None else 'Guaranteed'} {value_name(plan.objective)}"
         if sure is not None:
             spread = f"Gumbel-max expects {number(outlook.value)}"
         cards = [
@@ -101,7 +102,7 @@ class Contents:
             ("Gain" if sure is None else "Guaranteed gain", _difference(plan.gain, plan.observed_value), spread),
             ("Actions changed", average(changed), f"of at most {plan.m}"),
         ]
-        if say.left_to_chance(self.plan.cf, outlook):
+        if say.left_to_chance(self.plan.asked, outlook):
             strength, influenced = self.tailoring.strength, self.tailoring.expected_influenced_steps
             cards += [
                 ("Strength", f"{float(strength.mean()):.2f}", "per step, from 0 to 1"),
@@ -111,8 +112,8 @@ class Contents:
 
     def _about_this_episode(self) -> list[str]:
         outlook, plan = self.explanation.outlook, self.plan
-        told = [say.strength(plan.cf, outlook, self.explanation.steps)]
-        if say.left_to_chance(self.plan.cf, outlook):
+        told = [say.strength(plan.asked, outlook, self.explanation.steps)]
+        if say.left_to_chance(self.plan.asked, outlook):
             told.append(say.influenced_steps(self.tailoring, plan.k, plan.rule))
         return told
 
@@ -137,13 +138,16 @@ class Contents:
     def _returns(self) -> Band:
         course = self.explanation.outlook.returns
         gained = np.cumsum([0.0, *(step.gain for step in self.explanation.steps[:-1])])
-        return Band("Return so far", course.mean, *course.band(), course.mean - gained, whole=False)
+        observed = course.mean + gained if self.plan.minimise else course.mean - gained
+        objective = self.plan.objective
+        name = "Return so far" if objective is None else f"Chance that {objective.in_words}, so far"
+        return Band(name, course.mean, *course.band(), observed, whole=False)
 
     def _influence(self) -> dict[str, Any]:
         outlook = self.explanation.outlook
         return {
             "figure": draw_influence(outlook),
-            "chance": say.left_to_chance(self.plan.cf, outlook),
+            "chance": say.left_to_chance(self.plan.asked, outlook),
             "sentences": self._about_this_episode(),
         }
 
@@ -165,9 +169,9 @@ class Contents:
 
     def _limits(self) -> dict[str, Any]:
         plan, table = self.plan, self.table
-        if np.all(table.values - table.observed_value <= 1e-9 * max(1.0, abs(table.observed_value))):
+        if np.all(table.gains <= 1e-9 * max(1.0, abs(table.observed_value))):
             stays = number(table.observed_value)
-            return {"nothing": f"Whatever k and m, nothing is gained: the expected return stays {stays}."}
+            return {"nothing": f"Whatever k and m, nothing is gained: the {value_name(plan.objective)} stays {stays}."}
         some = "Of so many, only some are shown." if table.ms.size > COLUMNS else ""
         if not self.complete:
             some = "The model is large: only some limits were looked at."
