@@ -170,8 +170,8 @@ class Contents:
     def _limits(self) -> dict[str, Any]:
         plan, table = self.plan, self.table
         if np.all(table.gains <= 1e-9 * max(1.0, abs(table.observed_value))):
-            stays = number(table.observed_value)
-            return {"nothing": f"Whatever k and m, nothing is gained: the {value_name(plan.objective)} stays {stays}."}
+            stays, value = number(table.observed_value), "expected return" if plan.objective is None else "probability"
+            return {"nothing": f"Whatever k and m, nothing is gained: the {value} stays {stays}."}
         some = "Of so many, only some are shown." if table.ms.size > COLUMNS else ""
         if not self.complete:
             some = "The model is large: only some limits were looked at."
