@@ -29,17 +29,50 @@ def over_couplings(p, q, o, values, sign, *, stable):
 def in_a_box(p, q, o, values, sign, kind):
     """min or max over the published boxes, written down as they are printed."""
     caps, floors = np.minimum(1.0, q / p[o]), np.zeros(p.size)
-    if np.any((p > 0) & (q > 0)):
+    if kind in (PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY) and np.any((p > 0) & (q > 0)):
         for j in range(p.size):
+            if j != o and p[j] > 0 and q[o] * p[j] >= q[j] * p[o] * (1 - 1e-13):
+                caps[j] = 0.0
             if kind == PUBLISHED_MONOTONICITY and j == o:
                 floors[j] = q[o]
             elif kind == PUBLISHED_MONOTONICITY and p[j] > 0:
                 caps[j] = min(caps[j], q[j])
-            elif kind == PUBLISHED_STABILITY and j != o and p[j] > 0 and q[o] * p[j] >= q[j] * p[o] * (1 - 1e-13):
-                caps[j] = 0.0
     ones = np.ones((1, p.size))
     solved = linprog(
         sign * values, A_eq=ones, b_eq=[1.0], bounds=list(zip(floors, np.maximum(caps, floors), strict=True))
+    )
+    assert solved.status == 0, solved.message
+    return sign * solved.fun
+
+
+def over_intervals(p_low, p_high, q_low, q_high, o, values, sign):
+    """min or max of Σ_j π(o, j)·V_j / p_o over all rows p and q within their intervals, and all joint laws π of them.
+
+    A ratio of linear functions: all is scaled by s = 1 / p_o, so that what comes after o sums to 1. Without an outcome
+    (``o`` None) it is the expectation of V over the rows q within their intervals.
+    """
+    n = values.size
+    if o is None:
+        solved = linprog(sign * values, A_eq=np.ones((1, n)), b_eq=[1.0], bounds=list(zip(q_low, q_high, strict=True)))
+        assert solved.status == 0, solved.message
+        return sign * solved.fun
+    rows = np.array([np.add.outer(np.eye(n)[i], np.zeros(n)).ravel() for i in range(n)])
+    columns = np.array([np.add.outer(np.zeros(n), np.eye(n)[j]).ravel() for j in range(n)])
+    cost = np.zeros((n, n))
+    cost[o] = sign * values
+    within = [
+        np.column_stack((side * sums, -side * ends))
+        for sums, low, high in ((rows, p_low, p_high), (columns, q_low, q_high))
+        for side, ends in ((1.0, high), (-1.0, low))
+    ]
+    equal = np.vstack((np.append(rows[o], 0.0), np.append(np.ones(n * n), -1.0)))
+    solved = linprog(
+        np.append(cost.ravel(), 0.0),
+        A_ub=np.vstack(within),
+        b_ub=np.zeros(4 * n),
+        A_eq=equal,
+        b_eq=[1.0, 0.0],
+        method="highs",
     )
     assert solved.status == 0, solved.message
     return sign * solved.fun

@@ -11,8 +11,10 @@ from tether._kernels.sets import (
     PUBLISHED_MONOTONICITY,
     PUBLISHED_STABILITY,
     STABILITY,
+    Nominal,
     Observed,
     extreme_row,
+    limits_for,
     scratch_for,
 )
 
@@ -32,12 +34,17 @@ def steps(draw, most=5):
     return p, q, o, values
 
 
+def of_row(next_state, q, values, pair, observed, kind, sign, room):
+    row = Nominal(next_state, q, np.empty(0), np.empty(0))
+    return extreme_row(row, values, q.size, pair, observed, kind, sign, limits_for(q.size), room)
+
+
 def extreme(p, q, o, values, kind, sign):
     """The extreme expectation, and its row over all outcomes."""
     seen, asked = np.flatnonzero(p), np.flatnonzero(q)
     room = scratch_for(asked.size)
-    observed = Observed(seen, p[seen], int(o), -1)
-    found = extreme_row(asked, q[asked], values[asked], asked.size, 0, observed, kind, sign, room)
+    observed = Observed(seen, p[seen], int(o), -1, float(p[o]))
+    found = of_row(asked, q[asked], values[asked], 0, observed, kind, sign, room)
     row = np.zeros(p.size)
     row[asked] = room.x[: asked.size]
     return found, row
@@ -67,7 +74,7 @@ def test_the_sets_are_nested_and_nothing_is_the_widest(step):
     for inner, outer in (
         (STABILITY, PUBLISHED_STABILITY),
         (PUBLISHED_STABILITY, NOTHING),
-        (PUBLISHED_MONOTONICITY, NOTHING),
+        (PUBLISHED_MONOTONICITY, PUBLISHED_STABILITY),
     ):
         assert low[inner] >= low[outer] - 1e-9
         assert high[inner] <= high[outer] + 1e-9
@@ -97,9 +104,9 @@ def test_two_outcomes_are_a_single_point_under_stability():
 def test_the_observed_pair_is_certain_and_an_unrecorded_outcome_says_nothing(kind):
     q, values, room = np.array([0.25, 0.75]), np.array([3.0, -1.0]), scratch_for(2)
     states = np.array([4, 9])
-    seen = Observed(states, q, 4, 7)
-    assert extreme_row(states, q, values, 2, 7, seen, kind, 1.0, room) == 3.0
-    assert extreme_row(states, q, values, 2, 7, seen._replace(outcome=-1), kind, 1.0, room) == 0.0
+    seen = Observed(states, q, 4, 7, 0.25)
+    assert of_row(states, q, values, 7, seen, kind, 1.0, room) == 3.0
+    assert of_row(states, q, values, 7, seen._replace(outcome=-1), kind, 1.0, room) == 0.0
     assert room.x[:2].tolist() == [0.25, 0.75]
 
 

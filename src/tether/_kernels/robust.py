@@ -14,7 +14,17 @@ import numpy as np
 
 from tether._kernels.jit import kernel
 from tether._kernels.layer import LayerNodes, LayerRows
-from tether._kernels.sets import Observed, RowScratch, extreme_row
+from tether._kernels.sets import (
+    Limits,
+    Nominal,
+    Observed,
+    RowScratch,
+    expectation,
+    extreme_row,
+    fill_row,
+    limit_row,
+    sort_by,
+)
 from tether._kernels.sorting import lower_bound
 from tether._types import Floats, Ints
 
@@ -38,6 +48,20 @@ class Goal(NamedTuple):
     steps: int
 
 
+class Models(NamedTuple):
+    """A set of causal models at one step: the observed step, the kind of set, and which end of it is looked for.
+
+    ``lower`` and ``upper`` are by entry of the model where its probabilities are intervals, and otherwise empty;
+    ``sign`` is 1 for the worst row of the set, -1 for the best.
+    """
+
+    step: Observed
+    kind: int
+    sign: float
+    lower: Floats
+    upper: Floats
+
+
 @kernel
 def robust_nodes(
     nodes: LayerNodes,
@@ -46,22 +70,20 @@ def robust_nodes(
     offsets: Ints,
     k: int,
     goal: Goal,
-    step: Observed,
-    kind: int,
+    models: Models,
     after: Floats,
     before: Floats,
     columns: int,
     choice: Ints,
-    value: Floats,
+    limits: Limits,
     room: RowScratch,
 ) -> None:
-    """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 where there is none.
-
-    ``value`` is scratch for the values of one row.
-    """
+    """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 where none is."""
     states, runs, with_runs, n_states = nodes
     pair_start, pair_action, row_start = rows.pair_start, rows.pair_action, rows.row_start
     next_state, probability, influenced = rows.next_state, rows.probability, rows.influenced
+    step, kind, sign, lower, upper = models
+    order, value = room.order, room.value
     for node in range(states.size):
         s = states[node]
         run = runs[node] if with_runs else 0
@@ -77,96 +99,143 @@ def robust_nodes(
                 if is_observed != (attempt == 0) or kappa[offsets[node] + x - begin] > k:
                     continue
                 change = 0 if is_observed or goal.free[s] != 0 else 1
+                if change >= computed:
+                    continue
                 onward = 0
                 if with_runs:
                     at = lower_bound(influenced, x)
                     onward = 0 if at < influenced.size and influenced[at] == x else run + 1
-                start = row_start[x]
-                n = row_start[x + 1] - start
+                start, stop = row_start[x], row_start[x + 1]
+                n = stop - start
                 gain = 0.0 if goal.by_entry else goal.reward[x]
+                row = Nominal(next_state[start:stop], probability[start:stop], lower[start:stop], upper[start:stop])
+                how = limit_row(row, n, x, step, kind, limits, room)
+                for j in range(n):
+                    order[j] = j
                 for c in range(change, computed):
-                    size = abs(gain)
                     for j in range(n):
                         there = (onward * n_states + next_state[start + j]) * columns + c - change
                         value[j] = goal.discount * after[there]
                         if goal.by_entry:
                             value[j] += goal.reward[start + j]
-                    worst = gain + extreme_row(
-                        next_state[start : start + n],
-                        probability[start : start + n],
-                        value,
-                        n,
-                        x,
-                        step,
-                        kind,
-                        1.0,
-                        room,
-                    )
+                    sort_by(value, order, n)
+                    fill_row(how, limits, n, order, sign, step.chance, room)
+                    found = gain + expectation(n, room.x, value)
                     best = before[here + c]
-                    if worst > best + _TIE * goal.steps * (size + abs(worst) + (abs(best) if best > -np.inf else 0.0)):
-                        before[here + c] = worst
+                    size = abs(gain) + abs(found) + (abs(best) if best > -np.inf else 0.0)
+                    if found > best + _TIE * goal.steps * size:
+                        before[here + c] = found
                         choice[node, c] = x - begin
 
 
 class RowsTaken(NamedTuple):
-    """The rows that a policy takes in a layer, one after the other: where each starts, and its entries.
+    """The rows that a policy takes, layer after layer: where the entries of each begin, from which node, how often.
 
-    ``gumbel`` is the probability of each entry under Gumbel-max; ``there`` is which node of the next layer it leads to,
-    -1 where no model of the set leads; ``reward`` is by entry; ``pairs`` says whose rows they are.
+    By entry: ``gumbel`` is its probability under Gumbel-max; ``there`` is which node it leads to, -1 where no model of
+    the set leads; ``reward``; and, row by row, the ``order`` of what the outcomes are worth, which is kept from one
+    time to the next. ``how`` and ``chance`` say how the extreme row is found, within which ``limits``.
     """
 
     starts: Ints
-    next_state: Ints
-    probability: Floats
+    source: Ints
+    share: Floats
     gumbel: Floats
     there: Ints
     reward: Floats
-    pairs: Ints
+    order: Ints
+    how: Ints
+    chance: Floats
+    limits: Limits
 
 
 @kernel
-def followed_rows(
+def limit_rows(
+    starts: Ints,
+    next_state: Ints,
+    probability: Floats,
+    pairs: Ints,
+    first: int,
+    last: int,
+    models: Models,
+    entries: Ints,
+    how: Ints,
+    limits: Limits,
+    room: RowScratch,
+) -> None:
+    """The limits of the rows ``first`` … ``last - 1``, all of one step. ``entries``: where they lie in the model."""
+    step, kind, _, lower, upper = models
+    for i in range(first, last):
+        start, stop = starts[i], starts[i + 1]
+        n = stop - start
+        base = entries[start]
+        row = Nominal(next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n])
+        one = Limits(
+            limits.low[start:stop],
+            limits.high[start:stop],
+            limits.level[start:stop],
+            limits.slack[start + i : stop + i + 1],
+        )
+        how[i] = limit_row(row, n, pairs[i], step, kind, one, room)
+
+
+@kernel
+def followed_values(
     taken: RowsTaken,
-    step: Observed,
-    kind: int,
+    undecided: Ints,
     sign: float,
-    share: float,
+    mixed: float,
     discount: float,
-    after: Floats,
     value: Floats,
-    out: Floats,
+    slope: Floats,
     row: Floats,
     room: RowScratch,
 ) -> None:
-    """What each row is worth: (1 - share)·(under Gumbel-max) + share·(under the extreme row); and the extreme rows.
+    """What each node is worth, from the last layer back; and how that changes with ``mixed``.
 
-    ``after`` is what the nodes of the next layer are worth, ``value`` scratch for one row.
+    Rows are (1 - mixed)·(Gumbel-max) + mixed·(extreme row); the extreme ones are left in ``row``. At ``undecided``
+    nodes the worst (best) of the rows counts. ``value`` holds what the nodes of the last layer are worth, 0 elsewhere
+    and ±∞ at undecided nodes; ``slope`` is 0.
     """
-    for i in range(taken.pairs.size):
-        start, stop = taken.starts[i], taken.starts[i + 1]
+    starts, source, share, gumbel, there, reward, orders, how, chance, limits = taken
+    worth, x = room.value, room.x
+    for i in range(source.size - 1, -1, -1):
+        start, stop = starts[i], starts[i + 1]
         n = stop - start
-        expected = 0.0
+        usual, usual_slope = 0.0, 0.0
         for j in range(n):
-            there = taken.there[start + j]
-            value[j] = taken.reward[start + j] + (discount * after[there] if there >= 0 else 0.0)
-            expected += taken.gumbel[start + j] * value[j]
-        if share == 0.0:
-            out[i] = expected
-            continue
-        extreme = extreme_row(
-            taken.next_state[start:stop],
-            taken.probability[start:stop],
-            value,
-            n,
-            taken.pairs[i],
-            step,
-            kind,
-            sign,
-            room,
-        )
-        out[i] = extreme if share == 1.0 else (1.0 - share) * expected + share * extreme
-        for j in range(n):
-            row[start + j] = room.x[j]
+            node = there[start + j]
+            worth[j] = reward[start + j] + (discount * value[node] if node >= 0 else 0.0)
+            if mixed < 1.0 and gumbel[start + j] > 0.0:
+                usual += gumbel[start + j] * worth[j]
+                usual_slope += gumbel[start + j] * discount * slope[node]
+        found, found_slope = usual, usual_slope
+        if mixed > 0.0:
+            order = orders[start:stop]
+            one = Limits(
+                limits.low[start:stop],
+                limits.high[start:stop],
+                limits.level[start:stop],
+                limits.slack[start + i : stop + i + 1],
+            )
+            sort_by(worth, order, n)
+            fill_row(how[i], one, n, order, sign, chance[i], room)
+            extreme, extreme_slope = 0.0, 0.0
+            for j in range(n):
+                row[start + j] = x[j]
+                if x[j] > 0.0:
+                    extreme += x[j] * worth[j]
+                    if there[start + j] >= 0:
+                        extreme_slope += x[j] * discount * slope[there[start + j]]
+            found, found_slope = extreme, extreme_slope
+            if mixed < 1.0:
+                found = (1.0 - mixed) * usual + mixed * extreme
+                found_slope = (1.0 - mixed) * usual_slope + mixed * extreme_slope + extreme - usual
+        node = source[i]
+        if undecided[node] == 0:
+            value[node] += share[i] * found
+            slope[node] += share[i] * found_slope
+        elif sign * found < sign * value[node]:
+            value[node], slope[node] = found, found_slope
 
 
 @kernel
@@ -176,19 +245,20 @@ def extreme_rows(
     probability: Floats,
     value: Floats,
     pairs: Ints,
-    step: Observed,
-    kind: int,
-    sign: float,
+    models: Models,
+    entries: Ints,
     out: Floats,
     row: Floats,
+    limits: Limits,
     room: RowScratch,
 ) -> None:
     """The extreme expectation of each of some rows, and the rows that attain it, entry for entry."""
+    step, kind, sign, lower, upper = models
     for i in range(pairs.size):
         start, stop = starts[i], starts[i + 1]
         n = stop - start
-        out[i] = extreme_row(
-            next_state[start:stop], probability[start:stop], value[start:stop], n, pairs[i], step, kind, sign, room
-        )
+        base = entries[start]
+        one = Nominal(next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n])
+        out[i] = extreme_row(one, value[start:stop], n, pairs[i], step, kind, sign, limits, room)
         for j in range(n):
             row[start + j] = room.x[j]

@@ -2,9 +2,10 @@
 
 p is the observed row of a step and o its outcome, q the nominal row that is asked about. A set of causal models
 (`tether.counterfactual.sets`) gives q a set X of counterfactual rows x. An extreme row of X is found greedily: go
-through the outcomes in the order of their values, and give each as much probability as the limits leave.
+through the outcomes in the order of their values, and give each as much probability as the limits leave. The limits do
+not depend on the values: `limit_row` finds them once, `fill_row` is then asked for any order.
 
-Where X is a box (`NOTHING` and the two published sets) the limits are floor_j ≤ x_j ≤ cap_j. For `STABILITY`, with
+Where X is a box (`NOTHING` and the two published sets) the limits are low_j ≤ x_j ≤ high_j. For `STABILITY`, with
 r_j = q_j / p_j (∞ where p_j = 0) and levels the distinct r, ascending, mass moves only to strictly larger r, or stays:
 
     A(k) = P(levels ≤ k) - Q(levels ≤ k)                     what must have moved beyond level k
@@ -13,6 +14,9 @@ r_j = q_j / p_j (∞ where p_j = 0) and levels the distinct r, ascending, mass m
     x(levels > k) + Σ_{j in level k, j ≠ o} (x_j - (q_j - p_j)⁺ / p_o)⁺ [where r_k > 1]  ≤  A(k) / p_o
 
 These are nested caps. A(k) is summed from the top, Σ_{levels > k} (q_j - p_j): nothing cancels where little is left.
+
+Where the probabilities themselves are known as intervals (`INTERVALS`), the extreme row is a tail of the extreme row of
+the intervals: of size ``chance``, the least that the observed outcome can have been likely.
 """
 
 from __future__ import annotations
@@ -24,7 +28,10 @@ import numpy as np
 from tether._kernels.jit import kernel
 from tether._types import Floats, Ints
 
-NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY = range(4)
+NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY, INTERVALS = range(5)
+
+_FIXED, _BOX, _STABLE, _TAIL = range(4)
+"""How a row is found: it is known; within a box; within nested caps; as a tail of what is within a box."""
 
 _SAME_RATIO = 1e-14
 """Ratios this close, relatively, are equal, as in `tether._kernels.gumbel`: rows are normalised in floating point."""
@@ -36,77 +43,136 @@ outcome alone is then used: a wider set, so that what holds in it still holds.""
 
 
 class Observed(NamedTuple):
-    """The observed step: its row (next states ascending), its outcome (-1 where not recorded) and its pair."""
+    """The observed step: its row (next states ascending), its outcome (-1 where not recorded) and its pair.
+
+    ``chance`` is how likely the outcome was; where probabilities are intervals, how likely it was at least.
+    """
 
     next_state: Ints
     probability: Floats
     outcome: int
     pair: int
+    chance: float
+
+
+class Nominal(NamedTuple):
+    """One nominal row: its next states (ascending) and probabilities; where these are intervals, also their ends."""
+
+    next_state: Ints
+    probability: Floats
+    lower: Floats
+    upper: Floats
+
+
+class Limits(NamedTuple):
+    """What limits a row of the set, outcome by outcome; ``slack`` is by level, and has one item more."""
+
+    low: Floats
+    high: Floats
+    level: Ints
+    slack: Floats
 
 
 class RowScratch(NamedTuple):
-    """Room for one row: as long as the longest. ``x`` is the row that was found."""
+    """Room for one row: as long as the longest. ``x`` is the row that was found, ``order`` that of the values."""
 
     order: Ints
     x: Floats
+    value: Floats
     p: Floats
-    cap: Floats
-    floor: Floats
-    level: Ints
     by_ratio: Ints
-    slack: Floats
+    left: Floats
 
 
 def scratch_for(longest: int) -> RowScratch:
     """Room for rows of so many outcomes."""
     n = longest + 1
-    ints = (np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64))
-    floats = [np.empty(n) for _ in range(5)]
-    return RowScratch(ints[0], floats[0], floats[1], floats[2], floats[3], ints[1], ints[2], floats[4])
+    return RowScratch(np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n))
+
+
+def limits_for(entries: int, rows: int = 1) -> Limits:
+    """Room for the limits of so many rows with so many outcomes in all."""
+    return Limits(np.empty(entries), np.empty(entries), np.empty(entries, np.int64), np.empty(entries + rows))
 
 
 @kernel
-def _sort(keys: Floats, order: Ints, n: int, sign: float) -> None:
-    """Sort ``order[:n]`` by ``sign·keys``. Most rows are short, and are sorted by insertion."""
-    if n <= 48:
+def sort_by(keys: Floats, order: Ints, n: int) -> None:
+    """Sort ``order[:n]`` by ``keys``, ascending. What is nearly sorted, or short, is sorted by insertion."""
+    if n > 48:
+        descents = 0
         for i in range(1, n):
-            item = order[i]
-            key = sign * keys[item]
-            j = i - 1
-            while j >= 0 and sign * keys[order[j]] > key:
-                order[j + 1] = order[j]
-                j -= 1
-            order[j + 1] = item
-        return
+            descents += keys[order[i - 1]] > keys[order[i]]
+        if descents > 8:
+            _sort_by_heap(keys, order, n)
+            return
+    for i in range(1, n):
+        item = order[i]
+        key = keys[item]
+        j = i - 1
+        while j >= 0 and keys[order[j]] > key:
+            order[j + 1] = order[j]
+            j -= 1
+        order[j + 1] = item
+
+
+@kernel
+def _sort_by_heap(keys: Floats, order: Ints, n: int) -> None:
     for start in range(n // 2 - 1, -1, -1):
-        _sift(keys, order, start, n, sign)
+        _sift(keys, order, start, n)
     for end in range(n - 1, 0, -1):
         order[0], order[end] = order[end], order[0]
-        _sift(keys, order, 0, end, sign)
+        _sift(keys, order, 0, end)
 
 
 @kernel
-def _sift(keys: Floats, order: Ints, start: int, end: int, sign: float) -> None:
+def _sift(keys: Floats, order: Ints, start: int, end: int) -> None:
     root = start
     while 2 * root + 1 < end:
         child = 2 * root + 1
-        if child + 1 < end and sign * keys[order[child]] < sign * keys[order[child + 1]]:
+        if child + 1 < end and keys[order[child]] < keys[order[child + 1]]:
             child += 1
-        if sign * keys[order[root]] >= sign * keys[order[child]]:
+        if keys[order[root]] >= keys[order[child]]:
             return
         order[root], order[child] = order[child], order[root]
         root = child
 
 
 @kernel
-def _match(
-    q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: int, p: Floats
-) -> tuple[int, float, bool]:
-    """p_j of each outcome of q, by merging; where o is in q (-1: nowhere), p_o, and whether the supports overlap."""
-    at, o, overlap, p_o = 0, -1, False, 1.0
-    for i in range(p_next.size):
-        if p_next[i] == outcome:
-            p_o = p_probability[i]
+def limit_row(row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: Limits, room: RowScratch) -> int:
+    """The limits of a row of the set, and how it is then found: one of the four ways.
+
+    The observed pair itself is the point mass at the outcome; where the outcome was not recorded the row is nominal.
+    """
+    q_next, q, low, high = row.next_state, row.probability, limits.low, limits.high
+    if pair == step.pair and step.outcome >= 0:
+        for j in range(n):
+            low[j] = 1.0 if q_next[j] == step.outcome else 0.0
+        return _FIXED
+    if kind == INTERVALS:
+        for j in range(n):
+            low[j], high[j] = row.lower[j], row.upper[j]
+        return _TAIL
+    if step.outcome < 0:
+        for j in range(n):
+            low[j] = q[j]
+        return _FIXED
+    p_o = step.chance
+    if kind == NOTHING:
+        for j in range(n):
+            low[j], high[j] = 0.0, min(1.0, q[j] / p_o)
+        return _BOX
+    o, overlap = _match(q_next, n, step.next_state, step.probability, step.outcome, room.p)
+    if kind == STABILITY and overlap and p_o > _TOO_RARE:
+        _nested(q, n, o, p_o, limits, room)
+        return _STABLE
+    _box(q, n, o, p_o, overlap, kind == PUBLISHED_MONOTONICITY, limits, room.p)
+    return _BOX
+
+
+@kernel
+def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: int, p: Floats) -> tuple[int, bool]:
+    """p_j of each outcome of q, by merging; where o is in q (-1: nowhere), and whether the supports overlap."""
+    at, o, overlap = 0, -1, False
     for j in range(n):
         while at < p_next.size and p_next[at] < q_next[j]:
             at += 1
@@ -116,65 +182,44 @@ def _match(
             overlap = True
         if q_next[j] == outcome:
             o = j
-    return o, p_o, overlap
+    return o, overlap
 
 
 @kernel
-def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, kind: int, room: RowScratch) -> None:
-    """Floors and caps of the box-shaped sets."""
-    p, cap, floor = room.p, room.cap, room.floor
+def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, limits: Limits, p: Floats) -> None:
+    """The published sets: stability at the observed outcome, and with it, if asked for, monotonicity."""
+    low, high = limits.low, limits.high
+    q_o = q[o] if o >= 0 else 0.0
     for j in range(n):
-        floor[j] = 0.0
-        cap[j] = min(1.0, q[j] / p_o)
-        if kind == NOTHING or not overlap:
+        low[j], high[j] = 0.0, min(1.0, q[j] / p_o)
+        if not overlap:
             continue
-        if kind == PUBLISHED_MONOTONICITY:
-            if j == o:
-                floor[j] = q[j]
-            elif p[j] > 0.0:
-                cap[j] = min(cap[j], q[j])
-        elif j != o and p[j] > 0.0 and (q[o] if o >= 0 else 0.0) * p[j] >= q[j] * p_o * (1.0 - _SAME_RATIO):
-            cap[j] = 0.0
+        if j == o:
+            if monotone:
+                low[j] = q[j]
+        elif p[j] > 0.0:
+            if q_o * p[j] >= q[j] * p_o * (1.0 - _SAME_RATIO):
+                high[j] = 0.0
+            elif monotone:
+                high[j] = min(high[j], q[j])
 
 
 @kernel
-def _fill_box(n: int, room: RowScratch) -> None:
-    """Start from the floors and pour the rest in the given order, up to the caps."""
-    order, x, cap, floor = room.order, room.x, room.cap, room.floor
-    rest = 1.0
-    for j in range(n):
-        x[j] = floor[j]
-        rest -= floor[j]
-    for i in range(n):
-        j = order[i]
-        more = min(cap[j] - floor[j], rest)
-        if more > 0.0:
-            x[j] += more
-            rest -= more
-    _give_rest(n, rest, cap, order, x)
+def _nested(q: Floats, n: int, o: int, p_o: float, limits: Limits, room: RowScratch) -> None:
+    """The nested caps of counterfactual stability.
 
-
-@kernel
-def _give_rest(n: int, rest: float, cap: Floats, order: Ints, x: Floats) -> None:
-    """What rounding left over goes to the last outcome that has any."""
-    if rest > 0.0:
-        for i in range(n - 1, -1, -1):
-            if x[order[i]] > 0.0:
-                x[order[i]] += rest
-                return
-
-
-@kernel
-def _levels(q: Floats, n: int, o: int, p_o: float, room: RowScratch) -> float:
-    """Levels above that of o: ``level[j]`` is 0 for o and what lies with or below it, else 1, 2, …. Returns A(l - 1).
-
-    ``slack[k]`` becomes A(k) / p_o for k = 0 (the level of o) and each level above.
+    ``level[j]`` is 0 for o, 1, 2, … for what lies above it, -1 for what cannot be; ``slack[k]`` is A(k) / p_o for
+    k = 0 (the level of o) and each level above. ``low[o]`` is what o keeps at least, ``high`` is q / p_o, and
+    ``low[j]`` of the others what their own level does not limit (-1: it limits nothing).
     """
-    p, level, by_ratio, slack = room.p, room.level, room.by_ratio, room.slack
+    low, high, level, slack = limits.low, limits.high, limits.level, limits.slack
+    p, by_ratio = room.p, room.by_ratio
     r_o = q[o] / p_o if o >= 0 else 0.0
     above, beside = 0, 0.0
     for j in range(n):
-        level[j] = 0
+        level[j] = 0 if j == o else -1
+        high[j] = min(1.0, q[j] / p_o)
+        low[j] = (q[j] - p[j]) / p_o if q[j] > p[j] else -1.0
         if j != o and (p[j] == 0.0 or q[j] * (1.0 - _SAME_RATIO) > r_o * p[j]):
             by_ratio[above] = j
             above += 1
@@ -184,8 +229,8 @@ def _levels(q: Floats, n: int, o: int, p_o: float, room: RowScratch) -> float:
     # Descending p / q is ascending r. The keys lie in `slack` while they are sorted.
     for i in range(above):
         j = by_ratio[i]
-        slack[j] = p[j] / q[j]
-    _sort(slack, by_ratio, above, -1.0)
+        slack[j] = -(p[j] / q[j])
+    sort_by(slack, by_ratio, above)
     count, last = 0, np.inf
     for i in range(above):
         j = by_ratio[i]
@@ -201,87 +246,129 @@ def _levels(q: Floats, n: int, o: int, p_o: float, room: RowScratch) -> float:
         slack[level[j] - 1] += q[j] - p[j]
     for k in range(count - 1, -1, -1):
         slack[k] += slack[k + 1]
-    below = max(0.0, slack[0] + beside) if o >= 0 else 0.0
+    if o >= 0:
+        low[o] = min(1.0, max(0.0, (q[o] - max(0.0, slack[0] + beside)) / p_o))
     for k in range(count + 1):
         slack[k] = max(0.0, slack[k]) / p_o
-    return below
 
 
 @kernel
-def _fill_stable(q: Floats, n: int, o: int, p_o: float, room: RowScratch) -> None:
-    """The nested caps of counterfactual stability, in the given order."""
-    order, x, p, level, slack = room.order, room.x, room.p, room.level, room.slack
-    below = _levels(q, n, o, p_o, room)
+def fill_row(how: int, limits: Limits, n: int, order: Ints, sign: float, chance: float, room: RowScratch) -> None:
+    """The extreme row, in ``room.x``: the outcomes in the given order (``sign`` = 1), or in the opposite one (-1)."""
+    x, low = room.x, limits.low
+    if how == _FIXED:
+        for j in range(n):
+            x[j] = low[j]
+    elif how == _STABLE:
+        _fill_nested(limits, n, order, sign, room)
+    else:
+        _fill_box(limits, n, order, sign, x)
+        if how == _TAIL:
+            _keep_tail(n, order, sign, chance, x)
+
+
+@kernel
+def _fill_box(limits: Limits, n: int, order: Ints, sign: float, x: Floats) -> None:
+    """Start from the floors and pour the rest in order, up to the caps."""
+    low, high = limits.low, limits.high
+    rest = 1.0
+    for j in range(n):
+        x[j] = low[j]
+        rest -= low[j]
+    for i in range(n):
+        if rest <= 0.0:
+            return
+        j = order[i] if sign > 0.0 else order[n - 1 - i]
+        more = min(high[j] - low[j], rest)
+        if more > 0.0:
+            x[j] += more
+            rest -= more
+    _give_rest(n, rest, order, sign, x)
+
+
+@kernel
+def _keep_tail(n: int, order: Ints, sign: float, chance: float, x: Floats) -> None:
+    """Of a row, what comes first in order, up to a share of ``chance``; as a row."""
+    rest = 1.0
+    for i in range(n):
+        j = order[i] if sign > 0.0 else order[n - 1 - i]
+        x[j] = min(x[j] / chance, rest)
+        rest = max(0.0, rest - x[j])
+    _give_rest(n, rest, order, sign, x)
+
+
+@kernel
+def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None:
+    """What rounding left over goes to the last outcome that has any."""
+    if rest > 0.0:
+        for i in range(n - 1, -1, -1):
+            j = order[i] if sign > 0.0 else order[n - 1 - i]
+            if x[j] > 0.0:
+                x[j] += rest
+                return
+
+
+@kernel
+def _fill_nested(limits: Limits, n: int, order: Ints, sign: float, room: RowScratch) -> None:
+    """Give each outcome as much as all caps leave."""
+    low, high, level, x, left = limits.low, limits.high, limits.level, room.x, room.left
+    rest, levels = 1.0, 0
     for j in range(n):
         x[j] = 0.0
-    rest = 1.0
-    if o >= 0:
-        x[o] = min(1.0, max(0.0, (q[o] - below) / p_o))
-        rest -= x[o]
+        levels = max(levels, level[j])
+        if level[j] == 0:
+            x[j] = low[j]
+            rest -= low[j]
+    for k in range(levels + 1):
+        left[k] = limits.slack[k]
     for i in range(n):
-        j = order[i]
         if rest <= 0.0:
             break
-        if j == o:
-            more = min(min(1.0, q[o] / p_o) - x[o], rest)
-            if more > 0.0:
-                x[o] += more
-                rest -= more
-            continue
+        j = order[i] if sign > 0.0 else order[n - 1 - i]
         k = level[j]
-        if k == 0:
+        if k < 0:
             continue
-        more = min(q[j] / p_o, rest)
+        more = min(high[j] - x[j], rest)
         for lower in range(k):
-            more = min(more, slack[lower])
-        unlimited = max(0.0, q[j] - p[j]) / p_o
-        grows = q[j] > p[j]
+            more = min(more, left[lower])
+        grows = k > 0 and low[j] >= 0.0
         if grows:
-            more = min(more, unlimited + slack[k])
+            more = min(more, low[j] + left[k])
         if more <= 0.0:
             continue
-        x[j] = more
+        x[j] += more
         rest -= more
         for lower in range(k):
-            slack[lower] -= more
-        if grows and more > unlimited:
-            slack[k] -= more - unlimited
-    _give_rest(n, rest, room.cap, order, x)
+            left[lower] -= more
+        if grows and more > low[j]:
+            left[k] -= more - low[j]
+    _give_rest(n, rest, order, sign, x)
 
 
 @kernel
 def extreme_row(
-    q_next: Ints,
-    q: Floats,
+    row: Nominal,
     value: Floats,
     n: int,
     pair: int,
-    observed: Observed,
+    step: Observed,
     kind: int,
     sign: float,
+    limits: Limits,
     room: RowScratch,
 ) -> float:
-    """The smallest (``sign`` = 1) or largest (-1) expectation of ``value`` over the set; its row is in ``room.x``.
+    """The smallest (``sign`` = 1) or largest (-1) expectation of ``value`` over the set; its row is in ``room.x``."""
+    how = limit_row(row, n, pair, step, kind, limits, room)
+    for j in range(n):
+        room.order[j] = j
+    sort_by(value, room.order, n)
+    fill_row(how, limits, n, room.order, sign, step.chance, room)
+    return expectation(n, room.x, value)
 
-    The observed pair itself is the point mass at the outcome; where the outcome was not recorded the row is nominal.
-    """
-    x, order = room.x, room.order
-    if observed.outcome < 0:
-        for j in range(n):
-            x[j] = q[j]
-    elif pair == observed.pair:
-        for j in range(n):
-            x[j] = 1.0 if q_next[j] == observed.outcome else 0.0
-    else:
-        o, p_o, overlap = _match(q_next, n, observed.next_state, observed.probability, observed.outcome, room.p)
-        for j in range(n):
-            order[j] = j
-        _sort(value, order, n, sign)
-        if kind == STABILITY and overlap and p_o > _TOO_RARE:
-            _fill_stable(q, n, o, p_o, room)
-        else:
-            _box(q, n, o, p_o, overlap, PUBLISHED_STABILITY if kind == STABILITY else kind, room)
-            _fill_box(n, room)
+
+@kernel
+def expectation(n: int, x: Floats, value: Floats) -> float:
+    """Σ x·value over what can happen."""
     total = 0.0
     for j in range(n):
         if x[j] > 0.0:

@@ -17,6 +17,7 @@ Examples:
   tether robust case:epidemic -k 6 -m 4
   tether robust case:sepsis -k 9 -m 2 --assume nothing
   tether robust model.csv path.csv -k 3 -m 2
+  tether robust learned log.csv#17 --confidence 0.95
 
 \b
 --assume says which causal models are possible:
@@ -30,14 +31,25 @@ Examples:
 @click.option(
     "--assume",
     type=click.Choice(["nothing", "stability", "published-stability", "published-monotonicity"]),
-    default="stability",
-    show_default=True,
-    help="Which causal models are possible.",
+    help="Which causal models are possible.  [default: stability; nothing with --confidence]",
+)
+@click.option(
+    "--confidence",
+    type=float,
+    metavar="LEVEL",
+    help="For a learned model: whatever its probabilities are, within intervals that hold together at this level.",
 )
 @click.option("--features", metavar="NAMES", help="Parts of the states to show; states alike in them are one: S,I.")
 @as_json
 def robust(
-    episode: Episode, k: int | None, m: int, rule: Any, assume: Any, features: str | None, as_json: bool
+    episode: Episode,
+    k: int | None,
+    m: int,
+    rule: Any,
+    assume: Any,
+    confidence: float | None,
+    features: str | None,
+    as_json: bool,
 ) -> None:
     """The plan with the best guaranteed return.
 
@@ -52,12 +64,14 @@ def robust(
     from tether.explanation.naming import only
     from tether.plan.robust import robust as guarantee
 
+    if assume is None:
+        assume = "stability" if confidence is None else "nothing"
     _ = episode.path_source  # that it is missing is said before a large model is read
     mdp = episode.open()
     path = episode.open_path(mdp)
     with progress() as say:
         say("planning for the worst causal model")
-        plan = guarantee(mdp, path, assume).plan(k, m, rule=rule)
+        plan = guarantee(mdp, path, assume, confidence).plan(k, m, rule=rule)
         explanation = plan.explain(None if features is None else only(names_of(features)))
         say("looking at larger k and m")
         _ = explanation.beyond

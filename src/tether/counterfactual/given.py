@@ -1,4 +1,4 @@
-"""A mechanism whose rows are given: one causal model of a set, written down pair by pair."""
+"""Mechanisms whose rows are given: one causal model of a set, written down pair by pair; or any one of a set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tether.counterfactual.mechanism import Candidates, Mechanism, Posterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start, spans
 from tether.model.form import Form
 
-__all__ = ["GivenRows"]
+__all__ = ["GivenRows", "SomeRow"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,3 +73,60 @@ class _GivenPosterior:
             probability[start[mine] + item - form.row_start[pairs[mine]]] = chance
         distance = np.abs(probability - form.probability[entry])
         return Rows.from_entries(form, pairs, probability, 0.5 * np.add.reduceat(distance, start[:-1]))
+
+
+@dataclass(frozen=True, slots=True)
+class SomeRow:
+    """Some row of a set for each pair, whatever it is worth: for sets that Gumbel-max is not always in.
+
+    Parameters
+    ----------
+    kind : int
+        The set as `tether._kernels.sets` knows it; one in which rows that share no outcome with the observed one may
+        stay nominal.
+    """
+
+    name: ClassVar[str] = "some"
+
+    kind: int
+
+    def infer(self, step: ObservedStep) -> Posterior:
+        """Keep the observed row and outcome."""
+        return _SomePosterior(step, self.kind)
+
+    def standard_error(self, probability: Floats) -> Floats:
+        """Zero: the rows are exact."""
+        return np.zeros_like(probability)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SomePosterior:
+    step: ObservedStep
+    kind: int
+
+    @property
+    def key(self) -> Hashable:
+        return None
+
+    def changes(self, candidates: Candidates) -> Ints:
+        """The pairs that share an outcome with the observed one."""
+        return candidates.meeting()
+
+    def replay(self, form: Form, pairs: Ints) -> Rows:
+        """The row of each pair that comes first in the order of the outcomes."""
+        from tether._kernels.robust import Models, extreme_rows
+        from tether._kernels.sets import Observed, limits_for, scratch_for
+
+        if pairs.size == 0:
+            return Rows.none()
+        step, start = self.step, nominal_start(form, pairs)
+        _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+        chance = float(step.probability[step.next_state == step.outcome][0])
+        seen = Observed(step.next_state, step.probability, int(step.outcome), step.pair, chance)
+        row, longest, none = np.empty(entry.size), int(np.diff(start).max()), np.empty(0)
+        none.flags.writeable = False
+        rows = start, form.next_state[entry], form.probability[entry], np.zeros(entry.size), pairs
+        models = Models(seen, self.kind, 1.0, none, none)
+        extreme_rows(*rows, models, entry, np.empty(pairs.size), row, limits_for(longest), scratch_for(longest))
+        distance = np.abs(row - form.probability[entry])
+        return Rows.from_entries(form, pairs, row, 0.5 * np.add.reduceat(distance, start[:-1]))

@@ -8,30 +8,39 @@ step, o its outcome and q the nominal row of the pair, X holds the rows x ≥ 0 
 - ``"stability"``: every causal model that is counterfactually stable (Oberst & Sontag, 2019), for every outcome of the
   observed pair; written out in `tether._kernels.sets`. Where supports are disjoint it is as wide as ``"nothing"``.
 - ``"published-stability"`` (Lally, Kazemi, Paoletti, AAMAS 2026): stability at the observed outcome only.
-- ``"published-monotonicity"`` (their default): where supports overlap also x_o ≥ q_o, and x_j ≤ q_j for j ≠ o with
-  p_j > 0. It does not always contain Gumbel-max.
+- ``"published-monotonicity"`` (their default): stability at the observed outcome and, where supports overlap, also
+  x_o ≥ q_o, and x_j ≤ q_j for j ≠ o with p_j > 0. It does not always contain Gumbel-max.
 
 The observed pair is the point mass at o in each of them; an unrecorded outcome leaves rows nominal. Given the observed
 outcome, other pairs may be taken independent, so any choice of one row of X per pair is one joint causal model: the
 sets are rectangular.
+
+The probabilities of a learned model are themselves known only as intervals (`tether.model.confidence`). Under
+``"nothing"`` these can be taken into account: every causal model, and every transition probability within the
+intervals. The worst case is then the lower-tail mean, at level max(p̲_o, 1 - Σ_{j≠o} p̄_j), of the intervals' own worst
+row. The same row may be taken to be another one at each step: where the model is known to stay the same, the truth is
+at least as good.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.couplings import Independent
+from tether.counterfactual.given import SomeRow
 from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.mechanism import Mechanism
-from tether.counterfactual.rows import nominal_start, spans
+from tether.counterfactual.rows import ObservedStep, nominal_start, spans
 from tether.errors import QueryError
+from tether.model.confidence import Intervals, row_intervals
 
 if TYPE_CHECKING:
+    from tether._kernels.robust import Models
     from tether._kernels.sets import Observed
 
 __all__ = ["IN_WORDS", "Assumption", "ModelSet", "model_set"]
@@ -47,7 +56,14 @@ IN_WORDS: dict[Assumption, str] = {
 """The sets, as sentences name them."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+_NONE = np.empty(0)
+_NONE.flags.writeable = False
+
+_LEAST = 1e-300
+"""What was observed was possible: it was at least so likely."""
+
+
+@dataclass(frozen=True, eq=False)
 class ModelSet:
     """A set of causal models of one observed path.
 
@@ -58,29 +74,56 @@ class ModelSet:
     possible : CounterfactualMDP
         A causal model whose graph is what some model of the set can do.
     assume : Assumption
+    intervals : Intervals or None
+        Where the transition probabilities too are known only as intervals.
     """
 
     gumbel: CounterfactualMDP
     possible: CounterfactualMDP
     assume: Assumption
+    intervals: Intervals | None = None
 
     @property
     def kind(self) -> int:
         """The set as kernels know it."""
-        return get_args(Assumption).index(self.assume)
+        from tether._kernels.sets import INTERVALS
+
+        return get_args(Assumption).index(self.assume) if self.intervals is None else INTERVALS
+
+    @property
+    def confidence(self) -> float | None:
+        """The joint confidence of the intervals; None where probabilities are taken as they are."""
+        return None if self.intervals is None else self.intervals.confidence
 
     @property
     def member(self) -> Mechanism:
         """A mechanism whose rows are in the set: Gumbel-max, but for the one set that does not always contain it."""
-        return Independent() if self.assume == "published-monotonicity" else GumbelMax()
+        return SomeRow(self.kind) if self.assume == "published-monotonicity" else GumbelMax()
 
-    def step(self, t: int) -> Observed:
-        """The observed step at time t, as kernels take it."""
+    def at(self, t: int, sign: float = 1.0) -> Models:
+        """The set at time t as kernels take it; ``sign`` is 1 for its worst rows, -1 for its best."""
+        from tether._kernels.robust import Models
+
+        lower, upper = (_NONE, _NONE) if self.intervals is None else (self.intervals.lower, self.intervals.upper)
+        return Models(self._steps[t], self.kind, sign, lower, upper)
+
+    @cached_property
+    def _steps(self) -> tuple[Observed, ...]:
+        layers, pairs = self.possible.graph.layers, self.possible.observation.pairs.tolist()
+        return tuple(self._step(layer.observed, pair) for layer, pair in zip(layers, pairs, strict=True))
+
+    def _step(self, seen: ObservedStep, pair: int) -> Observed:
         from tether._kernels.sets import Observed
 
-        seen = self.possible.graph.layers[t].observed
-        pair = int(self.possible.observation.pairs[t])
-        return Observed(seen.next_state, seen.probability, int(seen.outcome), pair)
+        chance = 1.0
+        if seen.recorded:
+            is_o = seen.next_state == seen.outcome
+            chance = float(seen.probability[is_o][0])
+            if self.intervals is not None:
+                entries = self.possible.mdp.entries(pair)
+                low, high = self.intervals.lower[entries], self.intervals.upper[entries]
+                chance = max(float(low[is_o][0]), 1.0 - float(high[~is_o].sum()), _LEAST)
+        return Observed(seen.next_state, seen.probability, int(seen.outcome), pair, chance)
 
     def extremes(self, t: int, pairs: Ints, value: Floats, sign: float) -> tuple[Floats, Floats]:
         """The smallest (``sign`` = 1) or largest (-1) expectation over the set for some pairs, and the rows that do it.
@@ -88,15 +131,15 @@ class ModelSet:
         ``value`` is what each outcome is worth, entry for entry of the pairs' nominal rows, one after the other.
         """
         from tether._kernels.robust import extreme_rows
-        from tether._kernels.sets import scratch_for
+        from tether._kernels.sets import limits_for, scratch_for
 
         form = self.possible.mdp.form
         starts = nominal_start(form, pairs)
         _, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
         out, row = np.empty(pairs.size), np.empty(entries.size)
-        room = scratch_for(int(np.diff(starts).max(initial=1)))
-        arrays = starts, form.next_state[entries], form.probability[entries], value, pairs
-        extreme_rows(*arrays, self.step(t), self.kind, sign, out, row, room)
+        longest = int(np.diff(starts).max(initial=1))
+        arrays = starts, form.next_state[entries], form.probability[entries], value, pairs, self.at(t, sign)
+        extreme_rows(*arrays, entries, out, row, limits_for(longest), scratch_for(longest))
         return out, row
 
     def bounds(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats, Floats]:
@@ -113,13 +156,22 @@ class ModelSet:
         return mdp.names_of(next_state[possible]), np.maximum(lower[possible], 0.0), np.minimum(upper[possible], 1.0)
 
 
-def model_set(cf: CounterfactualMDP, assume: Any) -> ModelSet:
-    """The set of causal models of the path of ``cf`` under an assumption."""
+def model_set(cf: CounterfactualMDP, assume: Any, confidence: float | None = None) -> ModelSet:
+    """The set of causal models of the path of ``cf`` under an assumption.
+
+    ``confidence`` takes a learned model's transition probabilities as intervals that hold together at that level.
+    """
     if assume not in get_args(Assumption):
         known = ", ".join(map(repr, get_args(Assumption)))
         raise QueryError(f"assume must be one of {known}, not {assume!r}")
+    if confidence is not None and assume != "nothing":
+        raise QueryError(
+            f"uncertain probabilities (confidence={confidence!r}) go with assume='nothing' alone, not {assume!r}: "
+            "stability and monotonicity compare probabilities, which are not known exactly then"
+        )
     gumbel = cf if isinstance(cf.mechanism, GumbelMax) else counterfactual(cf.mdp, cf.path)
-    # What some stable model can do, Gumbel-max can; otherwise all that the model can, but for the observed pair.
-    closed = assume in ("stability", "published-stability")
-    possible = gumbel if closed else counterfactual(cf.mdp, cf.path, mechanism="independent")
-    return ModelSet(gumbel, possible, assume)
+    intervals = None if confidence is None else row_intervals(cf.mdp, confidence)
+    # What some model of the other sets can do, Gumbel-max can; of all of them, all that the model can, but for the
+    # observed pair.
+    possible = gumbel if assume != "nothing" else counterfactual(cf.mdp, cf.path, mechanism="independent")
+    return ModelSet(gumbel, possible, assume, intervals)

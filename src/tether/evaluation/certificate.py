@@ -10,7 +10,7 @@ from tether._words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.counterfactual.sets import Assumption, model_set
 from tether.errors import QueryError
-from tether.evaluation.ranges import range_with_breakdown
+from tether.evaluation.ranges import Range, ranges_with_breakdown
 from tether.plan.backward import observed_value
 from tether.plan.objective import objective_name
 from tether.plan.plan import Plan
@@ -191,15 +191,13 @@ def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
     if isinstance(policy, Plan) and (policy.objective is not None or policy.minimise):
         raise QueryError(f"a plan for {objective_name(policy.objective, policy.minimise)} has no certificate yet")
     observed = observed_value(cf)
-    ranges = {}
-    for assume in ("nothing", "stability"):
-        models = model_set(cf, assume)
-        ranges[assume] = range_with_breakdown(models, policy, observed)
-    every, stable = (
-        Certified(assume, one.worst, one.best, _gain(one.worst, observed), one.breakdown)  # type: ignore[arg-type]
-        for assume, one in ranges.items()
-    )
-    return Certificate(ranges["nothing"].value, observed, every, stable, _verdict(every.gain, stable.gain))
+    every, stable = ranges_with_breakdown((model_set(cf, "nothing"), model_set(cf, "stability")), policy, observed)
+    certified = _certified("nothing", every, observed), _certified("stability", stable, observed)
+    return Certificate(every.value, observed, *certified, _verdict(*(one.gain for one in certified)))
+
+
+def _certified(assume: Assumption, one: Range, observed: float) -> Certified:
+    return Certified(assume, one.worst, one.best, _gain(one.worst, observed), one.breakdown)
 
 
 def why_uncertified(plan: Plan) -> str:

@@ -1,8 +1,11 @@
-"""All that a policy can do under some causal model of a set: a chain, and the rows that it takes, made once.
+"""All that a policy can do under some causal model of a set: the nodes it visits and the rows it takes, made once.
 
 Where a model of the set leads to a state that a plan never meets under Gumbel-max, the plan goes on with the observed
 action: it changes nothing without reason. Where that is not available every action is followed, and the worst (best) of
 them counts.
+
+A node is (state, changes left, run of uninfluenced steps). More changes left than steps left are as good as one for
+each step: such nodes are one.
 """
 
 from __future__ import annotations
@@ -14,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._types import Floats, Ints
-from tether.counterfactual.layers import expand, replay
-from tether.counterfactual.rows import nominal_start, spans
+from tether.counterfactual.layers import replay
+from tether.counterfactual.rows import Rows, nominal_start, spans
 from tether.counterfactual.sets import ModelSet
 from tether.errors import QueryError
 from tether.evaluation.evaluate import visit
 from tether.evaluation.policy import array_decider, decider, make_policy
+from tether.model.form import Form, pair_states
 from tether.model.mdp import MDP
-from tether.observation.changes import nothing_to_change
-from tether.plan.chain import Chain, Taken, Visits, build_chain
+from tether.observation.changes import is_change
+from tether.plan.chain import Taken, Visits
 from tether.plan.plan import Plan
 from tether.plan.robust import RobustPlan
 
@@ -34,93 +38,230 @@ __all__ = ["Followed", "by_choices", "follow"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Followed:
-    """All that a policy can visit under some model of the set, and the rows it takes there, step by step.
+    """All that a policy can visit under some model of a set, and the rows it takes there; layer after layer.
 
-    ``undecided[t]`` marks the nodes that a plan does not know and where the observed action is not available: there
-    every action is taken, and the worst (best) counts.
+    Attributes
+    ----------
+    node_start, first : array (T + 2,), (T + 1,)
+        Where the nodes and the rows of each layer begin.
+    last_states : array
+        The states of the last layer's nodes.
+    undecided : array, by node
+        Marks nodes that a plan does not know and where the observed action is not available: every action is taken
+        there, and the worst (best) counts.
+    starts, pairs, source, share, changes : array, by row
+        Where its entries begin, whose row it is, the node that takes it, with what probability, and the changes left.
+    entries, there, reward, gumbel, order : array, by entry
+        The entry of the model; the node it leads to, -1 where no model of the set leads; what it earns; how likely it
+        is under Gumbel-max; and room for the order of what they are worth.
     """
 
-    chain: Chain
-    undecided: tuple[Ints, ...]
-    taken: tuple[RowsTaken, ...]
+    models: ModelSet
+    node_start: Ints
+    first: Ints
+    last_states: Ints
+    undecided: Ints
+    starts: Ints
+    pairs: Ints
+    source: Ints
+    share: Floats
+    changes: Ints
+    entries: Ints
+    there: Ints
+    reward: Floats
+    gumbel: Floats
+    order: Ints
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest row."""
+        return int(np.diff(self.starts).max(initial=1))
+
+    def limited(self, models: ModelSet) -> RowsTaken:
+        """The rows with their limits, as kernels take them: in the set they were followed for, or one within it."""
+        from tether._kernels.robust import RowsTaken, limit_rows
+        from tether._kernels.sets import limits_for, scratch_for
+
+        form = models.possible.mdp.form
+        limits, how = limits_for(self.entries.size, self.pairs.size), np.empty(self.pairs.size, np.int64)
+        rows = self.starts, form.next_state[self.entries], form.probability[self.entries], self.pairs
+        chance, room = np.empty(self.pairs.size), scratch_for(self.longest)
+        for t, (begin, end) in enumerate(zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True)):
+            at = models.at(t)
+            chance[begin:end] = at.step.chance
+            limit_rows(*rows, begin, end, at, self.entries, how, limits, room)
+        return RowsTaken(
+            self.starts,
+            self.source,
+            self.share,
+            self.gumbel,
+            self.there,
+            self.reward,
+            self.order,
+            how,
+            chance,
+            limits,
+        )
 
 
 def follow(models: ModelSet, policy: Any) -> Followed:
     """Follow a plan or policy through all that some model of the set can do."""
     cf = models.possible
     start = int(cf.observation.states[0])
-    undecided: list[Ints] = []
-    if isinstance(policy, Plan):
-        if policy.cf.mdp is not cf.mdp or policy.cf.path != cf.path:
-            raise QueryError("this plan was made for another model or another path")
-        known = by_choices(policy) if isinstance(policy, RobustPlan) else _by_visits(policy)
-        first = Visits(*(np.array([one]) for one in (start, policy.m, 0)))
-
-        def decide(t: int, visits: Visits) -> Taken:
-            decided, open_nodes = _or_as_observed(models, t, visits, known(t, visits), policy)
-            undecided.append(open_nodes)
-            return decided
-    else:
-        first = visit(start)
+    if not isinstance(policy, Plan):
         given = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path))
 
-        def decide(t: int, visits: Visits) -> Taken:
-            undecided.append(np.zeros(visits.size, dtype=bool))
-            return given(t, visits)
+        def as_given(t: int, visits: Visits, _met: Any) -> tuple[Taken, Any]:
+            return given(t, visits), np.zeros(visits.size, dtype=bool)
 
-    chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, first, decide, cf.T)
-    return _prepared(models, chain, undecided)
+        return _walk(models, visit(start), as_given)
+    if policy.cf.mdp is not cf.mdp or policy.cf.path != cf.path:
+        raise QueryError("this plan was made for another model or another path")
+    known = by_choices(policy)
+
+    def as_planned(t: int, visits: Visits, met: Any) -> tuple[Taken, Any]:
+        pairs = known(t, visits)
+        if not isinstance(policy, RobustPlan):  # which is made for all that its set can do
+            pairs = np.where(met, pairs, -1)
+        return _or_as_observed(models, t, visits, pairs, policy)
+
+    first = Visits(*(np.array([one]) for one in (start, min(policy.m, cf.T), 0)))
+    return _walk(models, first, as_planned)
 
 
-def _by_visits(plan: Plan) -> Callable[[int, Visits], Ints]:
-    """The pair that a plan takes in the nodes that it can visit under Gumbel-max; -1 in others."""
+Decide = Callable[[int, Visits, Any], tuple[Taken, Any]]
 
-    def known(t: int, visits: Visits) -> Ints:
-        at = _places(plan.chain.visits[t], visits.states, visits.changes, visits.runs)
-        return np.where(at >= 0, plan.chain.taken[t].pairs[at], -1)
 
-    return known
+def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
+    """Layer by layer; ``decide`` is also told which nodes Gumbel-max leads to."""
+    cf, mdp = models.possible, models.possible.mdp
+    form = mdp.form
+    visits, met = start, np.ones(start.size, dtype=bool)
+    node_start, first, parts = [0, start.size], [0], []
+    undecided = []
+    for t in range(cf.T):
+        decided, open_nodes = decide(t, visits, met)
+        pairs = decided.pairs
+        owner, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
+        gumbel = _gumbel(models, t, pairs, owner, entries)
+        possible = _possible(models, t, pairs, owner, entries)
+        changes, runs = np.minimum(decided.changes, cf.T - t - 1)[owner], decided.runs[owner]
+        visits, there = _merged(form.next_state[entries].astype(np.int64), changes, runs, possible, mdp.n_states)
+        onward = met[decided.source]
+        met = np.zeros(visits.size, dtype=bool)
+        met[there[onward[owner] & (gumbel > 0.0)]] = True
+        rewards = mdp.rewards.at(t)
+        reward = rewards[entries] if mdp.rewards.by_entry else rewards[pairs[owner]]
+        there = np.where(possible, there + node_start[-1], -1)
+        order = np.arange(entries.size) - nominal_start(form, pairs)[owner]
+        by_row = pairs, decided.source + node_start[-2], decided.probability, decided.changes
+        parts.append((*by_row, entries, there, reward, gumbel, order))
+        undecided.append(open_nodes)
+        node_start.append(node_start[-1] + visits.size)
+        first.append(first[-1] + pairs.size)
+    pairs, *rest = (np.concatenate(part) for part in zip(*parts, strict=True))
+    undecided.append(np.zeros(visits.size, dtype=bool))
+    marks = np.concatenate(undecided).astype(np.uint8)
+    starts = nominal_start(form, pairs)
+    return Followed(
+        models, np.array(node_start), np.array(first), visits.states, marks, starts, pairs, *rest
+    )  # fmt: skip
+
+
+def _possible(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -> Any:
+    """Which entries some model of the set can lead to: all that its graph's rows hold."""
+    cf, form = models.possible, models.possible.mdp.form
+    edits = cf.graph.layers[t].edits
+    possible = np.ones(entries.size, dtype=bool)
+    at = edits.locate(pairs)
+    edited = np.flatnonzero(at >= 0)
+    if edited.size:
+        possible[(at >= 0)[owner]] = False
+        _put(form, edits, at[edited], edited, nominal_start(form, pairs), pairs, possible)
+    return possible
+
+
+def _gumbel(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -> Floats:
+    """Probabilities of the pairs' rows under Gumbel-max, entry for entry of the nominal ones."""
+    mdp = models.possible.mdp
+    form, layer, posterior = mdp.form, models.gumbel.graph.layers[t], models.gumbel.posteriors[t]
+    found = form.probability[entries]
+    if posterior is None:
+        return found
+    starts, at = nominal_start(form, pairs), layer.edits.locate(pairs)
+    states = pair_states(form.pair_start, pairs)
+    place = np.minimum(np.searchsorted(layer.states, states), layer.states.size - 1)
+    beyond = layer.states[place] != states  # no edited rows are kept there
+    for edits, which in ((layer.edits, at >= 0), (None, beyond)):
+        rows = np.flatnonzero(which)
+        if rows.size:
+            known = replay(mdp, posterior, np.unique(pairs[rows])) if edits is None else edits
+            found[which[owner]] = 0.0
+            _put(form, known, known.locate(pairs[rows]), rows, starts, pairs, found)
+    return found
+
+
+def _put(form: Form, edits: Rows, at: Ints, which: Ints, starts: Ints, pairs: Ints, into: Any) -> None:
+    """Write edited rows over the entries of ``which`` rows; the probabilities, or that there is one."""
+    owner, entry, probability = edits.expand(form, at)
+    row = which[owner]
+    into[starts[row] + entry - form.row_start[pairs[row]]] = probability if into.dtype == np.float64 else True
+
+
+def _merged(states: Ints, changes: Ints, runs: Ints, possible: Any, n_states: int) -> tuple[Visits, Ints]:
+    """The nodes that some entries lead to, each once; and for each entry which of them it leads to."""
+    width, height = int(changes.max(initial=0)) + 1, int(runs.max(initial=0)) + 1
+    key = (states * width + changes) * height + runs
+    size = n_states * width * height
+    if size <= 8 * key.size:  # a table is quicker than sorting
+        table = np.zeros(size, dtype=np.int64)
+        table[key[possible]] = 1
+        nodes = np.flatnonzero(table)
+        table[nodes] = np.arange(nodes.size)
+        there = table[key]
+    else:
+        nodes = np.unique(key[possible])
+        there = np.minimum(np.searchsorted(nodes, key), nodes.size - 1)
+    return Visits(nodes // (width * height), nodes // height % width, nodes % height), there
 
 
 def by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
-    """The pair that a robust plan takes in all that some model of its set can lead to; -1 in others."""
+    """The pair that a plan chose for each node that it was made for; -1 for others."""
 
     def known(t: int, visits: Visits) -> Ints:
         nodes, choice = plan.nodes[t], plan.choices[t]
-        runs = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs.astype(np.int64)
-        there = Visits(nodes.states, np.zeros(nodes.size, np.int64), runs)
-        at = _places(there, visits.states, np.zeros_like(visits.changes), visits.runs)
+        have, wanted = nodes.states.astype(np.int64), visits.states.astype(np.int64)
+        if nodes.runs is not None:
+            width = max(plan.T + 2, int(visits.runs.max(initial=0)) + 1)
+            have, wanted = have * width + nodes.runs, wanted * width + visits.runs
+        at = np.minimum(np.searchsorted(have, wanted), have.size - 1)
         local = choice[at, np.minimum(visits.changes, choice.shape[1] - 1)].astype(np.int64)
-        return np.where((at >= 0) & (local >= 0), plan.cf.mdp.form.pair_start[visits.states] + local, -1)
+        return np.where((have[at] == wanted) & (local >= 0), plan.cf.mdp.form.pair_start[visits.states] + local, -1)
 
     return known
 
 
-def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: Plan) -> tuple[Taken, Ints]:
+def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: Plan) -> tuple[Taken, Any]:
     """The pairs known, the observed action elsewhere, and every action where that is not available."""
     cf = models.possible
     mdp, action = cf.mdp, int(cf.observation.actions[t])
-    source, taken = [], []
     unknown = np.flatnonzero(pairs < 0)
     pairs[unknown] = _pairs_of(mdp, visits.states[unknown], action)
     open_nodes = pairs < 0
-    source.append(np.flatnonzero(~open_nodes))
-    taken.append(pairs[~open_nodes])
-    for node in np.flatnonzero(open_nodes):
-        state = int(visits.states[node])
-        every = np.arange(mdp.form.pair_start[state], mdp.form.pair_start[state + 1])
-        source.append(np.full(every.size, node))
-        taken.append(every)
-    owner, chosen = np.concatenate(source).astype(np.int64), np.concatenate(taken).astype(np.int64)
-    order = np.argsort(owner, kind="stable")
-    owner, chosen = owner[order], chosen[order]
+    owner, chosen = np.arange(visits.size), pairs
+    if open_nodes.any():
+        begin = np.where(open_nodes, mdp.form.pair_start[visits.states], pairs)
+        end = np.where(open_nodes, mdp.form.pair_start[visits.states + 1], pairs + 1)
+        owner, chosen = spans(begin, end)
     share = 1.0 / np.bincount(owner, minlength=visits.size)[owner]
-    counts = (mdp.form.pair_action[chosen] != action) & ~nothing_to_change(mdp.form, visits.states[owner], action)
-    changes = np.maximum(visits.changes[owner] - counts, 0)
+    changed = is_change(mdp.form, visits.states[owner], chosen, action)
+    changes = np.maximum(visits.changes[owner] - changed, 0)
     runs = np.zeros(owner.size, np.int64)
     if plan.rule == "assured":
-        meeting = cf.tether(plan.rule, plan.influence).thresholds(plan.k).influenced[t]
-        runs = np.where(np.isin(chosen, meeting), 0, visits.runs[owner] + 1)
+        # What Gumbel-max cannot lead to, the plan's own test was not asked about.
+        beyond = cf.tether(plan.rule, plan.influence).thresholds(plan.k).influenced[t]
+        influenced = np.union1d(plan.influenced[t], beyond)
+        runs = np.where(np.isin(chosen, influenced), 0, visits.runs[owner] + 1)
     return Taken(owner, chosen, share, changes, runs), open_nodes
 
 
@@ -131,49 +272,3 @@ def _pairs_of(mdp: MDP, states: Ints, action: int) -> Ints:
     found = np.full(states.size, -1, dtype=np.int64)
     found[owner[here]] = pairs[here]
     return found
-
-
-def _prepared(models: ModelSet, chain: Chain, undecided: list[Ints]) -> Followed:
-    """A chain with the rows that it takes, as kernels take them: looked up once, whatever the causal model."""
-    from tether._kernels.robust import RowsTaken
-
-    mdp = models.possible.mdp
-    form, taken = mdp.form, []
-    for t, decided in enumerate(chain.taken):
-        pairs = decided.pairs
-        owner, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
-        next_state, starts = form.next_state[entries], nominal_start(form, pairs)
-        there = _places(chain.visits[t + 1], next_state, decided.changes[owner], decided.runs[owner])
-        rewards = mdp.rewards.at(t)
-        reward = rewards[entries] if mdp.rewards.by_entry else rewards[pairs[owner]]
-        gumbel = _gumbel(models, t, pairs, starts, entries.size)
-        taken.append(RowsTaken(starts, next_state, form.probability[entries], gumbel, there, reward, pairs))
-    return Followed(chain, tuple(undecided), tuple(taken))
-
-
-def _gumbel(models: ModelSet, t: int, pairs: Ints, starts: Ints, size: int) -> Floats:
-    """Probabilities of the pairs' rows under Gumbel-max, entry for entry of the nominal ones."""
-    mdp = models.possible.mdp
-    rows = replay(mdp, models.gumbel.posteriors[t], np.unique(pairs))
-    owner, entry, probability = expand(mdp, rows, pairs)
-    found = np.zeros(size)
-    found[starts[owner] + entry - mdp.form.row_start[pairs[owner]]] = probability
-    return found
-
-
-def _places(visits: Visits, states: Ints, changes: Ints, runs: Ints) -> Ints:
-    """Position of each (state, changes left, run) among the nodes of a layer; -1 where it is none of them."""
-    width, height = int(visits.changes.max(initial=0)) + 2, int(visits.runs.max(initial=0)) + 2
-
-    def key(state: Ints, change: Ints, run: Ints) -> Ints:
-        # What lies beyond all changes and runs there are is no node: one number more stands for it.
-        bounded = np.minimum(run, height - 1) * width + np.clip(change, -1, width - 1) % width
-        keys: Ints = bounded.astype(np.int64) + state.astype(np.int64) * (width * height)
-        return keys
-
-    have = key(visits.states, visits.changes, visits.runs)
-    order = np.argsort(have, kind="stable")
-    wanted = key(states, changes, runs)
-    at = np.minimum(np.searchsorted(have[order], wanted), order.size - 1)
-    place = order[at]
-    return np.where((have[place] == wanted), place, -1)

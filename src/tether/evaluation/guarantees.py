@@ -10,7 +10,7 @@ from tether._types import Floats, Ints
 from tether.counterfactual.sets import Assumption, model_set
 from tether.evaluation.ranges import range_of
 from tether.plan.plan import Plan
-from tether.plan.robust import Robust, RobustPlan
+from tether.plan.robust import RobustPlan
 
 __all__ = ["GuaranteesByK", "guarantees_by_k"]
 
@@ -65,7 +65,7 @@ def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
         return None
     ks = _different(plan)
     if isinstance(plan, RobustPlan):
-        robust = Robust(model_set(cf, plan.assume))
+        robust = plan.robust
         plans = [robust.plan(int(k), plan.m, rule=plan.rule) for k in ks]
         ranges = [(one.value, one.best_case) for one in plans]
         values, assume = [one.evaluate().value for one in plans], plan.assume

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.given import GivenRows
 from tether.counterfactual.rows import Rows, nominal_start, spans
 from tether.counterfactual.sets import ModelSet
 from tether.evaluation.following import Followed, follow
-from tether.plan.chain import collect
 
-__all__ = ["Range", "range_of", "range_with_breakdown", "worst_model"]
+if TYPE_CHECKING:
+    from tether._kernels.robust import RowsTaken
+
+__all__ = ["Range", "range_of", "ranges_with_breakdown", "worst_model"]
 
 _CLOSE = 1e-12
 """How closely a breakdown point is found."""
@@ -40,43 +41,52 @@ class Range:
 
 def range_of(models: ModelSet, policy: Any) -> tuple[float, float]:
     """(worst, best) expected return of a plan or policy over the set; see `Robust.range`."""
-    followed = follow(models, policy)
-    return _value(models, followed, 1.0)[0], _value(models, followed, 1.0, -1.0)[0]
+    values = _Values(models, follow(models, policy))
+    return values.at(1.0)[0], values.at(1.0, -1.0)[0]
 
 
-def range_with_breakdown(models: ModelSet, policy: Any, observed: float) -> Range:
-    """The range of a plan or policy, and how far from Gumbel-max the truth may be before nothing is gained.
+def ranges_with_breakdown(sets: tuple[ModelSet, ...], policy: Any, observed: float) -> tuple[Range, ...]:
+    """The range of a plan or policy over each of some sets, and how far from Gumbel-max the truth may be.
 
     The breakdown point is the smallest ε at which (1 - ε)·(Gumbel-max row) + ε·(worst row of the set), used at every
     step, brings the value down to the observed return; 1 if none does, 0 if there is no gain to begin with.
+
+    The first set must contain the others: what it leads to is followed once for all of them.
     """
-    followed = follow(models, policy)
-    value, worst, best = (_value(models, followed, *how)[0] for how in ((0.0,), (1.0,), (1.0, -1.0)))
+    followed = follow(sets[0], policy)
+    return tuple(_range(_Values(models, followed), observed) for models in sets)
+
+
+def _range(values: _Values, observed: float) -> Range:
+    value, worst, best = (values.at(*how)[0] for how in ((0.0,), (1.0,), (1.0, -1.0)))
     level = observed + 1e-12 * max(1.0, abs(observed))
     if value <= level:
         return Range(value, worst, best, 0.0)
     if worst > level:
         return Range(value, worst, best, 1.0)
-    point = _where_zero(lambda share: _value(models, followed, share)[0] - level, value - level, worst - level)
-    return Range(value, worst, best, point)
+
+    def above(share: float) -> tuple[float, float]:
+        found, slope = values.at(share)
+        return found - level, slope
+
+    return Range(value, worst, best, _where_zero(above, value - level, worst - level))
 
 
-def _where_zero(above: Callable[[float], float], at_0: float, at_1: float) -> float:
+def _where_zero(above: Callable[[float], tuple[float, float]], at_0: float, at_1: float) -> float:
     """The smallest x in 0 … 1 at which a falling function is no longer above 0: it is so at 0, and not so at 1.
 
-    By the rule of Illinois (the line between the ends; what is held of an end that stays twice is halved), and every
-    third time by halving, so that it is never slow.
+    ``above`` also returns the slope: by Newton's method, and by halving where that leads out of what is left, and every
+    sixth time, so that it is never slow.
     """
-    low, high, at_low, at_high, moved, tries = 0.0, 1.0, at_0, at_1, 0, 0
+    low, high, x, tries = 0.0, 1.0, at_0 / (at_0 - at_1), 0
     while high - low > _CLOSE:
-        tries += 1
-        guess = 0.5 * (low + high) if tries % 3 == 0 else low + (high - low) * at_low / (at_low - at_high)
-        x = min(max(guess, low + 0.5 * _CLOSE), high - 0.5 * _CLOSE)  # inside, so that both ends move
-        found = above(x)
-        if found > 0:
-            low, at_low, at_high, moved = x, found, at_high * (0.5 if moved < 0 else 1.0), -1
-        else:
-            high, at_high, at_low, moved = x, found, at_low * (0.5 if moved > 0 else 1.0), 1
+        x = min(max(x, low + 0.5 * _CLOSE), high - 0.5 * _CLOSE)  # inside, so that both ends move
+        found, slope = above(x)
+        low, high, tries = (x, high, tries + 1) if found > 0 else (low, x, tries + 1)
+        beyond = 0.25 * _CLOSE if found > 0 else -0.25 * _CLOSE  # so that the other end comes near as well
+        x = x - found / slope + beyond if slope < 0.0 else np.inf
+        if not low < x < high or tries % 6 == 0:
+            x = 0.5 * (low + high)
     return high
 
 
@@ -86,44 +96,45 @@ def worst_model(models: ModelSet, policy: Any) -> CounterfactualMDP:
     Where a plan takes one pair with different numbers of changes left, the row is the worst for the largest of them.
     """
     followed = follow(models, policy)
-    _, found = _value(models, followed, 1.0)
+    values = _Values(models, followed)
+    values.at(1.0)
     form, rows = models.possible.mdp.form, []
-    for decided, probability in zip(followed.chain.taken, found, strict=True):
-        order = np.lexsort((-decided.changes, decided.pairs))
-        pairs, first = np.unique(decided.pairs[order], return_index=True)
-        starts = nominal_start(form, decided.pairs)
-        _, item = spans(starts[order[first]], starts[order[first] + 1])
+    for begin, end in zip(followed.first[:-1].tolist(), followed.first[1:].tolist(), strict=True):
+        order = begin + np.lexsort((-followed.changes[begin:end], followed.pairs[begin:end]))
+        pairs, first = np.unique(followed.pairs[order], return_index=True)
+        _, item = spans(followed.starts[order[first]], followed.starts[order[first] + 1])
         _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-        distance = np.abs(probability[item] - form.probability[entry])
+        probability = values.rows[item]
+        distance = np.abs(probability - form.probability[entry])
         strength = 0.5 * np.add.reduceat(distance, nominal_start(form, pairs)[:-1])
-        rows.append(Rows.from_entries(form, pairs, probability[item], strength))
+        rows.append(Rows.from_entries(form, pairs, probability, strength))
     mechanism = GivenRows(tuple(rows), models.member)
     return counterfactual(models.possible.mdp, models.possible.path, mechanism=mechanism)
 
 
-def _value(models: ModelSet, followed: Followed, share: float, sign: float = 1.0) -> tuple[float, list[Floats]]:
-    """Expected return from s_0, and the extreme rows of each step.
+class _Values:
+    """Expected returns of what a policy does, over a set of models; ``rows`` are the extreme rows found last."""
 
-    Rows are ``share`` of the worst (``sign`` = 1) or best (-1) of the set, and otherwise those of Gumbel-max.
-    """
-    from tether._kernels.robust import followed_rows
-    from tether._kernels.sets import scratch_for
+    def __init__(self, models: ModelSet, followed: Followed) -> None:
+        from tether._kernels.sets import scratch_for
 
-    mdp, chain = models.possible.mdp, followed.chain
-    after = np.zeros(chain.visits[-1].size) if mdp.final_reward is None else mdp.final_reward[chain.visits[-1].states]
-    longest = max(int(np.diff(taken.starts).max(initial=1)) for taken in followed.taken)
-    scratch, row_values, found = scratch_for(longest), np.empty(longest), []
-    for t in range(chain.T - 1, -1, -1):
-        decided, taken = chain.taken[t], followed.taken[t]
-        expected, rows = np.empty(decided.pairs.size), np.empty(taken.next_state.size)
-        how = models.step(t), models.kind, sign, share, mdp.discount
-        followed_rows(taken, *how, after, row_values, expected, rows, scratch)
-        found.append(rows)
-        before = collect(decided.source, decided.probability * expected, chain.visits[t].size)
-        if followed.undecided[t].any():
-            among = followed.undecided[t][decided.source]
-            before[followed.undecided[t]] = sign * np.inf
-            pick = np.minimum if sign > 0 else np.maximum
-            pick.at(before, decided.source[among], expected[among])
-        after = before
-    return float(after[0]), found[::-1]
+        mdp = models.possible.mdp
+        self._discount, self._undecided = mdp.discount, followed.undecided
+        self._taken: RowsTaken = followed.limited(models)
+        self._last = np.zeros(followed.undecided.size)
+        if mdp.final_reward is not None:
+            self._last[followed.node_start[-2] :] = mdp.final_reward[followed.last_states]
+        self.rows = np.empty(followed.entries.size)
+        self._room = scratch_for(followed.longest)
+
+    def at(self, share: float, sign: float = 1.0) -> tuple[float, float]:
+        """Expected return from s_0, and how it changes with ``share``.
+
+        Rows are ``share`` of the worst (``sign`` = 1) or best (-1) of the set, and otherwise those of Gumbel-max.
+        """
+        from tether._kernels.robust import followed_values
+
+        value, slope = np.where(self._undecided, sign * np.inf, self._last), np.zeros(self._last.size)
+        how = sign, share, self._discount
+        followed_values(self._taken, self._undecided, *how, value, slope, self.rows, self._room)
+        return float(value[0]), float(slope[0])

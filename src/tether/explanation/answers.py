@@ -129,4 +129,9 @@ def _guarantee(explanation: Explanation) -> dict[str, Any]:
     plan = explanation.plan
     if not isinstance(plan, RobustPlan):
         return {}
-    return {"assume": plan.assume, "best_case": plan.best_case, "expected_value": explanation.outlook.value}
+    return {
+        "assume": plan.assume,
+        "confidence": plan.confidence,
+        "best_case": plan.best_case,
+        "expected_value": explanation.outlook.value,
+    }

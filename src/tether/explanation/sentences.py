@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._words import average, counted, number, percent
-from tether.counterfactual.sets import IN_WORDS
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
 from tether.plan.objective import asked
@@ -100,7 +99,7 @@ def what_to_change(explanation: Explanation, name: Name) -> str:
     if not explanation.changes:
         sure = guaranteed(explanation.plan)
         if sure is not None:
-            return f"Change nothing: no policy within these limits is sure to do better, under {IN_WORDS[sure.assume]}."
+            return f"Change nothing: no policy within these limits is sure to do better, under {sure.in_words}."
         if explanation.plan.price > 0:
             return "Change nothing: at this price of influence no change is worth it."
         return "Change nothing: no policy within these limits does better than what was done."
@@ -274,7 +273,7 @@ def guaranteed(plan: Plan) -> RobustPlan | None:
 
 
 def _guarantee(plan: RobustPlan, outlook: Evaluation) -> str:
-    told = f"A return of {number(plan.value)} is guaranteed under {IN_WORDS[plan.assume]}, instead of "
+    told = f"A return of {number(plan.value)} is guaranteed under {plan.in_words}, instead of "
     told += f"{number(plan.observed_value)}: a gain of {number(plan.gain)}. "
     return (
         f"{told}Gumbel-max expects {number(outlook.value)}{_spread(outlook)}; at best it is {number(plan.best_case)}."

@@ -21,7 +21,7 @@ from tether._checks import whole_number, whole_numbers
 from tether._kernels.scratch import room
 from tether._types import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.sets import Assumption, ModelSet, model_set
+from tether.counterfactual.sets import IN_WORDS, Assumption, ModelSet, model_set
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes, layer_rows, run_count
 from tether.influence.rules import Rule
@@ -54,6 +54,8 @@ class RobustPlan(Plan):
         The best case of the same plan.
     assume : str
         The set.
+    confidence : float or None
+        Where the transition probabilities are intervals: the level at which they hold together.
 
     Examples
     --------
@@ -66,14 +68,33 @@ class RobustPlan(Plan):
 
     best_case: float = np.nan
     assume: Assumption = "stability"
+    confidence: float | None = None
+
+    @property
+    def robust(self) -> Robust:
+        """The question that it answers."""
+        return Robust(model_set(self.cf, self.assume, self.confidence))
+
+    @property
+    def in_words(self) -> str:
+        """What its value is guaranteed under, in words.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.robust(case.mdp, case.path, assume="nothing").plan(k=6, m=4).in_words
+        'every causal model'
+        """
+        return in_words(self.assume, self.confidence)
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
         """Guaranteed values for every k and m, or for those asked for."""
-        return Robust(model_set(self.cf, self.assume)).sweep(ks, ms, rule=self.rule)
+        return self.robust.sweep(ks, ms, rule=self.rule)
 
     def __repr__(self) -> str:
         return (
-            f"<RobustPlan: k = {self.k}, m = {self.m}, {self.rule}, assuming {self.assume}: "
+            f"<RobustPlan: k = {self.k}, m = {self.m}, {self.rule}, {_assuming(self.assume, self.confidence)}: "
             f"value from {self.value:.4g} to {self.best_case:.4g}, observed {self.observed_value:.4g}>"
         )
 
@@ -109,6 +130,11 @@ class Robust:
     def assume(self) -> Assumption:
         """The assumption."""
         return self.models.assume
+
+    @property
+    def confidence(self) -> float | None:
+        """The level at which the intervals of all transition probabilities hold together; None where there are none."""
+        return self.models.confidence
 
     def bounds(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats, Floats]:
         """Exact bounds of each counterfactual probability: (next states, lower, upper), impossible outcomes left out.
@@ -152,6 +178,7 @@ class Robust:
         arrays = nodes, choices, found.influenced
         value, observed = float(values[m]), observed_value(cf)
         made = RobustPlan(cf, k, m, found.rule, found.influence, value, observed, *arrays, assume=self.assume)
+        made = replace(made, confidence=self.confidence)
         return replace(made, best_case=self.range(made)[1])
 
     def sweep(
@@ -186,6 +213,19 @@ class Robust:
             array.flags.writeable = False
         cf, sizes = self.cf, found.sizes(rows)
         return Sweep(cf, found.rule, found.influence, rows, columns, values, sizes, distinct, observed_value(cf))
+
+    def best_possible(self, k: int, m: int, rule: Rule = "definition") -> float:
+        """The largest value that any plan within k and m has under some model of the set: more nobody can hope for.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> round(tether.robust(case.mdp, case.path, assume="nothing").best_possible(k=6, m=4), 2)
+        -17.01
+        """
+        m, k = min(whole_number("m", m, 0), self.cf.T), min(whole_number("k", k, 1), self.cf.T + 1)
+        return float(_solve(self.models, self._thresholds(rule, "support", k), k, m, -1.0)[0][m])
 
     def range(self, policy: Any) -> tuple[float, float]:
         """(worst, best) expected return of a plan, or of any policy, over the whole set.
@@ -236,10 +276,24 @@ class Robust:
         return self.models.possible.tether(rule, influence).thresholds(up_to)
 
     def __repr__(self) -> str:
-        return f"<Robust: {self.cf.T} steps, assuming {self.assume}>"
+        return f"<Robust: {self.cf.T} steps, {_assuming(self.assume, self.confidence)}>"
 
 
-def robust(mdp: MDP, path: Path, assume: Assumption = "stability") -> Robust:
+def in_words(assume: Assumption, confidence: float | None) -> str:
+    """What is guaranteed under what, as sentences say it."""
+    told = IN_WORDS[assume]
+    if confidence is not None:
+        told += (
+            f" and all transition probabilities that the log allows (jointly, with {100 * confidence:g} % confidence)"
+        )
+    return told
+
+
+def _assuming(assume: Assumption, confidence: float | None) -> str:
+    return f"assuming {assume}" + ("" if confidence is None else f", {100 * confidence:g} % joint confidence")
+
+
+def robust(mdp: MDP, path: Path, assume: Assumption = "stability", confidence: float | None = None) -> Robust:
     """What holds under every causal model of a set, for one observed path.
 
     Parameters
@@ -248,6 +302,11 @@ def robust(mdp: MDP, path: Path, assume: Assumption = "stability") -> Robust:
     path : Path
     assume : {"nothing", "stability", "published-stability", "published-monotonicity"}
         The set; see `tether.counterfactual.sets`.
+    confidence : float, optional
+        For a learned model, with ``assume="nothing"``: what holds under every causal model *and* every transition
+        probability that the log allows. These are Clopper–Pearson intervals of all probabilities of the model, at a
+        level at which they hold together with this confidence (Bonferroni; `tether.model.confidence`). Rewards, and
+        which outcomes are possible at all, are taken as the model has them.
 
     Examples
     --------
@@ -255,14 +314,28 @@ def robust(mdp: MDP, path: Path, assume: Assumption = "stability") -> Robust:
     >>> case = tether.cases.grid_world()
     >>> tether.robust(case.mdp, case.path, assume="nothing").plan(k=6, m=4).value > case.path.T * -100
     True
+
+    With few episodes less is certain:
+
+    >>> seen = {("treat", "well"): 80, ("treat", "dead"): 2, ("wait", "well"): 20, ("wait", "dead"): 30}
+    >>> paths = [tether.Path(["sick", after], [did]) for (did, after), times in seen.items() for _ in range(times)]
+    >>> mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})
+    >>> path = tether.Path(["sick", "dead"], ["wait"])
+    >>> round(tether.robust(mdp, path, assume="nothing").plan(k=1, m=1).value, 3)
+    0.959
+    >>> sure = tether.robust(mdp, path, assume="nothing", confidence=0.95).plan(k=1, m=1)
+    >>> sure
+    <RobustPlan: k = 1, m = 1, definition, assuming nothing, 95 % joint confidence: value from 0.7792 to 1, observed 0>
     """
-    return Robust(model_set(counterfactual(mdp, path), assume))
+    return Robust(model_set(counterfactual(mdp, path), assume, confidence))
 
 
-def _solve(models: ModelSet, found: Thresholds, k: int, m: int) -> tuple[Floats, tuple[Nodes, ...], tuple[Ints, ...]]:
-    """V_0(s_0, c) for c = 0 … m; the nodes planned for, and the choices."""
+def _solve(
+    models: ModelSet, found: Thresholds, k: int, m: int, sign: float = 1.0
+) -> tuple[Floats, tuple[Nodes, ...], tuple[Ints, ...]]:
+    """V_0(s_0, c) for c = 0 … m; the nodes planned for, and the choices. ``sign`` = -1: under the best models."""
     from tether._kernels.robust import Goal, robust_nodes
-    from tether._kernels.sets import scratch_for
+    from tether._kernels.sets import limits_for, scratch_for
 
     graph, T = found.graph, found.graph.T
     mdp, form = graph.mdp, graph.mdp.form
@@ -273,7 +346,7 @@ def _solve(models: ModelSet, found: Thresholds, k: int, m: int) -> tuple[Floats,
     if mdp.final_reward is not None:
         tables[T % 2].reshape(-1, m + 1)[nodes[T].places(mdp.n_states)] = mdp.final_reward[nodes[T].states][:, None]
     longest = int(np.diff(form.row_start).max(initial=1)) if mdp.n_pairs < 1_000_000 else _longest(form, nodes)
-    scratch, value = scratch_for(longest), np.empty(longest + 1)
+    limits, scratch = limits_for(longest), scratch_for(longest)
     free, choices = room(mdp.n_states, np.uint8), []
     for t in range(T - 1, -1, -1):
         observed = int(graph.observation.actions[t])
@@ -295,13 +368,12 @@ def _solve(models: ModelSet, found: Thresholds, k: int, m: int) -> tuple[Floats,
                 free,
                 T - t,
             ),
-            models.step(t),
-            models.kind,
+            models.at(t, sign),
             tables[(t + 1) % 2],
             tables[t % 2],
             m + 1,
             choice,
-            value,
+            limits,
             scratch,
         )
         free[uncounted] = 0

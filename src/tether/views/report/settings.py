@@ -64,7 +64,8 @@ def _versions() -> list[tuple[str, str]]:
 def _call(plan: Plan) -> str:
     sure = guaranteed(plan)
     if sure is not None:
-        made = f"tether.robust(mdp, path, assume={sure.assume!r})"
+        sureness = "" if sure.confidence is None else f", confidence={sure.confidence!r}"
+        made = f"tether.robust(mdp, path, assume={sure.assume!r}{sureness})"
         return f"{made}.plan(k={plan.k}, m={plan.m}, rule={plan.rule!r})"
     test = _argument(str(plan.influence))
     return f"cf.plan(k={plan.k}, m={plan.m}, rule={plan.rule!r}, influence={test})"
