@@ -37,11 +37,14 @@ class Source:
         Gives the line of every row of a text file, when it is first asked for: it costs a second reading.
     in_rows : bool
         False for what has no rows that a user would look for, as JSON.
+    before : int
+        How many rows come before the first one here, of a table that is read in pieces.
     """
 
     file: str | None = None
     find_lines: Callable[[], Ints] | None = None
     in_rows: bool = True
+    before: int = 0
 
     @cached_property
     def _lines(self) -> Ints:
@@ -59,12 +62,14 @@ class Source:
         line = self.line(row)
         if line is not None:
             return f"line {line:,}"
+        row += self.before
         return f"row {row}" if self.file is None else f"row {row + 1:,}"
 
     def located(self, problem: Problem, row: int | None = None, line: int | None = None) -> Problem:
         """The problem with its file, and its row and line where it has them."""
         if row is not None and self.in_rows:
-            return replace(problem, file=self.file, row=row, line=self.line(row) if line is None else line)
+            line = self.line(row) if line is None else line
+            return replace(problem, file=self.file, row=row + self.before, line=line)
         return replace(problem, file=self.file, line=line)
 
 

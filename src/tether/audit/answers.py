@@ -103,6 +103,11 @@ class Answers:
         """Which episodes have an answer."""
         return np.array([one is None for one in self.problem], dtype=bool)
 
+    @property
+    def wrong(self) -> list[tuple[Any, str]]:
+        """The episodes without an answer, and why."""
+        return [(one, why) for one, why in zip(self.ids, self.problem, strict=True) if why is not None]
+
     def to_arrow(self, id_type: Any) -> pyarrow.Table:
         """As an Arrow table, one row per episode, for a file."""
         import pyarrow as pa
@@ -123,8 +128,8 @@ class Answers:
         return pa.table(columns)
 
     @classmethod
-    def from_arrow(cls, table: pyarrow.Table) -> Answers:
-        """The answers that `to_arrow` wrote."""
+    def from_arrow(cls, table: pyarrow.Table, n_labels: int) -> Answers:
+        """The answers that `to_arrow` wrote, for a model with so many labels."""
         found: dict[str, Any] = {name: table.column(name).to_pylist() for name in ("ids", "problem")}
         for name in _PLAIN:
             found[name] = table.column(name).to_numpy()
@@ -134,7 +139,7 @@ class Answers:
             found[start] = np.asarray(first.offsets).astype(np.int64) - (first.offsets[0].as_py() if len(first) else 0)
             found |= {name: np.asarray(one.flatten()) for name, one in lists.items()}
         flat = np.asarray(table.column("labels").combine_chunks().flatten(), dtype=np.float64)
-        found["labels"] = flat.reshape(table.num_rows, -1) if flat.size else np.empty((table.num_rows, 0))
+        found["labels"] = flat.reshape(table.num_rows, n_labels)
         return cls(**found)
 
 

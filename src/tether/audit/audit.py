@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tether._checks import whole_number
 from tether._words import counted, number, percent
-from tether.errors import PathError, Problem, QueryError
+from tether.errors import QueryError
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 
 if TYPE_CHECKING:
+    import pathlib
+
     import pandas
     import pyarrow
 
     from tether.audit.logs import Log
+    from tether.audit.pools import Pool
+    from tether.audit.running import Progress
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
 
@@ -41,8 +49,10 @@ class Audit:
         One row per ``observed`` and ``counterfactual`` outcome: the expected number of ``episodes`` and their
         ``percent`` of all. Exact.
     question : dict
-        What was asked: k, m, rule, influence, certify, policy, draws, seed.
+        What was asked: k, m, rule, influence, certify, policy, draws, seed, where.
     mdp : MDP
+    directory : pathlib.Path or None
+        Where the tables lie as Parquet files, if ``out`` said so; they are then read when they are first asked for.
 
     Examples
     --------
@@ -56,12 +66,26 @@ class Audit:
     [{'episode': 12, 'steps': 8, 'outcome': '(none)', 'verdict': 'holds'}]
     """
 
-    table: pyarrow.Table
-    decisions: pyarrow.Table
-    outcomes: pyarrow.Table
+    _read: Callable[[str], pyarrow.Table]
     question: dict[str, Any]
     mdp: MDP
     log: Log
+    directory: pathlib.Path | None = None
+
+    @cached_property
+    def table(self) -> pyarrow.Table:
+        """One row per episode, in the log's order."""
+        return self._read("episodes")
+
+    @cached_property
+    def decisions(self) -> pyarrow.Table:
+        """One row per state, observed action and advised action; the most frequent first."""
+        return self._read("decisions")
+
+    @cached_property
+    def outcomes(self) -> pyarrow.Table:
+        """One row per observed and counterfactual outcome."""
+        return self._read("outcomes")
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -87,8 +111,6 @@ class Audit:
         [0]
         """
         import numpy as np
-
-        from tether._checks import whole_number
 
         n = whole_number("n", n, 1)
         if by not in ("gain", "guaranteed_gain"):
@@ -197,13 +219,18 @@ def audit(
     influence: str | Influence = "support",
     objective: None = None,
     certify: bool = True,
+    out: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
     policy: Any = None,
     draws: int = 0,
     seed: int = 0,
+    where: str | None = None,
     strict: bool = False,
+    fresh: bool = False,
     columns: Mapping[str, Any] | None = None,
     time: str | None = None,
     step: Any = None,
+    progress: Progress | None = None,
 ) -> Audit:
     """Ask the same question of every episode of a log: what should have been done, and what would have followed?
 
@@ -218,14 +245,27 @@ def audit(
         Episodes are weighed by their return.
     certify : bool
         Whether to find out what holds under every causal model.
+    out : path, optional
+        A directory for the results. Each batch of episodes is kept there when it is done, so that the same call goes on
+        where it was stopped. A model, log or question that changed in between is refused.
+    workers : int, optional
+        How many processes answer; by default as many as there are cores, where there is enough to do. The answers do
+        not depend on it.
     policy : optional
         A policy, as `CounterfactualMDP.evaluate` takes it: it is evaluated against every episode, instead of planning.
     draws : int
         For a learned model: how many models to draw for credible intervals; ``seed`` says which.
+    where : str, optional
+        Which episodes to ask about: ``'outcome == "died" and steps > 5'``. It may look at the columns episode, steps,
+        observed, logged and outcome.
     strict : bool
         Whether an episode that cannot be answered is an error. Otherwise it is listed, with the reason.
+    fresh : bool
+        Whether to begin again, whatever ``out`` holds.
     columns, time, step
         How to read a table; see `tether.io.read_episodes`.
+    progress : callable, optional
+        ``progress(done, rows)`` is called with how many rows of the log are done, and how many there are.
 
     Examples
     --------
@@ -234,31 +274,37 @@ def audit(
     >>> log = [mdp.simulate("random", 5, start=mdp.states[700 + seed], rng=seed) for seed in range(4)]
     >>> tether.audit(mdp, log, k=2, m=1, certify=False).table.column("gain").to_pylist()[3]
     0.0
+    >>> tether.audit(mdp, log, k=2, m=1, certify=False, where="outcome == 'died'")
+    <Audit: 1 episode, k = 2, m = 1; something to gain in 0>
     """
-    import pyarrow as pa
-
-    from tether.audit.answering import Asked, answer_each
+    from tether.audit.directory import opened
+    from tether.audit.fingerprint import digest_of_model, digest_of_policy
     from tether.audit.logs import open_log
+    from tether.audit.pools import make_pool
     from tether.audit.question import make_question
-    from tether.audit.tables import Naming, Tally
+    from tether.audit.running import run_in_directory, run_in_memory
+    from tether.audit.where import make_where
 
     if not isinstance(mdp, MDP):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
     question = make_question(k, m, rule, influence, objective, certify, policy, draws, seed)
+    workers = None if workers is None else whole_number("workers", workers, 1)
+    condition = None if where is None else make_where(where)
+    named = {**question.named, "where": where}
     log = open_log(episodes, columns=columns, time=time, step=step)
-    asked, naming, tally, parts = Asked.of(mdp, question), Naming(mdp, log.id_type), Tally(), []
-    for _, cohort in log.batches(mdp):
-        found = answer_each(asked, cohort)
-        if strict:
-            check_all(found.ids, found.problem)
-        tally.add(found)
-        parts.append(naming.episodes(found))
-    return Audit(pa.concat_tables(parts), tally.decisions(naming), tally.outcomes(naming), question.named, mdp, log)
+    told: dict[str, Any] = {"strict": bool(strict), "progress": progress}
 
+    def hire() -> Pool:
+        return make_pool(mdp, question, workers, log.n_rows)
 
-def check_all(ids: list[Any], problems: list[str | None]) -> None:
-    """Raise what is wrong with some episodes, if anything is."""
-    wrong = [(one, why) for one, why in zip(ids, problems, strict=True) if why is not None]
-    if wrong:
-        listed = [Problem(why, value=one, place=f"episode {one!r}") for one, why in wrong]
-        raise PathError(listed[:100], total=len(listed))
+    if out is None:
+        with closing(hire()) as pool:
+            tables = run_in_memory(log, mdp, pool, condition, **told)
+        return Audit(tables.__getitem__, named, mdp, log)
+    about: dict[str, Any] = {"model": digest_of_model(mdp), "log": log.digest(), "question": dict(named)}
+    if policy is not None:
+        about["question"]["digest"] = digest_of_policy(policy)
+    with opened(out, about, fresh=bool(fresh)) as directory:
+        if not directory.complete:
+            run_in_directory(log, mdp, hire, condition, directory, **told)
+    return Audit(directory.table, named, mdp, log, directory.place)

@@ -8,18 +8,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tether.audit.cohort import Cohort, find_episodes
+from tether.audit.fingerprint import digest_of_episodes
 from tether.errors import QueryError
 from tether.io.names import are_whole, find_index, text_of
 from tether.model.mdp import MDP
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
+if TYPE_CHECKING:
+    from tether.io.logs import Sound
+
 __all__ = ["BATCH", "Log", "MemoryLog", "open_log"]
 
-BATCH = 512
+BATCH = 256
 """How many episodes are answered at once, and lost at most where an audit is stopped."""
 
 
@@ -34,6 +38,10 @@ class Log(Protocol):
     @property
     def id_type(self) -> Any:
         """The Arrow type of the ids: whole numbers, or text."""
+        ...
+
+    def digest(self) -> str:
+        """What it holds, in short: another log has another one."""
         ...
 
     def batches(self, mdp: MDP) -> Iterator[tuple[int, Cohort]]:
@@ -53,6 +61,12 @@ class MemoryLog:
     broken: Mapping[int, str]
     alone: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, found: Sound) -> MemoryLog:
+        """What was read of a table."""
+        broken = {place: problem.message for place, problem in found.broken.items()}
+        return cls(found.episodes, broken, tuple(problem.message for problem in found.alone))
+
     @property
     def n_rows(self) -> int:
         """How many steps there are."""
@@ -65,16 +79,25 @@ class MemoryLog:
 
         return pa.int64() if are_whole(self.episodes.ids) else pa.string()
 
+    def digest(self) -> str:
+        """Of the episodes as they were read, wherever they came from."""
+        return digest_of_episodes(self.episodes, [*sorted(self.broken), len(self.alone)])
+
     def batches(self, mdp: MDP) -> Iterator[tuple[int, Cohort]]:
         """Batches of `BATCH` episodes each."""
-        every = find_episodes(mdp, self.episodes, self.broken, self.alone)
-        if not are_whole(self.episodes.ids):
-            every = replace(every, ids=[None if one is None else text_of(one) for one in every.ids])
+        every = self.found(mdp, as_text=not are_whole(self.episodes.ids))
         start = self.episodes.start
         for low in range(0, len(every), BATCH):
             high = min(low + BATCH, len(every))
             last = min(high, len(self.episodes))
             yield int(start[last] - start[min(low, last)]), every.part(low, high)
+
+    def found(self, mdp: MDP, *, as_text: bool) -> Cohort:
+        """All of it in the indices of a model."""
+        every = find_episodes(mdp, self.episodes, self.broken, self.alone)
+        if as_text:
+            every = replace(every, ids=[None if one is None else text_of(one) for one in every.ids])
+        return every
 
     def paths(self, wanted: Iterable[Any]) -> dict[Any, Path]:
         """Some episodes by id, or by its text."""
@@ -97,14 +120,15 @@ def open_log(
             raise QueryError(f"{', '.join(given)} say how to read a table; these episodes are read already")
         return MemoryLog(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(episodes), {})
     if isinstance(episodes, str | os.PathLike):
+        from tether.audit.streamed import StreamedLog, is_streamed
         from tether.io.opening import must_exist
 
         must_exist(os.fspath(episodes))
+        if is_streamed(episodes):
+            return StreamedLog.of(episodes, reading)
     from tether.io.logs import read_sound_episodes
 
-    found = read_sound_episodes(episodes, **reading)
-    broken = {place: problem.message for place, problem in found.broken.items()}
-    return MemoryLog(found.episodes, broken, tuple(problem.message for problem in found.alone))
+    return MemoryLog.of(read_sound_episodes(episodes, **reading))
 
 
 def _are_paths(given: Any) -> bool:

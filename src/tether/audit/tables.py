@@ -119,6 +119,11 @@ class Naming:
         labels = self._labels
         return labels[code] if code < len(labels) else name_text(self._mdp.states[code - len(labels)])
 
+    @property
+    def n_labels(self) -> int:
+        """How many labels the model has."""
+        return len(self._mdp.label_sets)
+
     @cached_property
     def _labels(self) -> list[str]:
         return list(self._mdp.label_sets)

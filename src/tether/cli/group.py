@@ -31,6 +31,7 @@ _SECTIONS = {
         "robust": "robust",
         "sample": "sample",
         "report": "report",
+        "audit": "audit",
     },
     "Models and episodes": {"check": "check", "convert": "convert", "learn": "learn", "cases": "cases"},
     "To look at": {"demo": "showcase", "reproduce": "showcase"},

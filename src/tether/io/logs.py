@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints
+from tether._problems import Complaints, Source
 from tether._types import Ints
 from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
@@ -139,10 +139,12 @@ def read_sound_episodes(
     step: float | str | timedelta | None = None,
     kind: str | None = None,
     max_unpacked: int | str | None = None,
+    source: Source | None = None,
 ) -> Sound:
     r"""The same as `read_episodes`, with what is wrong told of each episode instead of being an error.
 
-    What is wrong with the log as a whole (a missing column, a line with too few cells) is still an error.
+    What is wrong with the log as a whole (a missing column, a line with too few cells) is still an error. ``source``
+    says where the rows of a table in memory are, if it is a piece of a file.
 
     Examples
     --------
@@ -173,7 +175,7 @@ def read_sound_episodes(
     values = shape.gathered(read, PathError if read.file is None else FileError)
     for name in {"t", "reward"} & {*values}:
         values[name] = _numbers(values[name])
-    steps, broken, alone = arrange_sound(values, read.source)
+    steps, broken, alone = arrange_sound(values, source or read.source)
     return Sound(Episodes.of(steps), broken, alone)
 
 

@@ -21,7 +21,9 @@ _TOLERANCE = 1e-4
 """How far from 1 probabilities may sum: those of a policy are often written with a few digits."""
 
 
-def open_policy(source: str | os.PathLike[str], cf: CounterfactualMDP, columns: Mapping[str, str] | None = None) -> Any:
+def open_policy(
+    source: str | os.PathLike[str], cf: CounterfactualMDP | MDP, columns: Mapping[str, str] | None = None
+) -> Any:
     """A policy that `CounterfactualMDP.evaluate` takes.
 
     Parameters
@@ -30,7 +32,7 @@ def open_policy(source: str | os.PathLike[str], cf: CounterfactualMDP, columns: 
         ``"optimal"``: the best in the plain model, for anyone. ``"observed"``: what was done, whatever happens.
         ``"random"``: each available action equally likely. Or a CSV, Parquet or Arrow file with the columns
         ``state`` and ``action``; with a column ``t`` it depends on time, with a column ``probability`` it is random.
-    cf : CounterfactualMDP
+    cf : CounterfactualMDP or MDP
         What it is for.
     columns : mapping, optional
         The names of the columns in the file: ``{"state": "s"}``.
@@ -51,7 +53,7 @@ def open_policy(source: str | os.PathLike[str], cf: CounterfactualMDP, columns: 
         if not os.path.splitext(source)[1]:
             raise QueryError(f"{source}: there is no such file; a policy by name is {', '.join(NAMED)}")
         must_exist(source)
-    return _from_file(source, cf.mdp, columns)
+    return _from_file(source, cf if isinstance(cf, MDP) else cf.mdp, columns)
 
 
 def _from_file(file: str, mdp: MDP, rename: Mapping[str, str] | None) -> dict[Any, dict[Any, float]]:

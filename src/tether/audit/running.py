@@ -1,0 +1,143 @@
+"""An audit from the first batch to the tables: what is done is kept, what is missing is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from tether.audit.answers import UNRECORDED, Answers, outcome_codes
+from tether.audit.cohort import Cohort
+from tether.audit.directory import Directory, write_part
+from tether.audit.logs import Log
+from tether.audit.pools import Pool
+from tether.audit.tables import Naming, Tally
+from tether.audit.where import Where
+from tether.errors import PathError, Problem
+from tether.model.mdp import MDP
+from tether.observation.earned import earned, model_return
+from tether.observation.indices import path_of
+
+__all__ = ["Progress", "chosen", "run_in_directory", "run_in_memory"]
+
+Progress = Callable[[int, int], None]
+"""Called with how many rows of the log are done, and how many there are."""
+
+
+def run_in_memory(
+    log: Log, mdp: MDP, pool: Pool, where: Where | None, *, strict: bool, progress: Progress | None
+) -> dict[str, Any]:
+    """The tables of an audit, by name."""
+    import pyarrow as pa
+
+    naming, tally, found = Naming(mdp, log.id_type), Tally(), {}
+    batches = _Batches(log, mdp, where, set(), progress)
+    for number, answers in pool.answers(batches):
+        _note(answers, strict)
+        batches.tell(number)
+        found[number] = answers
+    for number in sorted(found):
+        tally.add(found[number])
+    tables = [naming.episodes(found[number]) for number in sorted(found)]
+    return {
+        "episodes": pa.concat_tables(tables),
+        "decisions": tally.decisions(naming),
+        "outcomes": tally.outcomes(naming),
+    }
+
+
+def run_in_directory(
+    log: Log,
+    mdp: MDP,
+    make_pool: Callable[[], Pool],
+    where: Where | None,
+    directory: Directory,
+    *,
+    strict: bool,
+    progress: Progress | None,
+) -> None:
+    """Answer the batches that are missing, each into its file, and make the tables."""
+    batches = _Batches(log, mdp, where, directory.done(), progress)
+    if batches.is_any_missing():  # nobody is hired for nothing
+        with closing(make_pool()) as pool:
+            for number, answers in pool.answers(batches):
+                _note(answers, strict)
+                write_part(directory.part(number), answers, log.id_type)
+                batches.tell(number)
+    directory.finish(Naming(mdp, log.id_type), batches.count)
+
+
+class _Batches:
+    """The batches of a log that are not done, numbered; it is told of each that is."""
+
+    def __init__(self, log: Log, mdp: MDP, where: Where | None, done: set[int], progress: Progress | None) -> None:
+        self._all = enumerate(log.batches(mdp))
+        self._mdp, self._where, self._done, self._progress = mdp, where, done, progress
+        self._rows: dict[int, int] = {}
+        self._n_rows, self._rows_done = log.n_rows, 0
+        self._next: tuple[int, Cohort] | None = None
+        self._codes = outcome_codes(mdp) if where is not None else None
+        self.count = 0
+
+    def is_any_missing(self) -> bool:
+        """Whether there is anything to do."""
+        self._next = self._advance()
+        return self._next is not None
+
+    def __iter__(self) -> Iterator[tuple[int, Cohort]]:
+        while True:
+            one = self._next or self._advance()
+            self._next = None
+            if one is None:
+                return
+            yield one
+
+    def _advance(self) -> tuple[int, Cohort] | None:
+        for number, (rows, cohort) in self._all:
+            self.count = number + 1
+            self._rows[number] = rows
+            if number not in self._done:
+                kept = cohort if self._where is None else chosen(self._mdp, cohort, self._where, self._codes)
+                return number, kept
+            self.tell(number)
+        return None
+
+    def tell(self, number: int) -> None:
+        """A batch is done."""
+        self._rows_done += self._rows.pop(number)
+        if self._progress is not None:
+            self._progress(self._rows_done, self._n_rows)
+
+
+def chosen(mdp: MDP, cohort: Cohort, where: Where, codes: Any) -> Cohort:
+    """The episodes of a batch that a condition holds of; those that are broken stay, to be listed."""
+    naming = Naming(mdp, None)
+    kept = []
+    for i, problem in enumerate(cohort.problem):
+        if problem is not None or where.holds(_known(mdp, cohort, i, where, codes, naming)):
+            kept.append(i)
+    return cohort.only(np.array(kept, dtype=np.int64))
+
+
+def _known(mdp: MDP, cohort: Cohort, i: int, where: Where, codes: Any, naming: Naming) -> dict[str, Any]:
+    """The columns of an episode that a condition looks at."""
+    seen = cohort.observation(i)
+    known: dict[str, Any] = {"episode": cohort.ids[i], "steps": seen.T}
+    if "observed" in where.names:
+        known["observed"] = model_return(mdp, seen)
+    if "logged" in where.names:
+        found = earned(mdp, seen, path_of(mdp, seen))
+        known["logged"] = None if found is None else found.logged
+    if "outcome" in where.names:
+        last = int(seen.states[-1])
+        known["outcome"] = naming.outcome_name(UNRECORDED if last < 0 else int(codes[last]))
+    return known
+
+
+def _note(answers: Answers, strict: bool) -> None:
+    """Where nothing may be wrong, raise what is wrong with a batch."""
+    if strict and answers.wrong:
+        listed = [Problem(why, value=one, place=f"episode {one!r}") for one, why in answers.wrong]
+        raise PathError(listed[:100], total=len(listed))

@@ -1,0 +1,153 @@
+"""``tether audit``: the same question of every episode of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from tether.cli.answers import print_json
+from tether.cli.options import (
+    Limits,
+    Source,
+    about_a_model,
+    as_json,
+    columns_of,
+    with_certificate,
+    with_limits,
+    with_times,
+)
+
+__all__ = ["audit"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether audit learned-model log.csv -o audit
+  tether audit learned-model log.csv -o audit -k 3 -m 2 --workers 4
+  tether audit learned-model log.csv -o died --episodes 'outcome == "died"'
+  tether audit model.csv log-parts/ -o audit --policy policy.csv
+
+\b
+Stopped, it goes on where it was when the same command is given again. DIR
+then holds episodes.parquet (one row per episode), decisions.parquet and
+outcomes.parquet."""
+)
+@about_a_model
+@click.argument("log", metavar="EPISODES")
+@click.option("-o", "--output", "out", required=True, metavar="DIR", help="The directory for the results.")
+@with_limits
+@click.option("--policy", metavar="FILE", help="Evaluate a policy instead: a file; or optimal, observed, random.")
+@click.option("--policy-column", "policy_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+              help="A column of the policy's file that has another name.")  # fmt: skip
+@click.option("--episodes", "where", metavar="CONDITION",
+              help="Which episodes: 'outcome == \"died\" and steps > 5'. Known are episode, steps, observed, logged "
+              "and outcome.")  # fmt: skip
+@click.option("--log-column", "log_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+              help="A column of EPISODES that has another name; a state may be of several: state=sex,age.")  # fmt: skip
+@with_times
+@with_certificate
+@click.option(
+    "--draws", type=click.IntRange(min=2), help="For a learned model: credible intervals, from so many draws."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the draws.")
+@click.option("--workers", type=click.IntRange(min=1), help="How many processes answer.  [default: as many as cores]")
+@click.option("--fresh", is_flag=True, help="Begin again, whatever DIR holds.")
+@click.option("--strict", is_flag=True, help="Stop at the first batch with an episode that cannot be answered.")
+@as_json
+def audit(
+    source: Source,
+    log: str,
+    out: str,
+    limits: Limits,
+    policy: str | None,
+    policy_columns: dict[str, str],
+    where: str | None,
+    log_columns: dict[str, str],
+    time: str | None,
+    step: str | None,
+    certificate: bool,
+    draws: int | None,
+    seed: int,
+    workers: int | None,
+    fresh: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """The same question of every episode of a log.
+
+    EPISODES is a table as tether learn takes it, or a directory of Parquet files. Each episode gets the best plan
+    within k and m, or the policy; broken episodes are listed with the reason.
+    """
+    from tether.audit.audit import audit as ask
+    from tether.cli.screen import put
+    from tether.io.opening import must_exist
+    from tether.io.policies import open_policy
+
+    must_exist(log)
+    mdp = source.open()
+    with _progress(f"auditing {log}") as progress:
+        found = ask(
+            mdp,
+            log,
+            limits.k,
+            limits.m,
+            rule=limits.rule,
+            influence=limits.influence,
+            certify=certificate,
+            out=out,
+            workers=workers,
+            policy=None if policy is None else open_policy(policy, mdp, policy_columns),
+            draws=draws or 0,
+            seed=seed,
+            where=where,
+            strict=strict,
+            fresh=fresh,
+            columns=log_columns or None,
+            time=time,
+            step=step,
+            progress=progress,
+        )
+    if as_json:
+        print_json(
+            "audit",
+            model=source.model,
+            log=log,
+            output=out,
+            question=found.question,
+            episodes=len(found),
+            problems=found.problems.num_rows,
+            outcomes=found.outcomes.to_pylist(),
+            sentences=found.sentences(),
+        )
+        return
+    put(*found.sentences())
+    put(f"Written to {out}: episodes.parquet, decisions.parquet, outcomes.parquet.")
+
+
+@contextmanager
+def _progress(doing: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar with a rate and the time left, on standard error and only to a person."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from tether.cli.doing import note
+
+    note(doing)
+    screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    if not screen.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task(doing, total=None, rate="")
+
+        def tell(done: int, rows: int) -> None:
+            speed: Any = bar.tasks[0].speed
+            rate = f"{speed:,.0f} rows per second" if speed else ""
+            bar.update(task, completed=done, total=rows, rate=rate)
+
+        yield tell

@@ -1,0 +1,256 @@
+"""An audit in a directory: gone on with, refused where something changed, by several workers, piece by piece."""
+
+import errno
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyarrow import parquet
+
+import tether
+from tether.audit import directory, logs, running, streamed
+from tether.audit.where import make_where
+from tether.cli import main
+from tether.io import write_episodes
+
+TABLES = ("episodes.parquet", "decisions.parquet", "outcomes.parquet")
+MDP = tether.cases.grid_world().mdp
+LOG = [MDP.simulate("optimal", 5 + seed % 3, rng=seed, noise=0.4) for seed in range(10)]
+
+
+def contents(place):
+    return [(place / name).read_bytes() for name in TABLES]
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch):
+    monkeypatch.setattr(logs, "BATCH", 3)
+    monkeypatch.setattr(streamed, "BATCH", 3)
+
+
+def ask(place, log=LOG, mdp=MDP, **options):
+    return tether.audit(mdp, log, **{"k": 3, "certify": False, "out": place, **options})
+
+
+def stop_after(n):
+    """A progress that stops the audit, as Ctrl-C does, when n batches are done."""
+    calls = []
+
+    def progress(_done, _rows):
+        calls.append(1)
+        if len(calls) == n:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_what_was_stopped_is_gone_on_with_and_gives_the_same_bytes(tmp_path, monkeypatch):
+    whole = ask(tmp_path / "whole")
+    assert whole.table.equals(tether.audit(MDP, LOG, k=3, certify=False).table)
+    there = tmp_path / "there"
+    for batches in (1, 1):  # the second time one that is done is told of first
+        with pytest.raises(KeyboardInterrupt):
+            ask(there, progress=stop_after(batches))
+    assert len(list((there / "parts").glob("*.parquet"))) == 1
+    assert not any((there / name).exists() for name in TABLES)
+    # A process that is killed leaves what it was writing: nobody takes it for a part.
+    (there / "parts" / ".tether-00000000-1-00000000.tmp").mkdir()
+    written = []
+    write_part = running.write_part
+    monkeypatch.setattr(running, "write_part", lambda file, *rest: (written.append(file.stem), write_part(file, *rest)))
+    again = ask(there)
+    assert written == ["000001", "000002", "000003"]
+    assert contents(there) == contents(tmp_path / "whole")
+    assert again.outcomes.equals(whole.outcomes)
+    assert not (there / "parts").exists()
+    # All is done: nothing is answered again, and the answers are there.
+    assert ask(there).decisions.equals(whole.decisions)
+    assert len(written) == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"k": 2}, "another question"),
+        ({"where": "steps > 5"}, "another question"),
+        ({"log": LOG[:-1]}, "the log is another one, or changed"),
+        ({"mdp": MDP.with_objective(discount=0.9)}, "the model is another one"),
+    ],
+)
+def test_what_changed_in_between_is_refused_and_fresh_begins_again(tmp_path, changed, words):
+    with pytest.raises(KeyboardInterrupt):
+        ask(tmp_path, progress=stop_after(1))
+    with pytest.raises(tether.FileError, match=words):
+        ask(tmp_path, **changed)
+    ask(tmp_path)
+    ask(tmp_path, **changed, fresh=True)
+    ask(tmp_path / "new", **changed)
+    assert contents(tmp_path) == contents(tmp_path / "new")
+
+
+def test_another_version_or_another_file_is_refused(tmp_path, monkeypatch):
+    ask(tmp_path)
+    monkeypatch.setattr(directory, "__version__", "9.9.9")
+    with pytest.raises(tether.FileError, match="another version of tether"):
+        ask(tmp_path)
+    (tmp_path / "audit.json").write_text("{}")
+    with pytest.raises(tether.FileError, match="not what an audit wrote"):
+        ask(tmp_path)
+
+
+def test_one_process_at_a_time(tmp_path):
+    with directory.opened(tmp_path, {}, fresh=True), pytest.raises(tether.FileError, match="another audit is at work"):
+        ask(tmp_path)
+    ask(tmp_path, fresh=True)
+
+
+def test_where_nothing_can_be_written_nothing_is_left_half_done(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tether.FileError, match="cannot be made"):
+        ask(tmp_path / "file" / "audit")
+
+    def full(_table, file, **_options):
+        Path(file).write_bytes(b"PAR1")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "write_table", full)
+        with pytest.raises(tether.FileError, match="No space left"):
+            ask(tmp_path / "there")
+    assert list((tmp_path / "there" / "parts").iterdir()) == []
+    ask(tmp_path / "there")
+
+
+def test_any_number_of_workers_gives_the_same_bytes(tmp_path):
+    wrong = tether.Path([0, 15], ["right"])
+    for workers in (1, 2):
+        ask(tmp_path / str(workers), [*LOG, wrong], workers=workers, certify=True, m=2)
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    with pytest.raises(tether.QueryError, match="cannot be sent to other processes"):
+        tether.audit(MDP, LOG, workers=2, policy=lambda state: "up")
+    assert len(tether.audit(MDP, LOG, policy=lambda state: "up", certify=False)) == len(LOG)
+
+
+def test_a_condition_chooses_episodes(tmp_path):
+    every = tether.audit(MDP, LOG, k=3, certify=False).table
+    some = ask(tmp_path, where="outcome != 'goal' and (steps in [5, 7] or not observed < 10)").table
+    rows = every.to_pylist()
+    kept = [row for row in rows if row["outcome"] != "goal" and (row["steps"] in (5, 7) or not row["observed"] < 10)]
+    assert some.to_pylist() == kept
+    assert 0 < len(kept) < len(rows)
+    assert make_where("logged > 1").holds({"logged": None}) is False
+    assert make_where('-1 <= observed <= 2 and episode == "a"').holds({"observed": 0.5, "episode": "a"})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("outcome = 'died'", "cannot be read"),
+        ("outcome == died", 'there is no column .died.; .*"died"'),
+        ("__import__('os').system('ls') == 0", "neither a column, a number nor a text"),
+        ("steps", "is no comparison"),
+        ("steps is 3", "only == != <"),
+        ("steps == True", "neither a column"),
+        ("gain > 3", "there is no column 'gain'"),
+        ("(" * 3000, "up to 2,000 characters"),
+        (7, "not a text"),
+    ],
+)
+def test_a_condition_that_cannot_be_read(text, words):
+    with pytest.raises(tether.QueryError, match=words):
+        make_where(text)
+
+
+def test_a_condition_that_compares_what_has_no_order():
+    with pytest.raises(tether.QueryError, match="one is a number, one a text"):
+        tether.audit(MDP, LOG, where="outcome > 3")
+
+
+def parts_of(place, table, cuts):
+    place.mkdir()
+    for i, (low, high) in enumerate(zip([0, *cuts], [*cuts, table.num_rows], strict=True)):
+        parquet.write_table(table.slice(low, high - low), place / f"part-{i}.parquet")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """The log as a table, with a broken episode in it."""
+    write_episodes(LOG, tmp_path / "log.parquet")
+    table = parquet.read_table(tmp_path / "log.parquet")
+    states = table.column("state").to_pylist()
+    states[8] = 99
+    return table.set_column(2, "state", pa.array(states))
+
+
+def test_a_directory_of_parts_is_read_piece_by_piece(tmp_path, rows, monkeypatch):
+    parquet.write_table(rows, tmp_path / "log.parquet")
+    whole = tether.audit(MDP, tmp_path / "log.parquet", k=3, certify=False)
+    parts_of(tmp_path / "parts", rows, [5, 6, 30])
+    for piece in (4, 20, 1000):
+        monkeypatch.setattr(streamed, "_PIECE", piece)
+        found = tether.audit(MDP, tmp_path / "parts", k=3, certify=False)
+        assert found.table.drop(["problem"]).equals(whole.table.drop(["problem"]))
+        told = [("no state 99" in why) for why in found.problems.column("problem").to_pylist()]
+        assert told == [True]
+        assert found.paths([7]) == {7: LOG[7]}
+    monkeypatch.setattr(streamed, "_WHOLE", 3)  # and a single file of so many rows
+    again = ask(tmp_path / "out", tmp_path / "log.parquet")
+    assert again.table.drop(["problem"]).equals(whole.table.drop(["problem"]))
+    assert ask(tmp_path / "out", tmp_path / "log.parquet").table.equals(again.table)
+    with pytest.raises(tether.FileError, match="no episode 70"):
+        again.paths([70])
+    parquet.write_table(rows.slice(3), tmp_path / "log.parquet")
+    with pytest.raises(tether.FileError, match="the log is another one"):
+        ask(tmp_path / "out", tmp_path / "log.parquet")
+
+
+def test_places_in_pieces_and_episodes_whose_rows_lie_apart(tmp_path, rows, monkeypatch):
+    monkeypatch.setattr(streamed, "_PIECE", 4)
+    twice = rows.set_column(1, "t", pa.array([0 if i == 40 else t for i, t in enumerate(rows.column("t").to_pylist())]))
+    parts_of(tmp_path / "parts", twice, [20])
+    (why,) = [
+        one for one in tether.audit(MDP, tmp_path / "parts").problems.column("problem").to_pylist() if "t" in one
+    ][1:]
+    assert "parts, row 4" in why
+    order = np.r_[0:3, 6 : rows.num_rows, 3:6]
+    parts_of(tmp_path / "apart", rows.take(order), [])
+    found = {row["problem"] for row in tether.audit(MDP, tmp_path / "apart").table.to_pylist() if row["episode"] == 0}
+    assert any(one and "rows lie apart" in one for one in found)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(tether.FileError, match="no Parquet files"):
+        tether.audit(MDP, tmp_path / "empty")
+    parts_of(tmp_path / "unnamed", rows.rename_columns(["id", "t", "state", "action"]), [])
+    with pytest.raises(tether.FileError, match="the column 'episode' is missing"):
+        tether.audit(MDP, tmp_path / "unnamed")
+    named = tether.audit(MDP, tmp_path / "unnamed", columns={"episode": "id"}, certify=False)
+    assert len(named) == len(LOG)
+
+
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_episodes({f"p{i}": path for i, path in enumerate(LOG)}, "log.csv")
+    call = ["audit", "case:grid-world", "log.csv", "-o", "out", "-k", "3", "--no-certificate"]
+    done = CliRunner().invoke(main, call)
+    assert done.exit_code == 0, done.output
+    assert "10 episodes were answered." in done.output
+    assert parquet.read_table("out/episodes.parquet").column("episode").to_pylist()[:2] == ["p0", "p1"]
+    done = CliRunner().invoke(main, [*call, "--json"])
+    answer = json.loads(done.output)
+    assert (answer["episodes"], answer["problems"], answer["question"]["k"]) == (10, 0, 3)
+    done = CliRunner().invoke(main, [*call, "--episodes", 'outcome == "(none)"'])
+    assert done.exit_code == 2
+    assert "another question was asked" in done.output
+    done = CliRunner().invoke(main, [*call, "--episodes", 'outcome == "(none)"', "--fresh", "--json"])
+    outcomes = parquet.read_table("out/episodes.parquet").column("outcome").to_pylist()
+    assert {*outcomes} == {"(none)"}
+    with open("policy.csv", "w") as file:
+        file.write("state,action\n" + "".join(f"{s},right\n" for s in range(16)))
+    done = CliRunner().invoke(
+        main, ["audit", "case:grid-world", "log.csv", "-o", "right", "--policy", "policy.csv", "--no-certificate"]
+    )
+    assert done.exit_code == 0, done.output
+    values = parquet.read_table("right/episodes.parquet").column("value").to_pylist()
+    assert values[0] == tether.counterfactual(MDP, LOG[0]).evaluate(lambda _state: "right").value
