@@ -6,21 +6,20 @@ docs/command-line.md have a test of their own.
 
 import re
 import shlex
+import textwrap
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from test_documentation import Block, run
+from test_documentation import Block, is_all_python, run
 
 from tether.cli import main
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-FENCE = re.compile(r"^```(?P<kind>python|console)[ ]*\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
-PAGES = [
-    file
-    for file in sorted(DOCS.glob("*.md"))
-    if file.name != "command-line.md" and "```console\n$ " in file.read_text(encoding="utf-8")
-]
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>python|console)[ ]*\n(?P<body>.*?)^(?P=indent)```[ ]*$", re.MULTILINE | re.DOTALL
+)
+PAGES = [file for file in sorted(DOCS.glob("*.md")) if not is_all_python(file)]
 
 
 def calls(body):
@@ -43,10 +42,11 @@ def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     text, namespace = page.read_text(encoding="utf-8"), {"__name__": "__main__"}
     for block in FENCE.finditer(text):
+        body = textwrap.dedent(block["body"])
         if block["kind"] == "python":
-            run(Block(text.count("\n", 0, block.start("body")) + 1, block["body"]), str(page), namespace)
+            run(Block(text.count("\n", 0, block.start("body")) + 1, body), str(page), namespace)
             continue
-        for (program, *arguments), shown in calls(block["body"]):
+        for (program, *arguments), shown in calls(body):
             if program != "pip":  # nothing is installed here
                 assert program == "tether"
                 done = CliRunner().invoke(main, arguments)

@@ -72,16 +72,16 @@ def test_the_limit_can_be_set(tmp_path, monkeypatch):
 def test_logs_and_explicit_files_have_the_limit_too(tmp_path):
     def zipped(name, text):
         file = tmp_path / name
-        file.write_bytes(gzip.compress(text.encode() + b"\n" * 2_000_000))
+        file.write_bytes(gzip.compress(text.encode() + b"\n" * 60_000))
         return file
 
     log = zipped("log.csv.gz", "episode,t,state,action\n1,0,a,go\n")
     tra = zipped("m.tra.gz", "1 1 1\n0 0 0 1 go\n")
     drn = zipped("m.drn.gz", "@type: MDP\n@nr_states\n1\n@model\nstate 0 init\n\taction go\n\t\t0 : 1\n")
     for read, file in ((read_episodes, log), (read_prism, tra), (read_drn, drn)):
-        with pytest.raises(tether.FileError, match="unpacks to more than 1 MB"):
-            read(file, max_unpacked="1 MB")
-        read(file, max_unpacked="3 MB")
+        with pytest.raises(tether.FileError, match="unpacks to more than 30 kB"):
+            read(file, max_unpacked="30 kB")
+        read(file, max_unpacked="90 kB")
 
 
 def test_the_files_beside_prism_transitions_have_the_limit_too(tmp_path):
@@ -95,10 +95,10 @@ def test_the_files_beside_prism_transitions_have_the_limit_too(tmp_path):
     }
     for argument, text in texts.items():
         file = tmp_path / f"{argument}.gz"
-        file.write_bytes(gzip.compress(text.encode() + b"\n" * 2_000_000))
-        with pytest.raises(tether.FileError, match="unpacks to more than 1 MB"):
-            read_prism(tra, **{argument: file}, max_unpacked="1 MB")
-        assert read_prism(tra, **{argument: file}, max_unpacked="3 MB").n_states == 1
+        file.write_bytes(gzip.compress(text.encode() + b"\n" * 60_000))
+        with pytest.raises(tether.FileError, match="unpacks to more than 30 kB"):
+            read_prism(tra, **{argument: file}, max_unpacked="30 kB")
+        assert read_prism(tra, **{argument: file}, max_unpacked="90 kB").n_states == 1
 
 
 @pytest.mark.parametrize("wrong", ["much", "-1", "0", "1 PB", True, 1.5e300])
@@ -155,10 +155,10 @@ def compressed(data):
 @pytest.mark.parametrize(
     "data",
     [
-        compressed(bytes(16_000_000)),
-        compressed(struct.pack("<II", 14, 16_000_000) + bytes(16_000_000)),
-        compressed(struct.pack("<II", 14, 0) * 2_000_000),
-        compressed(struct.pack("<II", 14, 8_000_000) + struct.pack("<II", 14, 0) * 1_000_000),
+        compressed(bytes(4_000_000)),
+        compressed(struct.pack("<II", 14, 4_000_000) + bytes(4_000_000)),
+        compressed(struct.pack("<II", 14, 0) * 400_000),
+        compressed(struct.pack("<II", 14, 1_600_000) + struct.pack("<II", 14, 0) * 200_000),
     ],
     ids=["zeros", "a matrix of zeros", "many empty ones", "a matrix of many empty ones"],
 )
@@ -169,7 +169,7 @@ def test_compressed_zeros_are_refused_at_once(tmp_path, data):
 
 
 def test_a_mat_file_is_not_unpacked_beyond_the_limit(tmp_path):
-    (tmp_path / "zeros.mat").write_bytes(mat_file(compressed(bytes(16_000_000))))
+    (tmp_path / "zeros.mat").write_bytes(mat_file(compressed(bytes(4_000_000))))
     with pytest.raises(tether.FileError, match="unpacks to more than 1 MB"):
         read_arrays(tmp_path / "zeros.mat", max_unpacked="1 MB")
 

@@ -86,8 +86,8 @@ class Text:
         return self.text
 
 
-def test_a_million_labels_are_indexed_once():
-    known = make_names([f"s{i}" for i in range(1_000_000)], None, "state")
+def test_very_many_labels_are_indexed_once():
+    known = make_names([f"s{i}" for i in range(200_000)], None, "state")
     # An index of its own for each of these questions would take minutes.
     assert [find_index(known, f"({i}, 1)") for i in range(1000)] == [-1] * 1000
-    assert find_index(known, "s999999") == 999_999
+    assert find_index(known, "s199999") == 199_999

@@ -253,7 +253,7 @@ def test_beside_writers_every_model_that_opens_is_one_that_was_saved(tmp_path, w
     try:
         for one in running:
             assert one.stdout.readline() == "begins\n"
-        for _ in range(400):
+        for _ in range(200):
             mdp = MDP.load(tmp_path / "m")
             assert set(mdp.rewards.values) == {float(mdp.n_states)}
             assert mdp.form.pair_action.size == mdp.n_states

@@ -160,7 +160,7 @@ def plan_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objectiv
 
 def choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
     """The smallest integer that can number the actions of a state; choices are the bulk of a large plan."""
-    return next(kind for kind in (np.int8, np.int16, np.int32) if mdp.n_actions <= np.iinfo(kind).max)
+    return np.int8 if mdp.n_actions <= np.iinfo(np.int8).max else np.int32  # each kind is a kernel to compile
 
 
 def _problem(
