@@ -68,7 +68,7 @@ def test_where_there_is_nothing_to_change(world):
 # --- Many actions, and ties over long horizons ------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "kind"), [(127, np.int8), (128, np.int16), (32_767, np.int16), (32_768, np.int32)])
+@pytest.mark.parametrize(("n", "kind"), [(127, np.int8), (128, np.int32), (40_000, np.int32)])
 def test_choices_number_every_action(n, kind):
     mdp = tether.MDP.from_table(["s"] * n, range(n), ["s"] * n, [1.0] * n)
     assert choice_type(mdp) is kind
