@@ -63,15 +63,17 @@ class Limits(NamedTuple):
 
 
 class Values(NamedTuple):
-    """V of the next layer and of this one, with their numbers of columns c; and the choices.
+    """V of the next layer and of this one, with their numbers of columns c and of k; and the choices.
 
-    Beyond its last column V of the next layer does not change any more. ``sized`` is 1 where nodes have a size, else 0.
+    Beyond its last column, and beyond its last k, V of the next layer does not change any more. ``sized`` is 1 where
+    nodes have a size, else 0.
     ``choice[node, c]``, if it has rows, is the number of the chosen pair among those of the state, -1 where none is
     allowed (the value is then -∞).
     """
 
     after: Floats
     columns_after: int
+    ks_after: int
     before: Floats
     columns: int
     sized: int
@@ -177,7 +179,8 @@ def plan_nodes(
     reward, edit_reward, discount, observed = goal
     after, before, choice = values.after, values.before, values.choice
     sized, columns, columns_after = np.uint64(values.sized), np.uint64(values.columns), np.uint64(values.columns_after)
-    width, width_after = sized + n_ks * columns, sized + n_ks * columns_after
+    last_k_after = np.uint64(values.ks_after) - ONE
+    width, width_after = sized + n_ks * columns, sized + (last_k_after + ONE) * columns_after
     stride = columns + THREE  # of ``best``: four columns at a time are improved, and those beyond are not used
     one_run = np.uint64(n_states) * width_after
     without_changes = observed >= 0 and columns == ONE
@@ -227,17 +230,16 @@ def plan_nodes(
             else:
                 gain, successor, chance = reward[x], next_state, probability
                 start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
-            low = ZERO if sized else from_k * columns_after
+            low = ZERO if sized else min(from_k, last_k_after) * columns_after
             _add_up(successor, chance, start, stop, after, base, width_after, low, total)
             if sized:
                 size = max(size, abs(gain) + discount * total[ZERO])
             shift = ZERO if x == at_observed or all_free else ONE
             tie, number = ROUNDING * size, np.int64(x - begin)
-            for back in range(
-                n_ks - from_k
-            ):  # from the last k: the number after those of one k is the first of the next
+            # From the last k: the number after those of one k is the first of the next.
+            for back in range(n_ks - from_k):
                 ki = n_ks - ONE - back
-                at, source = ki * stride + shift, sized + ki * columns_after
+                at, source = ki * stride + shift, sized + min(ki, last_k_after) * columns_after
                 # Where there are more changes than steps, the last of them is of no use.
                 total[source + columns_after] = total[source + columns_after - ONE]
                 for c in range(ZERO, columns - shift, FOUR):

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +76,7 @@ class Graph:
 
     ``ended`` says where paths end before T, if a question has such states (`tether.plan.objective`). In its ``mdp``
     every action of such a state leads back to it.
+    ``kept`` is what was computed from it once for all questions, by its kind.
     """
 
     mdp: MDP
@@ -82,6 +84,7 @@ class Graph:
     layers: tuple[Layer, ...]
     last_states: Ints
     ended: Ended | None = None
+    kept: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def T(self) -> int:

@@ -102,7 +102,7 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
     for t in range(T - 1, -1, -1):
         reward = expected.of_pairs(t, every.states)
         goal = Objective(np.negative(reward) if minimise else reward, np.empty(0), world.discount, -1)
-        plan_step(every, rows, limits, goal, Values(flat[(t + 1) % 2], 1, flat[t % 2], 1, 1, choices[t]))
+        plan_step(every, rows, limits, goal, Values(flat[(t + 1) % 2], 1, 1, flat[t % 2], 1, 1, choices[t]))
         if decided is not None:  # also where there is no action
             tables[t % 2][decided.ended] = _settled(sign, decided)
         values[t] = tables[t % 2][:, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 
@@ -52,8 +53,15 @@ def open_case(source: str) -> tuple[Case, Path]:
         there = ", ".join(PREFIX + name for name in case_names())
         raise QueryError(Problem(f"there is no case {source!r}; there are {there}{hint}", value=source))
     name = max(fitting, key=len)
-    case: Case = getattr(_module(name), name.replace("-", "_"))()
+    case = _made(name)
     return case, _path_of(case, name, wanted[len(name) + 1 :], source)
+
+
+@lru_cache(maxsize=1)
+def _made(name: str) -> Case:
+    """A case by its name; kept, as a command asks for its model and then for its path."""
+    case: Case = getattr(_module(name), name.replace("-", "_"))()
+    return case
 
 
 def path_names(name: str, case: Case) -> dict[str, str]:

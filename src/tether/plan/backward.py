@@ -92,6 +92,12 @@ class _Problem:
         """How many c are needed at time t, off the observed path."""
         return 1 if t == self.found.graph.T else min(self.m, self.found.graph.T - t + 1)
 
+    def n_ks(self, t: int) -> int:
+        """How many k are told apart at time t: with k ≥ T - t + 1 all that any k allows is allowed (not `assured`)."""
+        if self.found.rule == "assured":
+            return self.ks.size
+        return min(self.ks.size, 1 + int(np.searchsorted(self.ks, self.found.graph.T - t + 1)))
+
     def offsets(self, t: int) -> Ints:
         """Where the κ of the pairs of each node of layer t begin."""
         offsets, kept = self.found.offsets[t], self.kept[t]
@@ -104,7 +110,7 @@ class _Problem:
 
     def width(self, t: int) -> int:
         """Numbers of one node at time t: V for each k and c, and its size."""
-        return self.sized + self.ks.size * self.columns(t)
+        return self.sized + self.n_ks(t) * self.columns(t)
 
 
 def solve_backward(
@@ -122,7 +128,7 @@ def solve_backward(
     for trade-offs; without ``rewarded`` it is all there is.
     """
     graph, T = found.graph, found.graph.T
-    rewards = ExpectedRewards(graph.mdp if rewarded else without_rewards(graph.mdp))
+    rewards = ExpectedRewards.of(graph) if rewarded else ExpectedRewards(without_rewards(graph.mdp))
     problem = _problem(found, ks, m, keep, rewards, bonus)
     tables = _Tables(problem, rewarded)
     path = _ObservedPath(problem, tables)
@@ -197,12 +203,13 @@ def _solve_layer(problem: _Problem, t: int, earned: tuple[Floats, Floats], table
 
     found, nodes = problem.found, problem.nodes[t]
     mdp, observed = found.graph.mdp, int(found.graph.observation.actions[t])
+    n_ks, after = problem.n_ks(t), (tables.layer(t + 1), problem.columns(t + 1), problem.n_ks(t + 1))
     plan_step(
         nodes.arguments(mdp.n_states),
         layer_rows(found.graph, t, found.influenced[t]),
-        Limits(found.kappa[t], problem.offsets(t), problem.index_of_k, problem.first_k[t], problem.ks.size),
+        Limits(found.kappa[t], problem.offsets(t), problem.index_of_k, np.minimum(problem.first_k[t], n_ks - 1), n_ks),
         Objective(*earned, mdp.discount, observed),
-        Values(tables.layer(t + 1), problem.columns(t + 1), tables.layer(t), problem.columns(t), problem.sized, choice),
+        Values(*after, tables.layer(t), problem.columns(t), problem.sized, choice),
     )
 
 
@@ -256,7 +263,9 @@ class _Tables:
     def read(self, t: int, places: Ints) -> Floats:
         """V of some nodes, by place: (node, k, c)."""
         numbers = self._by_node(t)[places, self._problem.sized :]
-        return numbers.reshape(len(places), self._problem.ks.size, self._problem.columns(t))
+        n_ks = self._problem.n_ks(t)
+        told_apart = np.minimum(np.arange(self._problem.ks.size), n_ks - 1)
+        return numbers.reshape(len(places), n_ks, self._problem.columns(t))[:, told_apart]
 
 
 class _ObservedPath:

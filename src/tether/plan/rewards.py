@@ -8,6 +8,7 @@ import numpy as np
 
 from tether._kernels.scratch import room
 from tether._types import Floats, Ints
+from tether.counterfactual.layers import Graph
 from tether.counterfactual.rows import Rows, spans
 from tether.model.form import Rewards
 from tether.model.mdp import MDP
@@ -19,7 +20,7 @@ class ExpectedRewards:
     """Expected rewards of the pairs of a model under its own rows, step by step.
 
     R(s,a) is taken as it is. R(s,a,s') is averaged for the pairs that are asked for, once where it does not depend on
-    time.
+    time; and once per step for the edited rows, which must be those of one graph.
     """
 
     def __init__(self, mdp: MDP) -> None:
@@ -27,6 +28,20 @@ class ExpectedRewards:
         self._by_entry = mdp.rewards.by_entry
         self._averages = room(mdp.n_pairs if self._by_entry else 0, np.float64)
         self._known = room(mdp.n_states if self._by_entry else 0, np.bool_)
+        self._of_edits: dict[int, Floats] = {}
+
+    @classmethod
+    def of(cls, graph: Graph) -> ExpectedRewards:
+        """Those of a counterfactual MDP: made once and kept with its graph, as each of its questions asks for them.
+
+        Not those that depend on time: their averages are written anew at each step, and several threads may ask.
+        """
+        if graph.mdp.rewards.horizon is not None:
+            return cls(graph.mdp)
+        if cls not in graph.kept:
+            graph.kept[cls] = cls(graph.mdp)
+        kept: ExpectedRewards = graph.kept[cls]
+        return kept
 
     def of_pairs(self, t: int, states: Ints) -> Floats:
         """Rewards by pair, of the pairs of some states."""
@@ -48,8 +63,11 @@ class ExpectedRewards:
         if not self._by_entry:
             rewards: Floats = values[edits.pairs]
             return rewards
-        owner, entry, probability = edits.expand(self._mdp.form, np.arange(edits.pairs.size))
-        return np.bincount(owner, probability * values[entry], minlength=edits.pairs.size).astype(np.float64)
+        if t not in self._of_edits:
+            owner, entry, probability = edits.expand(self._mdp.form, np.arange(edits.pairs.size))
+            summed = np.bincount(owner, probability * values[entry], minlength=edits.pairs.size)
+            self._of_edits[t] = summed.astype(np.float64, copy=False)
+        return self._of_edits[t]
 
 
 def without_rewards(mdp: MDP) -> MDP:
