@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, columns_of, with_influence
+from tether.cli.options import Episode, about_an_episode, as_json, columns_of, with_influence, with_property
 
 __all__ = ["evaluate"]
 
@@ -27,26 +27,32 @@ depends on time, with a column probability it is random."""
 @click.option("--policy-column", "policy_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
               help="A column of the policy's file that has another name.")  # fmt: skip
 @with_influence
+@with_property
 @as_json
-def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], influence: Any, as_json: bool) -> None:
+def evaluate(
+    episode: Episode, policy: str, policy_columns: dict[str, str], influence: Any, objective: Any, as_json: bool
+) -> None:
     """Exactly what to expect of a policy in this episode.
 
     The policy is a file, or one of three: optimal (the best for anyone, in the model without the observation),
     observed (what was done), random (any action that is available).
     """
     from tether.cli.screen import progress, put
-    from tether.cli.steps import LEGEND, steps_table
+    from tether.cli.steps import legend, steps_table
+    from tether.explanation.answers import objective_data
     from tether.explanation.explain import explained_steps
     from tether.explanation.sentences import policy_sentences
     from tether.io.sources import open_policy
     from tether.plan.backward import observed_value
+    from tether.plan.objective import asked
 
     cf = episode.replay()
     with progress() as say:
         say("evaluating the policy")
-        outlook = cf.evaluate(open_policy(policy, cf, policy_columns), influence=influence)
-        steps = explained_steps(cf, outlook)
-    seen = observed_value(cf)
+        world = asked(cf, objective)
+        outlook = cf.evaluate(open_policy(policy, cf, policy_columns), influence=influence, objective=objective)
+        steps = explained_steps(cf, outlook, world=world)
+    seen = observed_value(world)
     if as_json:
         print_json(
             "evaluate",
@@ -54,6 +60,7 @@ def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], infl
             policy=policy,
             T=cf.T,
             influence=str(influence),
+            objective=objective_data(objective)["objective"],
             discount=cf.mdp.discount,
             value=outlook.value,
             std=outlook.std,
@@ -65,6 +72,6 @@ def evaluate(episode: Episode, policy: str, policy_columns: dict[str, str], infl
         )
         return
     put(f"{episode.model}: what to expect of the policy {policy}, with the luck of this episode.")
-    put(*policy_sentences(cf, outlook, steps, seen), "")
+    put(*policy_sentences(cf, outlook, steps, seen, objective), "")
     put(steps_table(steps, "the policy"))
-    put(LEGEND, style="dim")
+    put(legend(objective), style="dim")

@@ -25,6 +25,7 @@ _LEVEL = 0.9
 Examples:
   tether explain case:epidemic -k 3 -m 1
   tether explain case:sepsis -m 2 --features heart_rate,glucose
+  tether explain case:sepsis -m 2 --objective 'avoid died'
   tether explain model.csv path.csv -k 3 -m 2
   tether explain learned-model log.csv#17 -k 4 --draws 200"""
 )
@@ -92,14 +93,14 @@ def _draw(plan: Plan, draws: int, seed: int, say: Callable[[str], None]) -> Plan
 def print_explanation(explanation: Explanation, episode: Episode, suggested: bool) -> None:
     """The sentences, the settings, the steps, and what larger limits would add."""
     from tether.cli.screen import put
-    from tether.cli.steps import LEGEND, steps_table
+    from tether.cli.steps import legend, steps_table
     from tether.explanation.naming import shown
     from tether.explanation.terms import beyond_sentences
 
     put(*explanation.sentences(shown), "")
     put(*_settings(explanation.plan, episode, suggested), "")
     put(steps_table(explanation.steps))
-    put(LEGEND, style="dim")
+    put(legend(explanation.plan.objective), style="dim")
     put("", *beyond_sentences(explanation))
 
 

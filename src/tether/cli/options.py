@@ -15,6 +15,7 @@ from tether.errors import QueryError
 if TYPE_CHECKING:
     from tether.counterfactual.conditioned import CounterfactualMDP
     from tether.model.mdp import MDP
+    from tether.model.properties import Property
     from tether.observation.path import Path
     from tether.plan.plan import Plan
 
@@ -30,6 +31,8 @@ __all__ = [
     "with_influence",
     "with_k_and_m",
     "with_limits",
+    "with_objective",
+    "with_property",
     "with_rule",
     "with_times",
 ]
@@ -162,6 +165,8 @@ class Limits:
     m: int
     rule: Any
     influence: Any
+    objective: Property | None
+    minimise: bool
 
     def plan(self, cf: CounterfactualMDP) -> Plan:
         """The best plan within them."""
@@ -169,7 +174,8 @@ class Limits:
 
         with progress() as say:
             say("planning")
-            return cf.plan(self.k, self.m, rule=self.rule, influence=self.influence)
+            question = cf.tether(self.rule, self.influence, objective=self.objective, minimise=self.minimise)
+            return question.plan(self.k, self.m)
 
 
 def _influence(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
@@ -190,6 +196,32 @@ def _influence(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
         message = f"{value!r} is not 'support', 'tv:EPS' or 'effective:EPS', as in tv:0.5"
         raise click.BadParameter(message, param=param)
     return value
+
+
+def _objective(_ctx: click.Context, param: click.Parameter, value: str | None) -> Property | None:
+    """``avoid died``, ``until safe goal``."""
+    from tether.model.properties import parse_property
+
+    if value is None:
+        return None
+    try:
+        return parse_property(value)
+    except QueryError as error:
+        raise click.BadParameter(str(error), param=param) from None
+
+
+_REWARDS = ("discount", "final_reward", "reward_model", "state_rewards", "transition_rewards")
+
+
+def _no_rewards(objective: Property | None) -> None:
+    """With a property no reward counts: an error where options say what rewards are."""
+    ctx = click.get_current_context()
+    given = [param.opts[0] for param in ctx.command.params if param.name in _REWARDS and ctx.params.get(param.name)]
+    if objective is not None and given:
+        raise click.UsageError(
+            f"{' and '.join(given)}: this is about rewards, and with --objective '{objective}' none counts. "
+            "Leave out one or the other."
+        )
 
 
 def columns_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -283,6 +315,16 @@ _RULE = [
     ),
 ]
 
+_OBJECTIVE = [
+    click.option(
+        "--objective",
+        callback=_objective,
+        metavar="PROPERTY",
+        help="Instead of the return: 'reach GOAL', 'avoid BAD', 'until HOLD GOAL', of labels.",
+    ),
+    click.option("--minimise", is_flag=True, help="Ask for the smallest value, not the largest: for costs."),
+]
+
 _LIMITS = [
     click.option(
         "-k",
@@ -311,6 +353,7 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
 
         @functools.wraps(command)
         def gathering(**given: Any) -> Any:
+            _no_rewards(given.get("objective"))
             one = record(**{name: given.pop(name) for name in names})
             return command(**{argument: one}, **given)
 
@@ -321,7 +364,9 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
 
 about_a_model = _gathered(_MODEL, Source, "source")
 about_an_episode = _gathered(_EPISODE, Episode, "episode")
-with_limits = _gathered([*_LIMITS, *_RULE], Limits, "limits")
+with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE], Limits, "limits")
+with_objective = _with(_OBJECTIVE)
+with_property = _with(_OBJECTIVE[:1])
 with_k_and_m = _with([*_LIMITS, _RULE[0]])
 with_rule = _with(_RULE)
 with_times = _with(_TIMES)

@@ -80,6 +80,10 @@ def _rewarded(plan: Plan, drawn: Trajectories) -> list[Observed]:
     ]
 
 
+def _what(plan: Plan) -> str:
+    return "mean return" if plan.objective is None else f"share in which {plan.objective.in_words}"
+
+
 def _print(plan: Plan, drawn: Trajectories, output: Path | None) -> None:
     from tether._words import counted, number
     from tether.cli.screen import put
@@ -87,11 +91,13 @@ def _print(plan: Plan, drawn: Trajectories, output: Path | None) -> None:
 
     n, mean = len(drawn), number(float(drawn.returns.mean()))
     put(
-        f"k = {plan.k}, m = {plan.m}: {counted(n, 'episode')} drawn, mean return {mean}; "
+        f"k = {plan.k}, m = {plan.m}: {counted(n, 'episode')} drawn, {_what(plan)} {mean}; "
         f"expected, exactly, {number(plan.value)}."
     )
     for i, path in enumerate(drawn.paths[:_SHOWN]):
-        put("", f"{i}: return {number(float(drawn.returns[i]))}")
+        value = float(drawn.returns[i])
+        told = f"return {number(value)}" if plan.objective is None else "it holds" if value else "it does not hold"
+        put("", f"{i}: {told}")
         put(path_table(path, plan.cf.path))
     if n > _SHOWN:
         put("", f"… and {n - _SHOWN:,} more; --json prints all, --output writes them to a file.")

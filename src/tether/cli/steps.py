@@ -15,15 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tether.explanation.explain import ExplainedStep
+    from tether.model.properties import Property
     from tether.observation.path import Path
 
-__all__ = ["LEGEND", "path_table", "steps_table"]
+__all__ = ["LEGEND", "legend", "path_table", "steps_table"]
 
 LEGEND = (
     "* the action changes. % how likely, where it is not certain. gain: what the step adds to the return over what "
     "was observed. strength: the part of the probability that the observation moves. influenced: the test that k "
     "counts."
 )
+
+
+def legend(objective: Property | None) -> str:
+    """What the columns are, for the return or for a property."""
+    return LEGEND if objective is None else LEGEND.replace("to the return", f"to the chance that {objective.in_words},")
 
 
 def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan") -> Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_rule
+from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
 
 if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
@@ -38,9 +38,17 @@ Examples:
 @click.option("-k", "ks", callback=_numbers, metavar="NUMBERS", help="Which k: 2,3,7-8.  [default: 1-(T+1)]")
 @click.option("-m", "ms", callback=_numbers, metavar="NUMBERS", help="Which m: 0-3.  [default: 0-T]")
 @with_rule
+@with_objective
 @as_json
 def sweep(
-    episode: Episode, ks: list[int] | None, ms: list[int] | None, rule: Any, influence: Any, as_json: bool
+    episode: Episode,
+    ks: list[int] | None,
+    ms: list[int] | None,
+    rule: Any,
+    influence: Any,
+    objective: Any,
+    minimise: bool,
+    as_json: bool,
 ) -> None:
     """The best value for every k and m, as a table.
 
@@ -48,12 +56,13 @@ def sweep(
     direction. k, or m, that give the same values throughout share a row, or a column.
     """
     from tether.cli.screen import progress
+    from tether.explanation.answers import objective_data
     from tether.plan.limits import enough_k
 
     cf = episode.replay()
     with progress() as say:
         say("planning for every k and m")
-        table = cf.sweep(rule=rule, influence=influence, ks=ks, ms=ms)
+        table = cf.sweep(rule=rule, influence=influence, objective=objective, minimise=minimise, ks=ks, ms=ms)
     if not as_json:
         _print(table, episode)
         return
@@ -63,6 +72,7 @@ def sweep(
         T=cf.T,
         rule=table.rule,
         influence=str(table.influence),
+        **objective_data(objective, minimise),
         discount=cf.mdp.discount,
         ks=table.ks,
         ms=table.ms,
@@ -79,7 +89,10 @@ def _print(table: Sweep, episode: Episode) -> None:
     from tether.cli.screen import put
     from tether.explanation.terms import sweep_notes
 
-    put(f"{episode.model}: the best expected return within k and m; observed {number(table.observed_value)}.", "")
+    which = f"{'smallest' if table.minimise else 'best'} expected return"
+    if table.objective is not None:
+        which = f"{'smallest' if table.minimise else 'largest'} chance that {table.objective.in_words},"
+    put(f"{episode.model}: the {which} within k and m; observed {number(table.observed_value)}.", "")
     put(*heat_tables(table))
     put("", *sweep_notes(table))
 
@@ -89,25 +102,44 @@ def _print(table: Sweep, episode: Episode) -> None:
     epilog="""\b
 Examples:
   tether choose-k case:epidemic -m 2 --at-least -30
+  tether choose-k case:sepsis -m 3 --at-least 0.25 --objective 'avoid died'
   tether choose-k model.csv path.csv -m 1 --at-least 0 --rule assured""",
 )
 @about_an_episode
 @click.option("-m", type=click.IntRange(min=0), required=True, help="How many actions may change.")
-@click.option("--at-least", type=float, required=True, help="The value to reach.")
+@click.option("--at-least", type=float, help="The value to reach.")
+@click.option("--at-most", type=float, help="The same with --minimise: the value to get down to.")
 @with_rule
+@with_objective
 @as_json
-def choose_k(episode: Episode, m: int, at_least: float, rule: Any, influence: Any, as_json: bool) -> int:
+def choose_k(
+    episode: Episode,
+    m: int,
+    at_least: float | None,
+    at_most: float | None,
+    rule: Any,
+    influence: Any,
+    objective: Any,
+    minimise: bool,
+    as_json: bool,
+) -> int:
     """The shortest tether that reaches a value.
 
     Exit code 1 if none does, not even k = T + 1 (no tether).
     """
     from tether._words import counted, number
     from tether.cli.screen import progress, put
+    from tether.explanation.answers import objective_data
 
+    wanted = at_most if minimise else at_least
+    if wanted is None or (at_least is not None and at_most is not None):
+        needed = "--at-most, with --minimise" if minimise else "--at-least"
+        raise click.UsageError(f"the value that is wanted is given by {needed}, and by nothing else.")
     cf = episode.replay()
     with progress() as say:
         say("planning for every k")
-        k = cf.choose_k(m, at_least, rule=rule, influence=influence)
+        question = cf.tether(rule, influence, objective=objective, minimise=minimise)
+        k = question.choose_k(m, at_least, at_most=at_most)
     if as_json:
         print_json(
             "choose-k",
@@ -116,13 +148,15 @@ def choose_k(episode: Episode, m: int, at_least: float, rule: Any, influence: An
             m=m,
             rule=rule,
             influence=str(influence),
+            **objective_data(objective, minimise),
             discount=cf.mdp.discount,
             at_least=at_least,
+            at_most=at_most,
             k=k,
         )
     elif k is None:
-        put(f"No k reaches {number(at_least)} with {counted(m, 'change')}, not even without a tether.")
+        put(f"No k reaches {number(wanted)} with {counted(m, 'change')}, not even without a tether.")
     else:
         off = " (no tether)" if k > cf.T else ""
-        put(f"k = {k}{off} is the smallest that reaches {number(at_least)} with {counted(m, 'change')}.")
+        put(f"k = {k}{off} is the smallest that reaches {number(wanted)} with {counted(m, 'change')}.")
     return 1 if k is None else 0

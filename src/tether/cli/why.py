@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_rule
+from tether.cli.options import Episode, about_an_episode, as_json, with_property, with_rule
 
 __all__ = ["why"]
 
@@ -30,6 +30,7 @@ Examples:
     "--uninfluenced", type=click.IntRange(min=0), default=0, help="Uninfluenced steps before; with --rule assured."
 )
 @with_rule
+@with_property
 @as_json
 def why(
     episode: Episode,
@@ -40,6 +41,7 @@ def why(
     uninfluenced: int,
     rule: Any,
     influence: Any,
+    objective: Any,
     as_json: bool,
 ) -> None:
     """Why an action is allowed for k, or is not.
@@ -47,7 +49,7 @@ def why(
     In a sentence: where the nearest influence of the observation is, and what k it would take.
     """
     from tether.cli.screen import grid, put
-    from tether.explanation.answers import as_data
+    from tether.explanation.answers import as_data, objective_data
     from tether.explanation.naming import shown
     from tether.io.sources import find_name
 
@@ -55,7 +57,8 @@ def why(
     cf.time(t)
     where = cf.path.states[t] if state is None else find_name(cf.mdp.states, state, "state")
     actions = cf.mdp.actions_in(where) if action is None else [find_name(cf.mdp.actions, action, "action")]
-    answers = [cf.why(t, where, one, k, rule=rule, influence=influence, uninfluenced=uninfluenced) for one in actions]
+    question = cf.tether(rule, influence, objective=objective)
+    answers = [question.why(t, where, one, k, uninfluenced) for one in actions]
     if as_json:
         print_json(
             "why",
@@ -65,6 +68,7 @@ def why(
             k=k,
             rule=rule,
             influence=str(influence),
+            objective=objective_data(objective)["objective"],
             answers=[
                 as_data(one) | {"path": [dict(zip(_PAIR, pair, strict=True)) for pair in one.path]} for one in answers
             ],

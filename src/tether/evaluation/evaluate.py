@@ -18,7 +18,7 @@ import numpy as np
 
 from tether._checks import random_generator, whole_number
 from tether._html import grid
-from tether._types import Floats, Ints
+from tether._types import Flags, Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_probabilities
@@ -415,6 +415,9 @@ class Evaluation:
 class Trajectories:
     """Trajectories drawn from a plan.
 
+    Under a plan for a property each ends where that is decided: its state is the same from there on, and its path is
+    shorter.
+
     Attributes
     ----------
     states : array (n, T + 1)
@@ -422,6 +425,7 @@ class Trajectories:
     actions : array (n, T)
         Indices of actions.
     returns : array (n,)
+        For a property, 1 where it holds and 0 where not.
 
     Examples
     --------
@@ -438,6 +442,7 @@ class Trajectories:
     states: Ints
     actions: Ints
     returns: Floats
+    ended: Flags | None = None
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
@@ -446,6 +451,9 @@ class Trajectories:
 
     def _path(self, i: int) -> Path:
         states, actions = self.states[i], self.actions[i]
+        if self.ended is not None:
+            last = next((t for t, s in enumerate(states) if self.ended[s]), actions.size)
+            states, actions = states[: last + 1], actions[:last]
         return Path([self.mdp.states[int(s)] for s in states], [self.mdp.actions[int(a)] for a in actions])
 
     def __len__(self) -> int:
@@ -453,7 +461,8 @@ class Trajectories:
 
     def __repr__(self) -> str:
         n, T = self.actions.shape
-        return f"<Trajectories: {n:,} of {T} steps, mean return {self.returns.mean():.4g}>"
+        what = "mean return" if self.ended is None else "share in which it holds"
+        return f"<Trajectories: {n:,} of {T} steps, {what} {self.returns.mean():.4g}>"
 
     def _repr_html_(self) -> str:
         rows = [(i, self._path(i), f"{self.returns[i]:.6g}") for i in range(min(10, len(self)))]
@@ -618,7 +627,7 @@ def _sample(mdp: MDP, chain: Chain, n: int, rng: np.random.Generator) -> Traject
         states[:, t + 1] = chain.visits[t + 1].states[node]
     if mdp.final_reward is not None:
         returns += mdp.discount**chain.T * mdp.final_reward[states[:, -1]]
-    return Trajectories(mdp, states, actions, returns)
+    return Trajectories(mdp, states, actions, returns, chain.ended)
 
 
 def visit(state: int) -> Visits:

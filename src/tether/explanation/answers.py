@@ -19,9 +19,10 @@ import numpy as np
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
+    from tether.model.properties import Property
     from tether.plan.plan import Plan
 
-__all__ = ["as_data", "explanation_data", "plan_data"]
+__all__ = ["as_data", "explanation_data", "objective_data", "plan_data"]
 
 _TOLD = {
     "Tailoring": ("strength", "influenced", "expected_influenced_steps", "longest_run", "longest_run_probability"),
@@ -76,7 +77,10 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     --------
     >>> import tether
     >>> case = tether.cases.epidemic()
-    >>> plan_data(tether.counterfactual(case.mdp, case.path).plan(k=3, m=1))
+    >>> data = plan_data(tether.counterfactual(case.mdp, case.path).plan(k=3, m=1))
+    >>> data.pop("objective"), data.pop("minimise")
+    (None, False)
+    >>> data
     {'T': 7, 'k': 3, 'm': 1, 'rule': 'definition', 'influence': 'support', 'discount': 1.0}
     """
     return {
@@ -85,8 +89,21 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "m": plan.m,
         "rule": plan.rule,
         "influence": str(plan.influence),
+        **objective_data(plan.objective, plan.minimise),
         "discount": plan.cf.mdp.discount,
     }
+
+
+def objective_data(objective: Property | None, minimise: bool = False) -> dict[str, Any]:
+    """What values are: the property asked for, None for the return; and whether the smallest is wanted.
+
+    Examples
+    --------
+    >>> import tether
+    >>> objective_data(tether.avoid("died"))
+    {'objective': 'avoid died', 'minimise': False}
+    """
+    return {"objective": None if objective is None else str(objective), "minimise": minimise}
 
 
 def explanation_data(explanation: Explanation) -> dict[str, Any]:

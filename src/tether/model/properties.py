@@ -115,7 +115,8 @@ def reach(goal: str | Iterable[Any] | Callable[[Any], bool]) -> Property:
     Parameters
     ----------
     goal : str, iterable or callable
-        A label of the model, a list of states, or a function that says of a state's name whether it is one.
+        A label of the model, a list of states, or a function that says of a state's name whether it is one. Where no
+        label has the name, a text is the name of a single state.
 
     Examples
     --------
@@ -216,6 +217,9 @@ def _given(kind: str, name: str, value: Any) -> str | tuple[Any, ...] | Callable
 def _members(mdp: MDP, what: str, given: Any) -> Ints:
     """The states of a set, by index; there is at least one."""
     if isinstance(given, str):
+        alone = -1 if given in mdp.labels else mdp.states.find(given)
+        if alone >= 0:  # the name of a state, where no label is called so
+            return np.array([alone])
         found: Ints = mdp.labels.find(given).indices
         if found.size == 0:
             raise QueryError(Problem(f"{what}: no state has the label {given!r}; {mdp.labels.known()}", value=given))

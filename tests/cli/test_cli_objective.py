@@ -1,0 +1,124 @@
+"""``--objective`` and ``--minimise`` wherever a plan or a value is asked for."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import tether
+from tether.cli import main
+
+
+def call(*arguments):
+    done = CliRunner().invoke(main, [str(one) for one in arguments])
+    return done.exit_code, done.output
+
+
+def answer(*arguments):
+    code, output = call(*arguments, "--json")
+    assert code in (0, 1), output
+    return json.loads(output)
+
+
+@pytest.fixture(scope="module")
+def grid():
+    case = tether.cases.grid_world()
+    return tether.counterfactual(case.mdp, case.path)
+
+
+AVOID, REACH = ("--objective", "avoid danger"), ("--objective", "reach danger")
+
+
+def test_explain(grid):
+    plan = grid.plan(6, 2, objective=tether.avoid("danger"))
+    told = answer("explain", "case:grid-world", "-k", 6, "-m", 2, *AVOID)
+    assert (told["objective"], told["minimise"], told["observed_value"]) == ("avoid danger", False, 0.0)
+    assert told["value"] == plan.value
+    assert sum(step["gain"] for step in told["steps"]) == pytest.approx(plan.gain)
+    code, output = call("explain", "case:grid-world", "-k", 6, "-m", 2, *AVOID)
+    assert code == 0
+    flat = " ".join(output.split())
+    assert "The chance that danger is avoided is 99 % (" in flat
+    assert "Asked for: the largest chance that danger is avoided, within the episode" in flat
+    assert "what the step adds to the chance that danger is avoided" in flat
+    assert "return" not in flat
+
+
+def test_the_other_way_round():
+    least = answer("sweep", "case:grid-world", "--objective", "reach danger", "--minimise", "-k", "1-12", "-m", "0-2")
+    most = answer("sweep", "case:grid-world", *AVOID, "-k", "1-12", "-m", "0-2")
+    for one, other in zip(least["values"], most["values"], strict=True):
+        assert one == pytest.approx([1 - value for value in other])
+    assert (least["observed_value"], most["observed_value"]) == (1.0, 0.0)
+    assert least["enough"] == most["enough"]
+
+
+def test_a_cost_is_minimised(grid):
+    assert answer("explain", "case:grid-world", "-k", 6, "-m", 1, "--minimise")["value"] == pytest.approx(
+        grid.plan(6, 1, minimise=True).value
+    )
+    _, output = call("sweep", "case:grid-world", "--minimise", "-k", 6, "-m", 1)
+    assert "the smallest expected return" in " ".join(output.split())
+
+
+def test_choose_k_has_a_direction():
+    chosen = answer("choose-k", "case:grid-world", "-m", 2, "--at-least", 0.5, *AVOID)
+    least = answer(
+        "choose-k", "case:grid-world", "-m", 2, "--at-most", 0.5, "--objective", "reach danger", "--minimise"
+    )
+    assert chosen["k"] == least["k"] is not None
+    for wrong in (["--at-most", 0.5], ["--at-least", 0.5, "--minimise"], []):
+        code, output = call("choose-k", "case:grid-world", "-m", 2, *wrong)
+        assert code == 2
+        assert "the value that is wanted is given by" in output
+
+
+def test_evaluate_why_and_sample(grid, tmp_path):
+    told = answer("evaluate", "case:grid-world", "--policy", "optimal", *AVOID)
+    assert told["value"] == grid.evaluate("optimal", objective=tether.avoid("danger")).value
+    assert "The chance that danger is avoided" in " ".join(
+        call("evaluate", "case:grid-world", "--policy", "random", *AVOID)[1].split()
+    )
+    why = answer("why", "case:grid-world", "-t", 5, "-k", 1, *AVOID)
+    assert {one["reason"] for one in why["answers"]} == {"decided"}
+    drawn = answer("sample", "case:grid-world", "-k", 6, "-m", 1, "-n", 20, *AVOID, "-o", tmp_path / "log.csv")
+    for one in drawn["trajectories"]:
+        assert (one["states"][-1] == 6) == (one["value"] == 0.0)
+        assert one["states"].count(6) <= 1  # the episode ends there
+    assert Path(tmp_path / "log.csv").stat().st_size > 0
+    assert "it does not hold" in call("sample", "case:grid-world", "-k", 1, "-m", 0, "-n", 2, *AVOID)[1]
+
+
+def test_report(tmp_path):
+    code, output = call("report", "case:grid-world", "-k", 6, "-m", 2, *AVOID, "-o", tmp_path / "page.html")
+    assert code == 0, output
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "The chance that danger is avoided" in page
+    assert "Expected probability" in page
+
+
+@pytest.mark.parametrize(
+    ("objective", "told"),
+    [
+        ("avoid", "is none of 'reach GOAL', 'avoid BAD', 'until HOLD GOAL'"),
+        ("until goal", "is none of"),
+        ("avoid 'danger", "is none of"),
+        ("avoid dangr", "the model has no label 'dangr'; its labels are 'goal', 'danger'"),
+        ("until danger goal", "it is decided at t = 0"),
+    ],
+)
+def test_an_objective_that_cannot_be(objective, told):
+    code, output = call("explain", "case:grid-world", "--objective", objective)
+    assert code == 2
+    assert told in " ".join(output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("option", [("--discount", "0.9"), ("--final-reward", "15=3")])
+@pytest.mark.parametrize("command", ["explain", "sweep", "evaluate --policy random", "why -t 0 -k 1"])
+def test_rewards_do_not_go_with_a_property(command, option):
+    code, output = call(*command.split(), "case:grid-world", *option, *AVOID)
+    assert code == 2
+    assert f"{option[0]}: this is about rewards, and with --objective 'avoid danger' none counts" in " ".join(
+        output.split()
+    )
