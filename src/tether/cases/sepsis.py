@@ -19,7 +19,7 @@ from tether.cases.case import Case
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 
-__all__ = ["ACTIONS", "SepsisState", "is_end", "most_likely_reward", "sepsis", "sepsis_from"]
+__all__ = ["ACTIONS", "SepsisState", "is_end", "most_likely_reward", "sepsis", "sepsis_from", "state_reward"]
 
 _LEVELS = ("low", "normal", "high")
 _OXYGEN = ("low", "normal")
@@ -209,7 +209,8 @@ def is_end() -> Ints:
     return np.asarray(_is_death() | _is_discharge())
 
 
-def _state_reward() -> Floats:
+def state_reward() -> Floats:
+    """Reward of each state: -1000 death, -50 two abnormal signs, 50 one, 70 none but treated, 1000 discharge."""
     by_abnormal = np.array([70.0, 50.0, -50.0, _DEATH, _DEATH])
     return np.where(_is_discharge(), _DISCHARGE, by_abnormal[_abnormal()])
 
@@ -221,4 +222,4 @@ def most_likely_reward(s: Ints, a: Ints, j: Ints, probability: Floats) -> Floats
     top = np.repeat(np.maximum.reduceat(probability, first), lengths)
     likeliest = np.where(probability >= top * (1 - 1e-9), np.arange(s.size), s.size)
     winner = np.minimum.reduceat(likeliest, first)
-    return np.repeat(_state_reward()[j[winner]], lengths)
+    return np.repeat(state_reward()[j[winner]], lengths)

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
+from tether.counterfactual.sets import Assumption
 from tether.influence.rules import Rule
 
 __all__ = ["Expected", "Published", "PublishedPath", "expected", "published"]
@@ -35,6 +36,14 @@ class PublishedHidden(msgspec.Struct, frozen=True):
     hidden: float
 
 
+class PublishedFollowUp(msgspec.Struct, frozen=True):
+    """The follow-up on sets of causal models: the average of the worst case over random paths of GridWorld (0.9)."""
+
+    source: str
+    mean_worst_case: float
+    paths: int
+
+
 class Published(msgspec.Struct, frozen=True):
     """All that the paper prints of its experiments."""
 
@@ -44,6 +53,7 @@ class Published(msgspec.Struct, frozen=True):
     paths: dict[str, PublishedPath]
     mean_infected: dict[str, PublishedCourse]
     hidden_diabetes: dict[str, PublishedHidden]
+    follow_up: PublishedFollowUp
 
 
 class ExpectedGrid(msgspec.Struct, frozen=True):
@@ -85,6 +95,19 @@ class ExpectedTable(msgspec.Struct, frozen=True):
     suboptimal: float
 
 
+class ExpectedRobust(msgspec.Struct, frozen=True):
+    """Sets of causal models: numbers of the follow-up's models, and ranges of our plans under every causal model.
+
+    ``grids`` is by model and path: observed, Gumbel-max; and by set: guaranteed, Gumbel-max's plan at worst, best
+    possible. ``ranges`` is by model: k, m, Gumbel-max, worst, best.
+    """
+
+    grids: dict[str, dict[str, list[float]]]
+    sets: dict[str, dict[str, dict[Assumption, list[float]]]]
+    changes: list[float]
+    ranges: dict[str, list[tuple[int, int, float, float, float]]]
+
+
 class Expected(msgspec.Struct, frozen=True):
     """The exact numbers that `--check` holds the computation to."""
 
@@ -93,6 +116,7 @@ class Expected(msgspec.Struct, frozen=True):
     epidemic: ExpectedEpidemic
     sepsis: ExpectedSepsis
     sepsis_table: ExpectedTable
+    robust: ExpectedRobust
 
 
 @cache

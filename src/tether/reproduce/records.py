@@ -26,6 +26,8 @@ class Comparison:
     published : float or None
     expected, error : float or None
         Mean and standard deviation of what the paper's method gives with 1,000 draws per row, from repeated runs of it.
+    sampled : str
+        What was drawn: 1,000 draws per row; or random paths.
     reason : str
         What differs other than draws: the model, the path, the way of counting. Where there is such a reason, no difference
         is put down to draws, however small it is.
@@ -41,6 +43,7 @@ class Comparison:
     k: int | None = None
     m: int | None = None
     t: int | None = None
+    sampled: str = "1,000 draws"
 
     @property
     def at(self) -> str:
@@ -69,7 +72,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """In a few words, by cause: equal; a known reason; within the error of 1,000 draws, or beyond it."""
+        """In a few words, by cause: equal; a known reason; within the error of what was drawn, or beyond it."""
         if self.published is None:
             return "not published"
         if self.is_equal:
@@ -79,7 +82,7 @@ class Comparison:
         if self.z is None:
             return "differs"
         within = "within" if abs(self.z) <= 3 else "beyond"
-        return f"{within} the error of 1,000 draws (z = {self.z:.1f})"
+        return f"{within} the error of {self.sampled} (z = {self.z:.1f})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,17 @@ import numpy as np
 
 from tether.cases import Case, epidemic, grid_world, sepsis
 from tether.counterfactual.conditioned import counterfactual
+from tether.counterfactual.sets import model_set
 from tether.errors import QueryError
+from tether.plan.robust import Robust
 from tether.plan.sweep import Sweep
 from tether.reproduce.compare import first_improvement, sweeps
+from tether.reproduce.follow_up import robust_grid
 from tether.reproduce.hidden import hidden_section
 from tether.reproduce.notions import notions_section
 from tether.reproduce.published import expected
 from tether.reproduce.records import Section
+from tether.reproduce.robust import OUR_PLANS, limits_free, robust_section
 from tether.reproduce.sepsis import component, load_table, motivation_section, sepsis_section
 from tether.reproduce.small import epidemic_section, grid_section, toy_section
 
@@ -31,7 +35,12 @@ CASES: dict[str, Callable[[], Section]] = {
     "motivation": motivation_section,
     "hidden_diabetes": hidden_section,
     "notions": notions_section,
+    "robust": robust_section,
 }
+
+
+_ONE_DIGIT = 0.05001
+"""Numbers that are printed with one digit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +108,7 @@ def check(sepsis_table: str | Path | None = None) -> list[str]:
     >>> check()
     []
     """
-    moved = [*_check_grid(), *_check_epidemic(), *_check_sepsis()]
+    moved = [*_check_grid(), *_check_epidemic(), *_check_sepsis(), *_check_robust()]
     if sepsis_table is not None:
         moved += _check_table(load_table(sepsis_table))
     return moved
@@ -148,6 +157,32 @@ def _check_sepsis() -> list[str]:
         moved += _differ("Sepsis, observed return", [table.observed_value], [must.observed])
         moved += _differ(f"Sepsis, first k of {rule}", [first_improvement(table) or 0], [k])
         moved += _differ(f"Sepsis, {rule}, V(s0) at k = {k}", table.values[k - 1, 1:8], must.values, 5e-3)
+    return moved
+
+
+def _check_robust() -> list[str]:
+    must, moved = expected().robust, []
+    for chance, paths in must.grids.items():
+        case = robust_grid(float(chance))
+        for name, numbers in paths.items():
+            cf, what = counterfactual(case.mdp, case.paths[name]), f"{case.name}, {name} path"
+            free = cf.plan(cf.T + 1, cf.T)
+            moved += _differ(f"{what}, observed and Gumbel-max", [free.observed_value, free.value], numbers, _ONE_DIGIT)
+            for assume, wanted in must.sets[chance][name].items():
+                moved += _differ(f"{what}, {assume}", limits_free(cf, assume), wanted, _ONE_DIGIT)
+    case = robust_grid(0.9)
+    found = Robust(model_set(counterfactual(case.mdp, case.paths["catastrophic"]), "published-monotonicity"))
+    moved += _differ(
+        "GridWorld (0.9), m = 0 … 5", found.sweep(ks=[11], ms=range(6)).values[0], must.changes, _ONE_DIGIT
+    )
+    for make, limits in OUR_PLANS:
+        case = make()
+        cf = counterfactual(case.mdp, case.path)
+        for (k, m), wanted_range in zip(limits, must.ranges[case.name], strict=True):
+            one = cf.plan(k, m).certify()
+            numbers = [k, m, one.value, one.nothing.worst, one.nothing.best]
+            digits = 5.001e-3 if make is sepsis else 5.001e-4
+            moved += _differ(f"{case.name}, range of ({k}, {m})", numbers, wanted_range, digits)
     return moved
 
 

@@ -33,6 +33,8 @@ class FigureVerdict:
         How many numbers lie beyond three standard errors.
     reasons : tuple of str
         What differs other than draws; empty where nothing is known to.
+    sampled : str
+        What was drawn.
     """
 
     title: str
@@ -42,6 +44,7 @@ class FigureVerdict:
     z: float | None
     beyond: int
     reasons: tuple[str, ...]
+    sampled: str = "1,000 draws"
 
     @property
     def cause(self) -> str:
@@ -53,8 +56,8 @@ class FigureVerdict:
         if self.z is None:
             return "differs"
         if self.beyond:
-            return f"{self.beyond} beyond the error of 1,000 draws"
-        return f"equal, or within the error of 1,000 draws (at most {self.z:.1f} standard errors)"
+            return f"{self.beyond} beyond the error of {self.sampled}"
+        return f"equal, or within the error of {self.sampled} (at most {self.z:.1f} standard errors)"
 
 
 def figure_verdicts(sections: Iterable[Section]) -> list[FigureVerdict]:
@@ -84,6 +87,7 @@ def _verdict(title: str, figure: Sequence[Comparison]) -> FigureVerdict:
         max(zs) if zs else None,
         sum(z > 3 for z in zs),
         reasons,
+        figure[0].sampled,
     )
 
 
