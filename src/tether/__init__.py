@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from tether.learning.posterior import Posterior, posterior
     from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
     from tether.observation.episodes import Episodes
+    from tether.plan.constrained import Constraint, Mixture
     from tether.plan.robust import Robust, RobustPlan, robust
     from tether.plan.tethered import Tethered
+    from tether.plan.tracked import Tracked
 
 __all__ = [
     "MDP",
@@ -58,6 +60,7 @@ __all__ = [
     "ChangedAction",
     "Classes",
     "Comonotone",
+    "Constraint",
     "CounterfactualMDP",
     "Counts",
     "Course",
@@ -75,6 +78,7 @@ __all__ = [
     "Learned",
     "Maximal",
     "MechanismPanel",
+    "Mixture",
     "ModelError",
     "NecessityBounds",
     "OutcomeChance",
@@ -99,6 +103,7 @@ __all__ = [
     "Tailoring",
     "TetherError",
     "Tethered",
+    "Tracked",
     "Trajectories",
     "WhatIf",
     "Why",
@@ -124,6 +129,9 @@ __all__ = [
 
 # What not every user needs is loaded when it is first asked for, so that `import tether` stays quick.
 _LATER = {
+    "Constraint": "tether.plan.constrained",
+    "Mixture": "tether.plan.constrained",
+    "Tracked": "tether.plan.tracked",
     "Certificate": "tether.evaluation.certificate",
     "Certified": "tether.evaluation.certificate",
     "Decision": "tether.explanation.decisions",

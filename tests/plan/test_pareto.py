@@ -321,8 +321,11 @@ def test_a_sweep_prints_a_line_for_each_k(epidemic):
         ({"m": True}, "m must be a whole number ≥ 0, not True"),
         ({"k": 0}, "k must be a whole number ≥ 1, not 0"),
         ({"k": "2"}, "k must be a whole number ≥ 1, not '2'"),
-        ({"against": "price"}, "against must be 'strength' or 'closeness', not 'price'"),
-        ({"against": None}, "against must be 'strength' or 'closeness', not None"),
+        (
+            {"against": "price"},
+            "against must be 'strength', 'closeness' or a property \\(tether.reach …\\), not 'price'",
+        ),
+        ({"against": None}, "against must be 'strength', 'closeness' or a property \\(tether.reach …\\), not None"),
         ({"limit": 1}, "limit must be a whole number ≥ 2, not 1"),
         ({"limit": None}, "limit must be a whole number ≥ 2, not None"),
         ({"rule": "best"}, "rule must be one of"),

@@ -228,6 +228,7 @@ class CounterfactualMDP:
         influence: str | Influence = "support",
         objective: Property | None = None,
         minimise: bool = False,
+        subject_to: tuple[Property, float] | None = None,
     ) -> Plan:
         """The best policy that stays within k steps of the observation's influence and changes at most m actions.
 
@@ -242,6 +243,10 @@ class CounterfactualMDP:
             What "within k" means; see `tether`.
         objective, minimise
             What is asked for instead of the largest return; see `tether`.
+        subject_to : (property, limit), optional
+            Keep the probability of a property within a limit: ``(tether.reach("died"), 0.1)``. The plan is then the
+            best of the supported points of value against the property (`pareto`) that is within it;
+            ``plan.constraint`` says how it keeps to it, and which two plans would meet it exactly if one was drawn.
 
         Examples
         --------
@@ -254,7 +259,8 @@ class CounterfactualMDP:
         >>> round(plan.value, 3), plan.observed_value
         (0.111, 0.0)
         """
-        return self.tether(rule, influence, objective=objective, minimise=minimise).plan(k, m)
+        question = self.tether(rule, influence, objective=objective, minimise=minimise)
+        return question.plan(k, m, subject_to=subject_to)
 
     def sweep(
         self,
@@ -481,11 +487,13 @@ class CounterfactualMDP:
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
-        against: str = "strength",
+        objective: Property | None = None,
+        minimise: bool = False,
+        against: str | Property = "strength",
         limit: int = 1000,
         progress: Callable[[int], None] | None = None,
     ) -> Front:
-        """Value against expected strength: every supported point of the front, exactly.
+        """Value against expected strength, or against a property: every supported point of the front, exactly.
 
         Parameters
         ----------
@@ -493,9 +501,12 @@ class CounterfactualMDP:
             A hard limit on influence as well; none by default.
         m : int
             How many actions may change.
-        against : {"strength", "closeness"}
+        objective, minimise
+            What the value is; see `tether`.
+        against : {"strength", "closeness"} or Property
             What value is weighed against: the expected strength of the rows taken, or 1 - their distance to the
-            observed row, summed over the steps.
+            observed row, summed over the steps; or, for a return, the probability that a property holds
+            (``tether.reach("died")``), of which less is better. The property does not end the episode.
         limit : int
             Stop after so many points.
         progress : callable, optional
@@ -507,8 +518,12 @@ class CounterfactualMDP:
         >>> case = tether.cases.epidemic()
         >>> tether.counterfactual(case.mdp, case.path).pareto(m=1).values
         array([ -1., -38.])
+        >>> patient = tether.cases.sepsis()
+        >>> tether.counterfactual(patient.mdp, patient.path).pareto(k=9, m=3, against=tether.reach("died"))
+        <Front: 55 points, value -3609 … -3877, reach died 0.81 … 0.77>
         """
-        return self.tether(rule, influence).pareto(k, m, against=against, limit=limit, progress=progress)
+        question = self.tether(rule, influence, objective=objective, minimise=minimise)
+        return question.pareto(k, m, against=against, limit=limit, progress=progress)
 
     def plot(
         self,

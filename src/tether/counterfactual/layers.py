@@ -45,13 +45,15 @@ class Layer:
     """One time step t < T: its states (ascending), its edited rows, and what was observed.
 
     ``meeting`` are the pairs (ascending) whose support meets that of the observed pair. They are among the edited rows,
-    whatever the mechanism; some mechanisms edit others as well.
+    whatever the mechanism; some mechanisms edit others as well. ``own`` is the observed pair, and its copies where
+    states have copies (`tether.plan.tracked`); None where it is only the one of ``observed``.
     """
 
     states: Ints
     edits: Rows
     observed: ObservedStep
     meeting: Ints
+    own: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -68,7 +68,7 @@ def front_table(front: Front) -> pyarrow.Table:
         {
             "price": np.array([point.price for point in front.points]),
             "value": front.values,
-            front.against: front.measures,
+            str(front.against): front.measures,
             "k": np.array([point.plan.k for point in front.points]),
             "m": np.array([point.plan.m for point in front.points]),
         }

@@ -100,6 +100,8 @@ def what_to_change(explanation: Explanation, name: Name) -> str:
         sure = guaranteed(explanation.plan)
         if sure is not None:
             return f"Change nothing: no policy within these limits is sure to do better, under {sure.in_words}."
+        if explanation.plan.constraint is not None:
+            return "Change nothing: no policy that keeps to these limits does better than what was done."
         if explanation.plan.price > 0:
             return "Change nothing: at this price of influence no change is worth it."
         return "Change nothing: no policy within these limits does better than what was done."

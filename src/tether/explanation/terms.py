@@ -62,6 +62,8 @@ def limits_in_words(plan: Plan, suggested: bool = False) -> str:
     usual = (plan.rule, str(plan.influence)) == ("definition", "support")
     other = "" if usual else f" Rule {plan.rule}, influence {plan.influence}."
     other += objective_in_words(plan.objective, plan.minimise)
+    if plan.constraint is not None:
+        other += "".join(f" {sentence}" for sentence in plan.constraint.sentences())
     tether = tether_in_words(plan.rule, plan.k, plan.T)
     return f"k = {plan.k}{chosen}: {tether}. m = {plan.m}: {changes}.{other}"
 

@@ -119,7 +119,8 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
     if isinstance(influence, TotalVariation):
         kept = distances(graph, t) <= influence.eps
     else:
-        kept = (edits.strength > influence.eps) | (edits.pairs == layer.observed.pair)
+        own = layer.observed.pair if layer.own is None else layer.own
+        kept = (edits.strength > influence.eps) | np.isin(edits.pairs, own)
     pairs: Ints = edits.pairs[kept]
     pairs.flags.writeable = False  # as the edits' own are: kernels are compiled for one kind of array
     return pairs

@@ -1,4 +1,4 @@
-"""Trade-offs: value against a measure of influence, where influence has a price and not a limit.
+"""Trade-offs: value against a measure of influence, or against the probability of a property, at a price.
 
 Instead of forbidding what is not influenced, pay for what is: maximise E[Σ R] + λ·E[Σ w], with w either the
 strength of the row taken (the exact total variation that the observation makes) or its closeness, 1 - the total
@@ -6,6 +6,10 @@ variation between the pair's nominal row and the observed one (the paper's appen
 policies run through the supported points of the Pareto front of value against the expected measure: the corners of
 its concave hull. They are found exactly, by dichotomy: between two known points, solve for the λ at
 which both are worth the same; either something better is found, a new corner, or the two are neighbours.
+
+Against a property (died), w is minus the probability that it holds: the front runs from the most valuable plan to the
+one with the smallest probability. The property does not end the episode here. Whether it was decided is in the
+state, or kept there (`tether.plan.tracked`).
 """
 
 from __future__ import annotations
@@ -20,23 +24,25 @@ from tether._checks import whole_number
 from tether._html import facts, grid
 from tether._types import Floats
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph
 from tether.errors import QueryError
 from tether.influence.one_step import distances
 from tether.influence.thresholds import Thresholds
 from tether.model.form import Rewards
-from tether.plan.backward import observed_value, solve_backward
+from tether.model.properties import Property
+from tether.plan.backward import Solved, observed_value, solve_backward
 from tether.plan.plan import Plan
+from tether.plan.rewards import without_rewards
 from tether.plan.tethered import Tethered
+from tether.plan.tracked import tracked
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Front", "Point", "pareto"]
+__all__ = ["Front", "Point", "against_property", "pareto"]
 
-Measure = Literal["strength", "closeness"]
+Measure = Literal["strength", "closeness"] | Property
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -50,8 +56,11 @@ class Point:
     value : float
         Expected return.
     measure : float
-        What it is weighed against: the expected total strength, or closeness, over the T steps.
+        What it is weighed against: the expected total strength, or closeness, over the T steps; or the probability of
+        a property.
     plan : Plan
+    against : {"strength", "closeness"} or Property
+        What the measure is.
 
     Examples
     --------
@@ -65,12 +74,17 @@ class Point:
     value: float
     measure: float
     plan: Plan
+    against: Measure = "strength"
 
     def __repr__(self) -> str:
-        return f"<Point: value {self.value:.4g}, measure {self.measure:.4g} of {self.plan.T}, λ = {self.price:.4g}>"
+        measure = f"measure {self.measure:.4g} of {self.plan.T}"
+        if isinstance(self.against, Property):
+            measure = f"probability {self.measure:.4g}"
+        return f"<Point: value {self.value:.4g}, {measure}, λ = {self.price:.4g}>"
 
     def _repr_html_(self) -> str:
-        measure = f"{self.measure:.4g} of {self.plan.T}"
+        of = "" if isinstance(self.against, Property) else f" of {self.plan.T}"
+        measure = f"{self.measure:.4g}{of}"
         return facts([("value", f"{self.value:.6g}"), ("measure", measure), ("λ", f"{self.price:.4g}")])
 
 
@@ -78,12 +92,14 @@ class Point:
 class Front:
     """The supported points of value against a measure, from the most valuable to the one with the largest measure.
 
+    Against a property, to the one with the smallest probability of it.
+
     Attributes
     ----------
     points : tuple of Point
     lost : array (T + 1,)
         What each k = 1 … T + 1 costs: the value without influence constraints less the value at k.
-    against : {"strength", "closeness"}
+    against : {"strength", "closeness"} or Property
         What the measure is.
     complete : bool
         False if the search was stopped at ``limit`` points.
@@ -112,7 +128,7 @@ class Front:
 
     @property
     def measures(self) -> Floats:
-        """Expected total strength, or closeness, of each point."""
+        """Expected total strength, or closeness, of each point; or the probability of the property."""
         return np.array([point.measure for point in self.points])
 
     def to_arrow(self) -> pyarrow.Table:
@@ -152,41 +168,62 @@ class Front:
 
     def __repr__(self) -> str:
         first, last = self.points[0], self.points[-1]
+        of = "" if isinstance(self.against, Property) else f" of {first.plan.T}"
         return (
             f"<Front: {len(self.points)} points, value {first.value:.4g} … {last.value:.4g}, "
-            f"{self.against} {first.measure:.2g} … {last.measure:.2g} of {first.plan.T}>"
+            f"{self.against} {first.measure:.2g} … {last.measure:.2g}{of}>"
         )
 
     def _repr_html_(self) -> str:
-        head = ("λ", "value", f"{self.against}, of {self.points[0].plan.T}")
+        of = "" if isinstance(self.against, Property) else f", of {self.points[0].plan.T}"
+        head = ("λ", "value", f"{self.against}{of}")
         return grid(head, [(f"{p.price:.4g}", f"{p.value:.6g}", f"{p.measure:.4g}") for p in self.points])
 
 
 def pareto(
     question: Tethered, k: int | None, m: int, against: Any, limit: int, progress: Callable[[int], None] | None = None
 ) -> Front:
-    """Value against expected strength or closeness; see `CounterfactualMDP.pareto`."""
-    if against not in ("strength", "closeness"):
-        raise QueryError(f"against must be 'strength' or 'closeness', not {against!r}")
-    cf = question.cf
-    m = min(whole_number("m", m, 0), cf.T)
-    k = cf.T + 1 if k is None else min(whole_number("k", k, 1), cf.T + 1)
+    """Value against expected strength or closeness, or a property; see `CounterfactualMDP.pareto`."""
+    if against not in ("strength", "closeness") and not isinstance(against, Property):
+        raise QueryError(f"against must be 'strength', 'closeness' or a property (tether.reach …), not {against!r}")
+    T = question.cf.T
+    m = min(whole_number("m", m, 0), T)
+    k = T + 1 if k is None else min(whole_number("k", k, 1), T + 1)
     limit = whole_number("limit", limit, 2)
-    found = question.thresholds(k)
-    found = replace(found, graph=_worth_at_the_start(found.graph))
-    points, complete = _Search(cf, found, k, m, _weights(cf, against)).corners(limit, progress)
-    return Front(tuple(points), question.sweep(ms=[m]).lost(m), m, against, complete)
+    lost = question.sweep(ms=[m]).lost(m)
+    if isinstance(against, Property):
+        search = against_property(question, k, m, against)
+    else:
+        found = question.thresholds(k)
+        search = _AgainstInfluence(question, _worth_at_the_start(found), k, m, _weights(question.asked, against))
+    points, complete = search.corners(limit, progress)
+    told = (replace(one, value=one.plan.value, measure=search.shown(one.measure), against=against) for one in points)
+    return Front(tuple(told), lost, m, against, complete)
 
 
-def _worth_at_the_start(graph: Graph) -> Graph:
-    """The same graph with rewards already discounted: what a planner then adds to them as a price is not."""
+def against_property(question: Tethered, k: int, m: int, against: Property) -> _Search:
+    """The search for the front of a return against the probability of a property."""
+    if question.objective is not None:
+        raise QueryError(
+            f"a return can be weighed against {against}, but not the objective {question.objective}: a plan for a "
+            "property ends where that is decided, and says nothing about another"
+        )
+    cf, holds = tracked(question.cf, against)
+    inside = cf.tether(question.rule, question.influence, minimise=question.minimise)
+    return _AgainstProperty(inside, _worth_at_the_start(inside.thresholds(k)), k, m, holds)
+
+
+def _worth_at_the_start(found: Thresholds) -> Thresholds:
+    """The same with rewards already discounted: what a planner then adds to them as a price is not."""
+    graph = found.graph
     mdp, T = graph.mdp, graph.T
     if mdp.discount == 1.0:
-        return graph
+        return found
     worth = np.power(mdp.discount, np.arange(T + 1, dtype=np.float64))
     rewards = Rewards(np.stack([worth[t] * mdp.rewards.at(t) for t in range(T)]), mdp.rewards.by_entry)
     final = None if mdp.final_reward is None else worth[T] * mdp.final_reward
-    return replace(graph, mdp=replace(mdp, form=replace(mdp.form, rewards=rewards), discount=1.0, final_reward=final))
+    mdp = replace(mdp, form=replace(mdp.form, rewards=rewards), discount=1.0, final_reward=final)
+    return replace(found, graph=replace(graph, mdp=mdp))
 
 
 def _weights(cf: CounterfactualMDP, against: Measure) -> tuple[Floats, ...]:
@@ -198,11 +235,27 @@ def _weights(cf: CounterfactualMDP, against: Measure) -> tuple[Floats, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    cf: CounterfactualMDP
+    """Looks for the corners of a front, where more value and more of the measure are better.
+
+    ``found`` holds the thresholds on the graph whose rewards, at their worth at the start, are the value.
+    """
+
+    question: Tethered
     found: Thresholds
     k: int
     m: int
-    weights: tuple[Floats, ...]
+
+    def planned(self, price: float) -> Solved:
+        """Backward induction at one price; ∞: for the measure alone."""
+        raise NotImplementedError
+
+    def measured(self, plan: Plan, occupancy: list[Floats]) -> float:
+        """The measure of a plan, exactly."""
+        raise NotImplementedError
+
+    def shown(self, measure: float) -> float:
+        """The measure as it is told."""
+        return measure
 
     def corners(self, limit: int, progress: Callable[[int], None] | None) -> tuple[list[Point], bool]:
         """All corners between the two extremes, or as many as ``limit`` allows; ``progress`` is told how many."""
@@ -220,7 +273,7 @@ class _Search:
             price = lost / gained
             middle = self.solve(price)
             above = (middle.value - left.value) + price * (middle.measure - left.measure)
-            if above <= 1e-11 * (scale + price * self.cf.T):
+            if above <= 1e-11 * (scale + price * self.question.cf.T):
                 continue
             points.append(middle)
             open_ends += [(left, middle), (middle, right)]
@@ -230,36 +283,52 @@ class _Search:
         kept[0] = replace(kept[0], price=0.0)
         return kept, not open_ends
 
+    def around(self, wanted: float) -> tuple[Point, Point | None]:
+        """The neighbouring corners below and above ``wanted`` of the measure; one twice where it is the most valuable.
+
+        None for the second where no plan reaches it: the first then has the largest measure there is.
+        """
+        left, right = self.solve(0.0), self.solve(np.inf)
+        if left.measure >= wanted:
+            return left, left
+        if right.measure < wanted:
+            return right, None
+        scale = max(abs(left.value), abs(right.value), left.value - right.value, 1e-300)
+        while right.measure - left.measure > 1e-12:
+            price = max(0.0, (left.value - right.value) / (right.measure - left.measure))
+            middle = self.solve(price)
+            above = (middle.value - left.value) + price * (middle.measure - left.measure)
+            if above <= 1e-11 * (scale + price * self.question.cf.T):
+                break
+            left, right = (left, middle) if middle.measure >= wanted else (middle, right)
+        return (right, right) if left.value - right.value <= 1e-12 * scale else (left, right)
+
     def solve(self, price: float) -> Point:
         """The best plan at one price, and its two coordinates, exactly."""
-        cf = self.cf
-        if np.isinf(price):
-            solved = solve_backward(
-                self.found, np.array([self.k]), self.m, keep=True, bonus=self.weights, rewarded=False
-            )
-        else:
-            bonus = tuple(price * weight for weight in self.weights)
-            solved = solve_backward(self.found, np.array([self.k]), self.m, keep=True, bonus=bonus)
+        question, solved = self.question, self.planned(price)
         plan = Plan(
-            cf,
+            question.cf,
             self.k,
             self.m,
-            self.found.rule,
-            self.found.influence,
+            question.rule,
+            question.influence,
             np.nan,
-            observed_value(cf),
+            observed_value(question.asked),
             solved.nodes,
             solved.choices,
             self.found.influenced,
             price,
+            objective=question.objective,
+            minimise=question.minimise,
         )
         occupancy = plan.chain.occupancy()
         value = self._value(plan, occupancy)
-        return Point(price, value, self._measure(plan, occupancy), replace(plan, value=value))
+        gained = -value if question.minimise else value
+        return Point(price, gained, self.measured(plan, occupancy), replace(plan, value=value))
 
     def _value(self, plan: Plan, occupancy: list[Floats]) -> float:
         """Expected return, discounted, of what the plan visits."""
-        mdp, chain = self.cf.mdp, plan.chain
+        mdp, chain = plan.asked.mdp, plan.chain
         total = 0.0
         for t, link in enumerate(chain.links):
             total += mdp.discount**t * float(np.sum(occupancy[t][link.source] * link.probability * link.reward))
@@ -267,13 +336,51 @@ class _Search:
             total += mdp.discount**chain.T * float(occupancy[-1] @ mdp.final_reward[chain.visits[-1].states])
         return total
 
-    def _measure(self, plan: Plan, occupancy: list[Floats]) -> float:
+
+@dataclass(frozen=True, slots=True)
+class _AgainstInfluence(_Search):
+    """Against what the edited rows of each step weigh."""
+
+    weights: tuple[Floats, ...]
+
+    def planned(self, price: float) -> Solved:
+        found, ks = self.question.weighed(self.found), np.array([self.k])
+        if np.isinf(price):
+            return solve_backward(found, ks, self.m, keep=True, bonus=self.weights, rewarded=False)
+        bonus = tuple(price * weight for weight in self.weights)
+        return solve_backward(found, ks, self.m, keep=True, bonus=bonus)
+
+    def measured(self, plan: Plan, occupancy: list[Floats]) -> float:
         total = 0.0
         for t, decided in enumerate(plan.chain.taken):
-            at = self.cf.graph.layers[t].edits.locate(decided.pairs)
+            at = plan.asked.graph.layers[t].edits.locate(decided.pairs)
             edited = at >= 0
             total += float(np.sum(occupancy[t][decided.source][edited] * self.weights[t][at[edited]]))
         return total
+
+
+@dataclass(frozen=True, slots=True)
+class _AgainstProperty(_Search):
+    """Against the probability that a property does not hold: ``holds`` says it of each state that may be the last."""
+
+    holds: Floats
+
+    def planned(self, price: float) -> Solved:
+        found = self.question.weighed(self.found)
+        mdp = found.graph.mdp
+        if np.isinf(price):
+            mdp = replace(without_rewards(mdp), final_reward=-self.holds)
+        else:
+            final = np.zeros(mdp.n_states) if mdp.final_reward is None else mdp.final_reward
+            mdp = replace(mdp, final_reward=final - price * self.holds)
+        priced = replace(found, graph=replace(found.graph, mdp=mdp))
+        return solve_backward(priced, np.array([self.k]), self.m, keep=True)
+
+    def measured(self, plan: Plan, occupancy: list[Floats]) -> float:
+        return -min(1.0, float(occupancy[-1] @ self.holds[plan.chain.visits[-1].states]))
+
+    def shown(self, measure: float) -> float:
+        return 0.0 - measure
 
 
 def _undominated(points: list[Point], scale: float) -> list[Point]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation, Trajectories
     from tether.evaluation.shares import Shares
     from tether.explanation.explain import Explanation
+    from tether.plan.constrained import Constraint
     from tether.plan.sweep import Sweep
     from tether.plan.tethered import Tethered
 
@@ -67,6 +68,8 @@ class Plan:
         The property that was asked for, in place of the return. The plan ends where it is decided.
     minimise : bool
         Whether the smallest value was asked for.
+    constraint : Constraint or None
+        The limit it keeps to, if one was asked for (``subject_to``).
 
     Examples
     --------
@@ -93,6 +96,7 @@ class Plan:
     is_best: bool = False
     objective: Property | None = None
     minimise: bool = False
+    constraint: Constraint | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As the question it answers: what it visits and does there is as large as what s_0 reaches.

@@ -102,7 +102,7 @@ class Tethered:
     def _opposite(self) -> Tethered:
         return self.cf.tether(self.rule, self.influence, objective=self.objective, minimise=not self.minimise)
 
-    def _weighed(self, found: Thresholds) -> Thresholds:
+    def weighed(self, found: Thresholds) -> Thresholds:
         """The same thresholds, on the graph whose largest return is the best."""
         return replace(found, graph=negated(found.graph)) if self.minimise else found
 
@@ -115,7 +115,7 @@ class Tethered:
             found = self._kept[where] = thresholds(graph, self.rule, self.influence, up_to=longest)
         return found
 
-    def plan(self, k: int | None = None, m: int = 1) -> Plan:
+    def plan(self, k: int | None = None, m: int = 1, *, subject_to: tuple[Property, float] | None = None) -> Plan:
         """The best policy within k that changes at most m actions; see `CounterfactualMDP.plan`.
 
         Examples
@@ -128,8 +128,12 @@ class Tethered:
         cf = self.asked
         m = min(whole_number("m", m, 0), cf.T)
         k = (self.enough_k(m) or 1) if k is None else min(whole_number("k", k, 1), cf.T + 1)
+        if subject_to is not None:
+            from tether.plan.constrained import constrained
+
+            return constrained(self, k, m, subject_to)
         found = unconstrained(cf.graph, self.rule, self.influence) if k > cf.T else self.thresholds(k)
-        solved = solve_backward(self._weighed(found), np.array([k]), m, keep=True)
+        solved = solve_backward(self.weighed(found), np.array([k]), m, keep=True)
         value, observed = float(self._signed(solved.values[0, m])), observed_value(cf)
         arrays = solved.nodes, solved.choices, found.influenced
         plan = Plan(self.cf, k, m, self.rule, self.influence, value, observed, *arrays, is_best=True)
@@ -161,7 +165,7 @@ class Tethered:
         found = self.thresholds(int(rows.max()))
         distinct = found.distinct()
         wanted = np.unique(np.searchsorted(distinct, rows, side="right") - 1)
-        solved = solve_backward(self._weighed(found), distinct[wanted], int(columns.max()))
+        solved = solve_backward(self.weighed(found), distinct[wanted], int(columns.max()))
         which = np.searchsorted(distinct[wanted], rows, side="right") - 1
         values = self._signed(solved.values[which][:, columns])
         for array in (values, rows, columns):
@@ -252,11 +256,11 @@ class Tethered:
         k: int | None = None,
         m: int = 1,
         *,
-        against: str = "strength",
+        against: str | Property = "strength",
         limit: int = 1000,
         progress: Callable[[int], None] | None = None,
     ) -> Front:
-        """Value against expected strength: every supported point of the front; see `CounterfactualMDP.pareto`.
+        """Value against strength, or against a property: every supported point; see `CounterfactualMDP.pareto`.
 
         Examples
         --------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.errors import QueryError
+from tether.model.properties import Property
 from tether.plan.pareto import Front
 from tether.plan.sweep import Sweep
 from tether.views.figures.series import Series, fit_limits, series_of
@@ -48,6 +49,7 @@ def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
     True
     """
     x, y = front.measures, front.values
+    risk = isinstance(front.against, Property)  # less of it is better
     low, high = float(y.min()), float(y.max())
     room, right = 0.07 * (high - low) or 1.0, float(x.max()) or 1.0
     with styled():
@@ -59,9 +61,14 @@ def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
             x, y, color=BLUE, marker="o", markersize=size, label="supported policies, and mixtures of them"
         )
         under = np.concatenate(([-0.03 * right], x)), np.concatenate((y[:1], y))
+        if risk:
+            under = np.concatenate((x[::-1], [1.04 * right])), np.concatenate((y[::-1], y[:1]))
         area = ax.fill_between(*under, low - room, color="#ececec", linewidth=0, zorder=0, label="no better than these")
         explain_with(ax, [line, area])
-        ax.set_xlabel(f"expected {front.against}, summed over the {front.points[0].plan.T} steps")
+        if isinstance(front.against, Property):
+            ax.set_xlabel(f"probability that {front.against.in_words}")
+        else:
+            ax.set_xlabel(f"expected {front.against}, summed over the {front.points[0].plan.T} steps")
         ax.set_ylabel(VALUE)
     return ax
 

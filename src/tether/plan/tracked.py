@@ -1,0 +1,184 @@
+"""Whether a property was decided, kept in the state: for plans that weigh the return against a property.
+
+Such a plan goes on after the property is decided, and what it should do then may depend on how. If nothing leads out of
+the states that decide (who died stays dead), the last state of an episode tells whether the property held. Otherwise
+the state has to remember it: every state is there once while the property is open, and once for each way in which it
+can be decided. The rows, rewards and actions are the same in each copy; only a transition that decides the property
+leads from one copy to another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tether._types import Floats, Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import Graph, Layer
+from tether.counterfactual.rows import ObservedStep, Rows, spans
+from tether.errors import Problem, QueryError
+from tether.model.form import Form, Rewards
+from tether.model.labels import LabelSets
+from tether.model.mdp import MDP
+from tether.model.names import make_names
+from tether.model.properties import Decided, Property
+from tether.observation.path import Path
+
+__all__ = ["Tracked", "tracked"]
+
+Status = Literal["open", "holds", "fails"]
+
+
+class Tracked(NamedTuple):
+    """The name of a state together with what is known of a property.
+
+    Attributes
+    ----------
+    state : hashable
+        The state's own name.
+    status : {"open", "holds", "fails"}
+        Whether the property is decided, and how.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.MDP.from_arrays([[[0, 1], [1, 0]], [[1, 0], [0, 1]]], [[1, 0], [0, 0]], actions=["go", "stay"])
+    >>> cf = tether.counterfactual(mdp, tether.Path([0, 0, 0], ["stay", "stay"]))
+    >>> front = cf.pareto(k=3, m=2, against=tether.reach([1]))
+    >>> front.points[0].plan.cf.mdp.states[3]  # state 1 can be left: that it was reached has to be remembered
+    Tracked(state=1, status='holds')
+    """
+
+    state: Any
+    status: Status
+
+
+def tracked(cf: CounterfactualMDP, objective: Property) -> tuple[CounterfactualMDP, Floats]:
+    """The counterfactual MDP whose last state tells whether the property held, and for each state 1 if it did, or 0.
+
+    It is ``cf`` itself where nothing leads out of what decides the property.
+    """
+    found: tuple[CounterfactualMDP, Floats] = cf.remembered(("tracked", objective), lambda: _tracked(cf, objective))
+    return found
+
+
+def _tracked(cf: CounterfactualMDP, objective: Property) -> tuple[CounterfactualMDP, Floats]:
+    decided = objective.on(cf.mdp)
+    first = int(cf.observation.states[0])
+    if decided.ended[first]:
+        state = cf.mdp.states[first]
+        message = (
+            f"{objective}: it is decided at t = 0: the episode begins in state {state!r}; there is nothing to weigh"
+        )
+        raise QueryError(Problem(message, state, time=0))
+    if _stays_decided(cf.mdp, decided):
+        return cf, decided.holds.astype(np.float64)
+    return _Copies(cf, decided).made()
+
+
+def _stays_decided(mdp: MDP, decided: Decided) -> bool:
+    """Whether all that follows a state that decides has decided in the same way."""
+    form, states = mdp.form, np.flatnonzero(decided.ended)
+    owner, pairs = spans(form.pair_start[states], form.pair_start[states + 1])
+    entry_owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+    after, before = form.next_state[entry], states[owner[entry_owner]]
+    return bool(np.all(decided.ended[after] & (decided.holds[after] == decided.holds[before])))
+
+
+class _Copies:
+    """The states of a model once for each status: open ones first, then those decided, one copy after another."""
+
+    def __init__(self, cf: CounterfactualMDP, decided: Decided) -> None:
+        self._cf, self._decided = cf, decided
+        ways = [bool(one) for one in np.unique(decided.holds[decided.ended])[::-1]]
+        self._status: list[Status] = ["open", *("holds" if one else "fails" for one in ways)]
+        self._S, self._P = cf.mdp.n_states, cf.mdp.n_pairs
+        # Where an open transition leads: to the same copy, or to that of how the state decides.
+        copy = np.zeros(self._S, dtype=np.int64)
+        for i, way in enumerate(ways, start=1):
+            copy[decided.ended & (decided.holds == way)] = i
+        self._first = np.arange(self._S) + copy * self._S
+
+    def made(self) -> tuple[CounterfactualMDP, Floats]:
+        cf, mdp = self._cf, self._model()
+        holds = np.concatenate(
+            [self._decided.holds, *(np.full(self._S, status == "holds") for status in self._status[1:])]
+        ).astype(np.float64)
+        seen = cf.observation
+        met = np.flatnonzero(self._decided.ended[seen.states[: cf.T + (seen.states[-1] >= 0)]])
+        since = int(met[0]) if met.size else cf.T + 1
+        copy = 0 if since > cf.T else int(self._first[seen.states[since]] // self._S)
+        later = np.arange(cf.T + 1) >= since
+        states = np.where(seen.states < 0, -1, seen.states + later * copy * self._S)
+        observation = replace(seen, states=states, pairs=seen.pairs + later[:-1] * copy * self._P)
+        layers = tuple(self._layer(layer, int(observation.pairs[t])) for t, layer in enumerate(cf.graph.layers))
+        graph = Graph(mdp, observation, layers, self._everywhere(cf.graph.last_states))
+        names = [mdp.states[int(s)] for s in states if s >= 0]
+        path = Path(names, cf.path.actions, cf.path.rewards)
+        return replace(cf, mdp=mdp, path=path, graph=graph, posteriors=(None,) * cf.T), holds
+
+    def _model(self) -> MDP:
+        mdp, form, n = self._cf.mdp, self._cf.mdp.form, len(self._status)
+        names = make_names([Tracked(name, status) for status in self._status for name in mdp.states], None, "state")
+        open_next, order = self._sorted(form.row_start, self._first[form.next_state])
+        entries, size = form.next_state.size, n * form.next_state.size
+        next_state = np.concatenate([open_next, *(form.next_state + i * self._S for i in range(1, n))])
+        probability = np.tile(form.probability, n)
+        probability[:entries] = form.probability[order]
+        values = form.rewards.values
+        if form.rewards.by_entry:
+            values = np.concatenate([values[..., order], *([values] * (n - 1))], axis=-1)
+            assert values.shape[-1] == size
+        else:
+            values = np.concatenate([values] * n, axis=-1)
+        rows = np.concatenate([form.row_start[:-1] + i * entries for i in range(n)] + [np.array([size])])
+        pairs = np.concatenate([form.pair_start[:-1] + i * self._P for i in range(n)] + [np.array([n * self._P])])
+        copied = Form(
+            pairs.astype(form.pair_start.dtype),
+            np.tile(form.pair_action, n),
+            rows.astype(form.row_start.dtype),
+            next_state.astype(form.next_state.dtype),
+            probability,
+            Rewards(values, form.rewards.by_entry),
+            form.rounding,
+            np.empty(0, form.terminal.dtype),
+        )
+        labels = LabelSets({name: self._everywhere(members.indices) for name, members in mdp.labels.items()})
+        final = None if mdp.final_reward is None else np.tile(mdp.final_reward, n)
+        return MDP(names, mdp.actions, copied, mdp.horizon, mdp.discount, final, None, labels)
+
+    def _everywhere(self, states: Ints) -> Ints:
+        """Some states in every copy."""
+        copies = np.concatenate([np.asarray(states, np.int64) + i * self._S for i in range(len(self._status))])
+        return copies.astype(np.int32)
+
+    def _sorted(self, start: Ints, next_state: Ints) -> tuple[Ints, Ints]:
+        """Rows with their next states in order again, and where each entry was."""
+        owner = np.repeat(np.arange(start.size - 1), np.diff(start))
+        order = np.lexsort((next_state, owner))
+        return next_state[order], order
+
+    def _layer(self, layer: Layer, pair: int) -> Layer:
+        edits, n = layer.edits, len(self._status)
+        open_next, order = self._sorted(edits.start, self._first[edits.next_state])
+        items = edits.next_state.size
+        rows = Rows(
+            np.concatenate([edits.pairs + i * self._P for i in range(n)]),
+            np.concatenate([edits.start[:-1] + i * items for i in range(n)] + [np.array([n * items])]),
+            np.concatenate([open_next, *(edits.next_state + i * self._S for i in range(1, n))]).astype(np.int32),
+            np.concatenate([edits.probability[order], *([edits.probability] * (n - 1))]),
+            np.tile(edits.strength, n),
+        )
+        seen = layer.observed
+        support = self._everywhere(seen.next_state).astype(seen.next_state.dtype)
+        observed = ObservedStep(seen.t, support, np.tile(seen.probability, n), seen.outcome, pair)
+        meeting = np.concatenate([layer.meeting + i * self._P for i in range(n)])
+        meeting.flags.writeable = False
+        going = layer.states[~self._decided.ended[layer.states]]
+        others = self._everywhere(layer.states)[layer.states.size :] if seen.t else going[:0]
+        states = np.concatenate([going, others]).astype(np.int32)
+        states.flags.writeable = False
+        own = np.array([seen.pair + i * self._P for i in range(n)])
+        return Layer(states, rows, observed, meeting, own)
