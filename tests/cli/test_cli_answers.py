@@ -511,3 +511,78 @@ def test_demo_as_json(tmp_path, monkeypatch, epidemic):
     assert outbreak["explanations"][0]["steps"][0]["state"] == "S 9, I 1"
     assert len(patient["explanations"]) == 2
     assert list(tmp_path.iterdir()) == []  # only the text of the demonstration is also left in a file
+
+
+# ---- certify and robust -----------------------------------------------------------------------------------------
+
+
+def test_certify_tells_what_the_library_certifies(epidemic):
+    answer = told("certify", "case:epidemic", "-k", 6, "-m", 4)
+    found = epidemic.plan(6, 4).certify()
+    assert (answer["k"], answer["m"], answer["policy"]) == (6, 4, None)
+    assert answer["certificate"] == as_data(found)
+    assert answer["certificate"]["verdict"] == "holds"
+    shown = words("certify", "case:epidemic", "-k", 6, "-m", 4)
+    assert found.sentence in shown
+    by_name = told("certify", "case:epidemic", "--policy", "random")
+    assert (by_name["policy"], by_name["certificate"]) == ("random", as_data(tether.certify(epidemic, "random")))
+    assert "k" not in by_name
+
+
+def test_certify_a_policy_from_a_file(tmp_path):
+    case, file = tether.cases.grid_world(), tmp_path / "policy.csv"
+    rows = [f"{t},{s},{action}\n" for t, action in enumerate(case.path.actions) for s in case.mdp.states]
+    file.write_text("t,state,action\n" + "".join(rows))
+    certificate = told("certify", "case:grid-world", "--policy", file)["certificate"]
+    assert certificate["nothing"]["worst"] == certificate["nothing"]["best"] == -897.0
+    assert "Every causal model gives the observed return." in words("certify", "case:grid-world", "--policy", file)
+
+
+def test_policies_that_do_not_fit_are_refused(tmp_path):
+    grid = tether.cases.grid_world()
+    file = tmp_path / "policy.csv"
+    file.write_text("state,action\n" + "".join(f"{s},up\n" for s in grid.mdp.states))
+    refused = CliRunner().invoke(main, ["certify", "case:epidemic", "--policy", str(file)])
+    assert refused.exit_code == 2
+    assert "policy.csv" in refused.stderr
+    file.write_text("state,action\n0,up\n")
+    partly = CliRunner().invoke(main, ["certify", "case:grid-world", "--policy", str(file)])
+    assert partly.exit_code == 2
+    assert "the policy says nothing for state" in partly.stderr
+    both = CliRunner().invoke(main, ["certify", "case:grid-world", "--policy", "random", "-k", "3"])
+    assert both.exit_code == 2
+    assert "with --policy there is none to make" in both.stderr
+
+
+def test_robust_tells_what_the_library_guarantees(tmp_path):
+    case = tether.cases.epidemic()
+    sure = tether.robust(case.mdp, case.path, assume="nothing")
+    plan = sure.plan(6, 4)
+    answer = told("robust", "case:epidemic", "-k", 6, "-m", 4, "--assume", "nothing", "--export", tmp_path / "o.drn")
+    assert (answer["value"], answer["best_case"], answer["assume"]) == (plan.value, plan.best_case, "nothing")
+    assert answer["expected_value"] == plan.evaluate().value
+    assert (answer["confidence"], answer["gain"]) == (None, plan.gain)
+    assert answer["export"] == as_data(sure.write(tmp_path / "o.drn", 6, 4))
+    default = told("robust", "case:epidemic", "-k", 6, "-m", 4)
+    assert (default["assume"], default["export"]) == ("stability", None)
+    shown = words("robust", "case:epidemic", "-k", 6, "-m", 4, "--export", tmp_path / "o.nm")
+    assert 'R{"reward"}maxmin=? [ F "done" ] is the guaranteed return plus 72.' in shown
+
+
+def test_robust_on_a_learned_model(tmp_path):
+    seen = {("treat", "well"): 80, ("treat", "dead"): 2, ("wait", "well"): 20, ("wait", "dead"): 30}
+    paths = [tether.Path(["sick", after], [did]) for (did, after), times in seen.items() for _ in range(times)]
+    mdp = learn(paths).with_objective(final_reward={"well": 1.0})
+    mdp.save(tmp_path / "learned")
+    path = tether.Path(["sick", "dead"], ["wait"])
+    write_path(path, tmp_path / "path.csv")
+    asked = "robust", tmp_path / "learned", tmp_path / "path.csv", "-k", 1, "--confidence", 0.95
+    answer = told(*asked)
+    assert answer["value"] == tether.robust(mdp, path, "nothing", confidence=0.95).plan(1).value
+    assert (answer["assume"], answer["confidence"]) == ("nothing", 0.95)
+    assert "all transition probabilities that the log allows (jointly, with 95 % confidence)" in words(*asked)
+    refused = CliRunner().invoke(main, [*map(str, asked), "--assume", "stability"])
+    assert refused.exit_code == 2
+    assert "go with assume='nothing' alone, not 'stability'" in refused.stderr
+    refused = CliRunner().invoke(main, ["robust", "case:epidemic", "--confidence", "0.95"])
+    assert "was not learned from episodes" in refused.stderr

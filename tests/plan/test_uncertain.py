@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from brute import RULES, influenced, tiny_worlds, worlds
+from brute import FEWER, RULES, influenced, tiny_worlds, worlds
 from couplings import over_intervals
 from hypothesis import assume as assume_
 from hypothesis import given, settings
@@ -97,6 +97,7 @@ def test_plans_against_a_linear_programme_per_pair(rule, world, data):
             assert table.value(k, m) == pytest.approx(wanted, rel=1e-6, abs=1e-6)
 
 
+@FEWER
 @given(world=worlds(), data=st.data())
 def test_what_must_hold(world, data):
     k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pages import EVIL, ODD, Page, Position, read, walk, write
 
 import tether
+from tether._words import number as words_number
 from tether._words import percent
 from tether.explanation import sentences
 from tether.influence.classes import CLASSES, classify_reachable
@@ -131,6 +132,35 @@ def test_the_summary_is_the_library_s(outbreak):
     for sentence in plan.explain().beyond.sentences():
         assert sentence.replace("-", "−") in told
     assert "the best that changes at most 4 actions (m = 4)" in told
+
+
+HOLDS = "Does it hold under other causal models?"
+
+
+def _flat(page, part):
+    return " ".join(page.parts[part].replace("−", "-").split())
+
+
+def test_the_certificate_is_the_library_s(outbreak):
+    plan, page = outbreak
+    found, told = plan.certify(), _flat(page, HOLDS)
+    assert found.sentence in told
+    for name, one in (("every causal model", found.nothing), ("every stable one", found.stability)):
+        ends = f"{words_number(one.worst)} at worst, {words_number(one.best)} at best"
+        line = f"{name}{ends}; breakdown point {percent(one.breakdown)}"
+        assert line.replace(" ", "") in told.replace(" ", "")
+    assert "The best plan for each length of the tether" in told  # the figure against k
+    assert sum("causal model" in name for name in page.drawings) == 2
+
+
+def test_a_guaranteed_plan_is_reported_as_one(tmp_path):
+    case = tether.cases.grid_world()
+    plan = tether.robust(case.mdp, case.path, assume="nothing").plan(6, 1)
+    page = write(plan, tmp_path)
+    assert "is guaranteed under every causal model" in _flat(page, "")
+    assert "The plan that guarantees most for each length of the tether" in _flat(page, HOLDS)
+    assert "tether.robust(mdp, path, assume='nothing').plan(k=6, m=1, rule='definition')" in page.text
+    assert HOLDS not in write(plan, tmp_path, certificate=False).headings
 
 
 def test_the_steps_are_the_library_s(outbreak):

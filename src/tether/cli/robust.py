@@ -18,6 +18,7 @@ Examples:
   tether robust case:sepsis -k 9 -m 2 --assume nothing
   tether robust model.csv path.csv -k 3 -m 2
   tether robust learned log.csv#17 --confidence 0.95
+  tether robust case:epidemic -k 6 -m 4 --export outbreak.drn
 
 \b
 --assume says which causal models are possible:
@@ -39,6 +40,11 @@ Examples:
     metavar="LEVEL",
     help="For a learned model: whatever its probabilities are, within intervals that hold together at this level.",
 )
+@click.option(
+    "--export",
+    metavar="FILE",
+    help="Write the intervals within k and m for a model checker: .drn for Storm, .nm or .prism for PRISM.",
+)
 @click.option("--features", metavar="NAMES", help="Parts of the states to show; states alike in them are one: S,I.")
 @as_json
 def robust(
@@ -48,6 +54,7 @@ def robust(
     rule: Any,
     assume: Any,
     confidence: float | None,
+    export: str | None,
     features: str | None,
     as_json: bool,
 ) -> None:
@@ -57,9 +64,10 @@ def robust(
     Gumbel-max expects of it. Without -k: the shortest tether that guarantees enough, and 1 where none guarantees a
     gain.
     """
+    from tether._words import counted, number
     from tether.cli.answers import print_json
     from tether.cli.explain import names_of, print_explanation
-    from tether.cli.screen import progress
+    from tether.cli.screen import progress, put
     from tether.explanation.answers import explanation_data
     from tether.explanation.naming import only
     from tether.plan.robust import robust as guarantee
@@ -71,13 +79,21 @@ def robust(
     path = episode.open_path(mdp)
     with progress() as say:
         say("planning for the worst causal model")
-        plan = guarantee(mdp, path, assume, confidence).plan(k, m, rule=rule)
+        sure = guarantee(mdp, path, assume, confidence)
+        plan = sure.plan(k, m, rule=rule)
+        if export is not None:
+            say(f"writing {export}")
+        written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule)
         explanation = plan.explain(None if features is None else only(names_of(features)))
         say("looking at larger k and m")
         _ = explanation.beyond
         say("looking at other causal models")
         _ = explanation.certificate
     if as_json:
-        print_json("robust", **episode.named, **explanation_data(explanation))
-    else:
-        print_explanation(explanation, episode, suggested=k is None)
+        print_json("robust", **episode.named, **explanation_data(explanation), export=written)
+        return
+    print_explanation(explanation, episode, suggested=k is None)
+    if written is not None:
+        plus = f" plus {number(written.shift)}" if written.shift else ""
+        what = f"{counted(written.states, 'state')}, {counted(written.choices, 'choice')}"
+        put("", f"Written to {written.file}: {what}. {written.question} is the guaranteed return{plus}.")

@@ -146,14 +146,23 @@ class ModelSet:
         """Next states that some model of the set can lead to, and the exact bounds of each one's probability."""
         mdp = self.possible.mdp
         t, pair = self.possible.time(t), mdp.pair_index(state, action)
-        entries = mdp.entries(pair)
-        next_state = mdp.form.next_state[entries]
-        n = next_state.size
-        pairs, alone = np.full(n, pair, dtype=np.int64), np.eye(n).reshape(-1)
-        lower, _ = self.extremes(t, pairs, alone, 1.0)
-        upper, _ = self.extremes(t, pairs, alone, -1.0)
+        ((lower, upper),) = self.row_bounds(t, np.array([pair]))
         possible = np.flatnonzero(upper > 0.0)
-        return mdp.names_of(next_state[possible]), np.maximum(lower[possible], 0.0), np.minimum(upper[possible], 1.0)
+        names = mdp.names_of(mdp.form.next_state[mdp.entries(pair)][possible])
+        return names, lower[possible], upper[possible]
+
+    def row_bounds(self, t: int, pairs: Ints) -> list[tuple[Floats, Floats]]:
+        """The exact bounds of each probability of the rows of some pairs, outcome by outcome of the nominal rows."""
+        form = self.possible.mdp.form
+        lengths = form.row_start[pairs + 1] - form.row_start[pairs]
+        if pairs.size == 0:
+            return []
+        each = np.repeat(pairs, lengths)  # once for each outcome, which alone is then worth something
+        alone = np.concatenate([np.eye(n).reshape(-1) for n in lengths.tolist()])
+        lower, upper = self.extremes(t, each, alone, 1.0)[0], self.extremes(t, each, alone, -1.0)[0]
+        ends = np.cumsum(lengths)[:-1]
+        rows = zip(np.split(np.maximum(lower, 0.0), ends), np.split(np.minimum(upper, 1.0), ends), strict=True)
+        return list(rows)
 
 
 def model_set(cf: CounterfactualMDP, assume: Any, confidence: float | None = None) -> ModelSet:

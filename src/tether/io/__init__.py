@@ -15,6 +15,7 @@ from tether.io.checking import Check, check
 from tether.io.convert import Conversion, convert
 from tether.io.drn import read_drn, write_drn
 from tether.io.gym import from_gymnasium, record
+from tether.io.intervals import IntervalModel
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.matrices import read_arrays, write_arrays
 from tether.io.models import read_model, write_model
@@ -28,6 +29,7 @@ __all__ = [
     "CaseEntry",
     "Check",
     "Conversion",
+    "IntervalModel",
     "cases",
     "check",
     "convert",

@@ -33,6 +33,9 @@ from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
 if TYPE_CHECKING:
+    import os
+
+    from tether.io.intervals import IntervalModel
     from tether.model.mdp import MDP
     from tether.observation.path import Path
 
@@ -266,6 +269,45 @@ class Robust:
         from tether.evaluation.ranges import worst_model
 
         return worst_model(self.models, policy)
+
+    def write(
+        self,
+        file: str | os.PathLike[str],
+        k: int | None = None,
+        m: int | None = None,
+        rule: Rule = "definition",
+        floor: float | None = None,
+    ) -> IntervalModel:
+        """Write the counterfactual interval model, for Storm (``.drn``) or PRISM (``.nm``, ``.prism``) to check.
+
+        One state for each (time, state, changes left), each probability the interval of its exact bounds: time, k and m
+        are in the states, so that ``question`` (see `IntervalModel`) asks for the guaranteed return. See
+        `tether.io.intervals`.
+
+        Parameters
+        ----------
+        file : path
+        k, m : int, optional
+            The limits; left out: none.
+        rule
+            What "within k" means.
+        floor : float, optional
+            Lower ends of intervals are at least this: PRISM does not take 0. By default 1e-9 for PRISM (values move by
+            about as little), 0 for Storm.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, tether
+        >>> mdp = tether.MDP.from_arrays([[[0.5, 0.5], [0.25, 0.75]], [[0, 1], [0, 1]]], actions=["wait", "treat"])
+        >>> sure = tether.robust(mdp, tether.Path([0, 0], ["wait"]), assume="nothing")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     text = pathlib.Path(sure.write(f"{folder}/clinic.nm").file).read_text()
+        >>> print([line.strip() for line in text.splitlines() if "[treat] s=0 ->" in line][0])
+        [treat] s=0 -> [1e-09,0.5]:(s'=1) + [0.5,1]:(s'=2);
+        """
+        from tether.io.intervals import write_intervals
+
+        return write_intervals(self, file, k, m, rule, floor)
 
     def _thresholds(self, rule: Rule, influence: Any, up_to: int) -> Thresholds:
         if influence != "support":

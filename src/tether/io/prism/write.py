@@ -16,7 +16,7 @@ from tether.io.plaintext import File
 from tether.io.valuations import valuations, write_value
 from tether.model.mdp import MDP
 
-__all__ = ["write_prism"]
+__all__ = ["action_names", "write_prism"]
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_]")
 _RESERVED = re.compile(
@@ -99,6 +99,11 @@ def _action_names(mdp: MDP) -> list[str]:
         labels = np.array(list(mdp.actions), dtype=object)
         if np.array_equal(labels[mdp.form.pair_action], choice):
             return []
+    return action_names(mdp)
+
+
+def action_names(mdp: MDP) -> list[str]:
+    """Names of the actions that both PRISM and Storm take, in their order."""
     return distinct_names([_as_identifier(label) for label in mdp.actions], _NOT_ALLOWED)
 
 

@@ -1,0 +1,289 @@
+"""Writing the counterfactual interval model: what a set of causal models allows, for Storm and PRISM to check.
+
+One state for each (time, state, changes left): a model checker then needs no notion of time, of k or of m. Every
+probability is the interval of its exact bounds. Where the set of causal models is a box (``"nothing"`` and the
+published sets, with known probabilities) the intervals are the set itself, and the checker's answer is ours. For
+``"stability"`` and for uncertain probabilities they are wider than the set: the checker's answer is a bound of ours.
+
+Both tools want rewards that are not negative. Every path takes the same number of steps, so that rewards may be
+shifted: ``shift`` is what to take off the answer. PRISM wants lower ends above 0: there they are raised to ``floor``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._checks import whole_number
+from tether._types import Floats, Ints
+from tether._writing import written
+from tether.errors import FileError, Problem, QueryError
+from tether.io.export import distinct_names, spelled
+from tether.io.prism.write import action_names
+from tether.observation.changes import is_change
+
+if TYPE_CHECKING:
+    from tether.influence.rules import Rule
+    from tether.influence.thresholds import Thresholds
+    from tether.plan.robust import Robust
+
+__all__ = ["IntervalModel", "write_intervals"]
+
+_FORMATS = {".drn": "drn", ".nm": "prism", ".prism": "prism"}
+_FLOOR = 1e-9
+_NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalModel:
+    """What was written, and what to ask of it.
+
+    Attributes
+    ----------
+    file : str
+    format : {"drn", "prism"}
+    states, choices, transitions : int
+    question : str
+        The property whose value is the guaranteed return, plus ``shift``.
+    shift : float
+        What the rewards were shifted by, over a whole path: take it off the checker's answer.
+    is_exact : bool
+        Whether the intervals are the set of causal models itself; otherwise they are wider.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> case = tether.cases.epidemic()
+    >>> sure = tether.robust(case.mdp, case.path, assume="nothing")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = sure.write(f"{folder}/outbreak.drn", k=6, m=4)
+    >>> made.states, made.shift, made.question
+    (116, 72.0, 'R{"reward"}max=? [ F "done" ]')
+    """
+
+    file: str
+    format: str
+    states: int
+    choices: int
+    transitions: int
+    question: str
+    shift: float
+    is_exact: bool
+
+
+@dataclass(slots=True)
+class _Node:
+    """A state of the interval model: where it is, and its choices (action, reward, [(node, low, high)])."""
+
+    t: int
+    state: int
+    changes: int
+    earned: float
+    choices: list[tuple[int, float, list[tuple[_Node, float, float]]]] = field(default_factory=list)
+    feasible: bool = False
+    number: int = -1
+
+
+def write_intervals(
+    robust: Robust,
+    file: str | os.PathLike[str],
+    k: int | None = None,
+    m: int | None = None,
+    rule: Rule = "definition",
+    floor: float | None = None,
+) -> IntervalModel:
+    """Write the layered counterfactual interval model; see `tether.Robust.write`."""
+    name = os.fspath(file)
+    format = _FORMATS.get(os.path.splitext(name)[1].lower())
+    if format is None:
+        known = ".drn (Storm), .nm or .prism (PRISM)"
+        raise FileError(Problem(f"the name must end in {known}, to say which tool it is for", file=name, value=name))
+    least = (_FLOOR if format == "prism" else 0.0) if floor is None else floor
+    if not 0.0 <= least < 1e-3:
+        raise QueryError(f"floor must be at least 0 and below 0.001, not {floor!r}")
+    T = robust.cf.T
+    k = T + 1 if k is None else min(whole_number("k", k, 1), T + 1)
+    m = T if m is None else min(whole_number("m", m, 0), T)
+    layers = _explore(robust, robust.models.possible.tether(rule).thresholds(k), k, m, least)
+    nodes = _feasible(layers)
+    lowest = min(0.0, *(value for node in nodes for value in _rewards(node, robust)))
+    text = _drn if format == "drn" else _prism
+    with written(name) as partial, partial.open("w", encoding="utf-8", newline="\n") as handle:
+        handle.writelines(text(robust, nodes, -lowest))
+    # Each of the T + 1 actions of a path is shifted, the last one included; and, with R(s, a, s'), each arrival.
+    arrivals = T if robust.cf.mdp.rewards.by_entry else 0
+    return IntervalModel(
+        name,
+        format,
+        len(nodes) + 1,
+        sum(len(node.choices) for node in nodes) + sum(node.t == T for node in nodes) + 1,
+        sum(len(row) for node in nodes for _, _, row in node.choices) + sum(node.t == T for node in nodes) + 1,
+        'R{"reward"}maxmin=? [ F "done" ]' if format == "prism" else 'R{"reward"}max=? [ F "done" ]',
+        -lowest * (T + 1 + arrivals),
+        robust.assume != "stability" and robust.confidence is None,
+    )
+
+
+def _explore(robust: Robust, found: Thresholds, k: int, m: int, least: float) -> list[dict[Any, _Node]]:
+    """All that allowed pairs can lead to under some model of the set, layer by layer."""
+    graph, mdp = found.graph, found.graph.mdp
+    form, T = mdp.form, graph.T
+    start = _Node(0, int(graph.observation.states[0]), min(m, T), 0.0)
+    layers: list[dict[Any, _Node]] = [{(start.state, start.changes, 0, 0.0): start}]
+    for t in range(T):
+        observed = int(graph.observation.actions[t])
+        after: dict[Any, _Node] = {}
+        places = _places(found, t)
+        for (state, changes, run, _), node in layers[t].items():
+            offset = int(found.offsets[t][places[state, run]])
+            pairs = np.arange(form.pair_start[state], form.pair_start[state + 1])
+            costs = is_change(form, np.full(pairs.size, state), pairs, observed)
+            kappa = found.kappa[t][offset : offset + pairs.size]
+            allowed = pairs[(kappa <= k) & (costs <= changes)]
+            influenced = np.isin(allowed, found.influenced[t])
+            bounds = robust.models.row_bounds(t, allowed)
+            scale, rewards = mdp.discount**t, mdp.rewards.at(t)
+            for pair, is_influenced, ends in zip(allowed.tolist(), influenced.tolist(), bounds, strict=True):
+                left = min(changes - int(costs[pair - pairs[0]]), T - t - 1)
+                onward = 0 if found.nodes[t].runs is None or is_influenced else run + 1
+                low, high = _fitting(*ends, least)
+                row = []
+                for i in np.flatnonzero(high > 0.0).tolist():
+                    entry = int(form.row_start[pair]) + i
+                    earned = scale * float(rewards[entry]) if mdp.rewards.by_entry else 0.0
+                    key = int(form.next_state[entry]), left, onward, earned
+                    there = after.setdefault(key, _Node(t + 1, key[0], left, earned))
+                    row.append((there, float(low[i]), float(high[i])))
+                gain = 0.0 if mdp.rewards.by_entry else scale * float(rewards[pair])
+                node.choices.append((int(form.pair_action[pair]), gain, row))
+        layers.append(after)
+    return layers
+
+
+def _places(found: Thresholds, t: int) -> dict[tuple[int, int], int]:
+    nodes = found.nodes[t]
+    runs = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs
+    return {key: i for i, key in enumerate(zip(nodes.states.tolist(), runs.tolist(), strict=True))}
+
+
+def _fitting(low: Floats, high: Floats, least: float) -> tuple[Floats, Floats]:
+    """Ends with a row between them, whatever rounding did; lower ends of possible outcomes at least ``least``."""
+    low = np.minimum(np.where(high > 0.0, np.maximum(low, least), 0.0), high)
+    excess, lack = low.sum() - 1.0, 1.0 - high.sum()
+    if excess > 0.0:
+        low[np.argmax(low)] -= excess * (1.0 + 1e-9) + 1e-16
+    if lack > 0.0:
+        high[np.argmax(high)] += lack * (1.0 + 1e-9) + 1e-16
+    return low, high
+
+
+def _feasible(layers: list[dict[Any, _Node]]) -> list[_Node]:
+    """The nodes from which the limits can be kept to the end, numbered; without choices that may lead to others."""
+    for node in layers[-1].values():
+        node.feasible = True
+    for layer in layers[-2::-1]:
+        for node in layer.values():
+            node.choices = [one for one in node.choices if all(there.feasible for there, _, _ in one[2])]
+            node.feasible = bool(node.choices)
+    reached, seen = [next(iter(layers[0].values()))], {id(next(iter(layers[0].values())))}
+    for node in reached:
+        for there in (there for _, _, row in node.choices for there, _, _ in row):
+            if id(there) not in seen:
+                seen.add(id(there))
+                reached.append(there)
+    for number, node in enumerate(reached):
+        node.number = number
+    return reached
+
+
+def _final(node: _Node, robust: Robust) -> float:
+    """What the end of the episode is worth."""
+    mdp = robust.cf.mdp
+    return 0.0 if mdp.final_reward is None else mdp.discount**robust.cf.T * float(mdp.final_reward[node.state])
+
+
+def _rewards(node: _Node, robust: Robust) -> Iterator[float]:
+    yield node.earned
+    if node.t == robust.cf.T:
+        yield _final(node, robust)
+    yield from (reward for _, reward, _ in node.choices)
+
+
+def _lines(
+    robust: Robust, node: _Node, lift: float, done: int
+) -> Iterator[tuple[int, float, list[tuple[int, float, float]]]]:
+    """The choices of a node: action (-1 to end the episode), shifted reward, and where it leads."""
+    if node.t == robust.cf.T:
+        yield -1, _final(node, robust) + lift, [(done, 1.0, 1.0)]
+    for action, reward, row in node.choices:
+        yield action, reward + lift, [(there.number, low, high) for there, low, high in row]
+
+
+def _arrival(robust: Robust, node: _Node, lift: float) -> float:
+    """What is earned on the way into a node, as its own reward."""
+    return node.earned + lift if robust.cf.mdp.rewards.by_entry and node.t > 0 else 0.0
+
+
+def _labels(robust: Robust, nodes: list[_Node]) -> dict[str, list[int]]:
+    """The numbers of the nodes of each label of the model."""
+    sets: dict[str, Ints] = dict(robust.cf.mdp.label_sets)
+    names = distinct_names(["done", "init", "deadlock", *sets], _NOT_IN_LABELS)[3:]
+    return {
+        name: [node.number for node in nodes if bool(np.isin(node.state, states))]
+        for name, states in zip(names, sets.values(), strict=True)
+    }
+
+
+def _told(robust: Robust, node: _Node) -> str:
+    name = repr(robust.cf.mdp.states[node.state]).replace("\\n", " ")
+    return f"t = {node.t}, {name}, changes left: {node.changes}"
+
+
+def _number(value: float) -> str:
+    return spelled(np.array([value]))[0]
+
+
+def _drn(robust: Robust, nodes: list[_Node], lift: float) -> Iterator[str]:
+    names, done = [*action_names(robust.cf.mdp), "end"], len(nodes)
+    of_node: dict[int, str] = {}
+    for label, numbers in _labels(robust, nodes).items():
+        for number in numbers:
+            of_node[number] = f"{of_node.get(number, '')} {label}"
+    choices = sum(len(node.choices) + (node.t == robust.cf.T) for node in nodes) + 1
+    yield "@type: MDP\n@value_type: double-interval\n@parameters\n\n@reward_models\nreward\n"
+    yield f"@nr_states\n{done + 1}\n@nr_choices\n{choices}\n@model\n"
+    for node in nodes:
+        init = " init" if node.number == 0 else ""
+        yield f"state {node.number} [{_number(_arrival(robust, node, lift))}]{init}{of_node.get(node.number, '')}\n"
+        yield f"//{_told(robust, node)}\n"
+        for action, reward, row in _lines(robust, node, lift, done):
+            yield f"\taction {names[action]} [{_number(reward)}]\n"
+            yield from (f"\t\t{to} : [{_number(low)}, {_number(high)}]\n" for to, low, high in row)
+    yield f"state {done} [0] done\n\taction end [0]\n\t\t{done} : [1, 1]\n"
+
+
+def _prism(robust: Robust, nodes: list[_Node], lift: float) -> Iterator[str]:
+    names, done = [*action_names(robust.cf.mdp), "end"], len(nodes)
+    yield f"mdp\n\nmodule episode\n\ts : [0..{done}] init 0;\n"
+    rewards = []
+    for node in nodes:
+        yield f"\t// {node.number}: {_told(robust, node)}\n"
+        arrival = _arrival(robust, node, lift)
+        if arrival:
+            rewards.append(f"\ts={node.number} : {_number(arrival)};\n")
+        for action, reward, row in _lines(robust, node, lift, done):
+            updates = " + ".join(f"[{_number(low)},{_number(high)}]:(s'={to})" for to, low, high in row)
+            yield f"\t[{names[action]}] s={node.number} -> {updates};\n"
+            if reward:
+                rewards.append(f"\t[{names[action]}] s={node.number} : {_number(reward)};\n")
+    yield f'\t[end] s={done} -> [1,1]:(s\'={done});\nendmodule\n\nlabel "done" = s={done};\n'
+    for label, numbers in _labels(robust, nodes).items():
+        yield f'label "{label}" = {"|".join(f"s={number}" for number in numbers) or "false"};\n'
+    yield 'rewards "reward"\n'
+    yield from rewards
+    yield "endrewards\n"
