@@ -108,6 +108,21 @@ class Answers:
         """The episodes without an answer, and why."""
         return [(one, why) for one, why in zip(self.ids, self.problem, strict=True) if why is not None]
 
+    def row(self, i: int) -> Row | str:
+        """The answer to one episode, or why there is none."""
+        why = self.problem[i]
+        if why is not None:
+            return why
+        changes = slice(int(self.change_start[i]), int(self.change_start[i + 1]))
+        ends = slice(int(self.end_start[i]), int(self.end_start[i + 1]))
+        parts = (self.change_t, self.change_state, self.change_observed, self.change_advised, self.change_probability)
+        return Row(
+            changes=[Change(*one) for one in zip(*(part[changes].tolist() for part in parts), strict=True)],
+            ends=list(zip(self.end_outcome[ends].tolist(), self.end_probability[ends].tolist(), strict=True)),
+            labels=self.labels[i].tolist(),
+            **{name: getattr(self, name)[i].item() for name in _PLAIN},
+        )
+
     def to_arrow(self, id_type: Any) -> pyarrow.Table:
         """As an Arrow table, one row per episode, for a file."""
         import pyarrow as pa

@@ -20,7 +20,7 @@ from tether.model.names import Names
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["Cohort", "find_episodes"]
+__all__ = ["Cohort", "find_episodes", "search"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,16 +133,16 @@ def _pairs(mdp: MDP, state: Ints, action: Ints) -> Ints:
     """The pair of each state and action; -1 where there is none."""
     start, known = mdp.form.pair_start, (state >= 0) & (action >= 0)
     s = np.where(known, state, 0)
-    return np.where(known, _search(mdp.form.pair_action, start[s], start[s + 1], action), -1)
+    return np.where(known, search(mdp.form.pair_action, start[s], start[s + 1], action), -1)
 
 
 def _possible(mdp: MDP, pairs: Ints, outcomes: Ints) -> Any:
     """Whether each pair can lead to its outcome."""
     start = mdp.form.row_start
-    return _search(mdp.form.next_state, start[pairs], start[pairs + 1], outcomes) >= 0
+    return search(mdp.form.next_state, start[pairs], start[pairs + 1], outcomes) >= 0
 
 
-def _search(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
+def search(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
     """Where each of ``wanted`` is among the ascending ``values[low:high]`` beside it; -1 where it is not."""
     low, end = low.astype(np.int64), high.astype(np.int64)
     high = end.copy()

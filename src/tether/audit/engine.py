@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tether.audit.answering import Asked, answer_each
 from tether.audit.answers import Answers
 from tether.audit.cohort import Cohort
+from tether.audit.compiled import Engine, is_usual
 from tether.audit.question import Question
 from tether.model.mdp import MDP
 
@@ -19,4 +20,6 @@ Answering = Callable[[Cohort], Answers]
 def prepare(mdp: MDP, question: Question) -> Answering:
     """What answers batches for a model and a question."""
     asked = Asked.of(mdp, question)
+    if is_usual(mdp, question):
+        return Engine(asked)
     return lambda cohort: answer_each(asked, cohort)

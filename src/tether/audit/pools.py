@@ -19,12 +19,12 @@ from tether.audit.worker import receive, send
 from tether.errors import QueryError, TetherError
 from tether.model.mdp import MDP
 
-__all__ = ["Here", "Pool", "Processes", "WorkerError", "core_count", "each", "make_pool"]
+__all__ = ["Here", "Pool", "Processes", "Threads", "WorkerError", "core_count", "each", "make_pool"]
 
 Item = TypeVar("Item")
 
-_WORTH = 10_000
-"""From so many steps on, processes are worth starting."""
+_WORTH, _WORTH_THREADS = 10_000, 4_000
+"""From so many steps on, processes are worth starting, and threads."""
 
 
 class Pool(Protocol):
@@ -54,6 +54,33 @@ class Here:
 
     def close(self) -> None:
         """Nothing was started."""
+
+
+class Threads:
+    """Several threads of this process, for what runs in compiled code and needs no lock of Python."""
+
+    def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
+        from tether.audit.engine import prepare
+
+        self._threads, self._workers = ThreadPoolExecutor(workers), workers
+        self._free: queue.SimpleQueue[Callable[[Cohort], Answers]] = queue.SimpleQueue()
+        for _ in range(workers):
+            self._free.put(prepare(mdp, question))
+
+    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
+        """As many at a time as there are threads."""
+        return each(self._threads.submit, self._ask, batches, 2 * self._workers)
+
+    def _ask(self, cohort: Cohort) -> Answers:
+        answer = self._free.get()
+        try:
+            return answer(cohort)
+        finally:
+            self._free.put(answer)
+
+    def close(self) -> None:
+        """Wait for the batches under way."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
 
 
 class Processes:
@@ -156,10 +183,18 @@ def each(
 
 
 def make_pool(mdp: MDP, question: Question, workers: int | None, n_rows: int) -> Pool:
-    """Who is to answer: so many processes, or as many as are worth starting."""
-    wanted = workers or (core_count() if n_rows >= _WORTH else 1)
+    """Who is to answer: so many threads or processes, or as many as are worth starting.
+
+    Plans are made in compiled code, which threads run side by side; all else needs processes.
+    """
+    from tether.audit.compiled import is_usual
+
+    in_threads = is_usual(mdp, question) and not question.certify
+    wanted = workers or (core_count() if n_rows >= (_WORTH_THREADS if in_threads else _WORTH) else 1)
     if wanted == 1:
         return Here(mdp, question)
+    if in_threads:
+        return Threads(mdp, question, wanted)
     try:
         return Processes(mdp, question, wanted)
     except (WorkerError, pickle.PicklingError, AttributeError, TypeError) as error:

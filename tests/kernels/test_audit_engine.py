@@ -1,0 +1,95 @@
+"""The engine for many episodes against the single calls: the same bits, in whatever model and for whatever k and m."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from brute import worlds
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tether
+from tether._kernels.audit import pairwise, sort_ascending
+from tether.audit import compiled
+from tether.audit.answering import Asked, answer_each
+from tether.audit.compiled import Engine, is_usual
+from tether.audit.logs import open_log
+from tether.audit.question import make_question
+
+
+def cohort_of(mdp, log):
+    (batch,) = [cohort for _, cohort in open_log(log).batches(mdp)]
+    return batch
+
+
+def question(k, m, certify=False):
+    return make_question(k, m, "definition", "support", None, certify, None, 0, 0)
+
+
+def check_same(mdp, log, k, m, certify=False, engine=None):
+    asked, cohort = Asked.of(mdp, question(k, m, certify)), cohort_of(mdp, log)
+    assert is_usual(mdp, asked.question)
+    found, expected = (engine or Engine(asked))(cohort), answer_each(asked, cohort)
+    for field in fields(expected):
+        one, other = getattr(found, field.name), getattr(expected, field.name)
+        if isinstance(other, np.ndarray):
+            np.testing.assert_array_equal(one, other, field.name)
+        else:
+            assert one == other, field.name
+
+
+@given(worlds(), st.one_of(st.none(), st.integers(1, 7)), st.integers(0, 6), st.booleans())
+def test_the_engine_gives_the_bits_of_the_single_calls(world, k, m, certify):
+    mdp = world.cf.mdp
+    if mdp.rewards.horizon is not None:
+        assert not is_usual(mdp, question(k, m))
+        return
+    start, T = world.path.states[0], world.path.T
+    log = [world.path, mdp.simulate("random", T, start=start, rng=1), tether.Path(["unknown"], world.path.actions[:1])]
+    log.append(tether.Path(log[1].states, log[1].actions, [None, *np.arange(0.1, T)][:T]))
+    check_same(mdp.with_labels({"end": mdp.states[:2], "last": mdp.states[-1:]}), log, k, m, certify)
+
+
+def test_a_state_without_actions_that_luck_rules_out_is_left_to_the_single_calls():
+    mdp = tether.MDP.from_function(
+        0,
+        lambda _s: ["go", "stay"],
+        lambda s, a: {s + 1: 0.5, s: 0.5} if a == "go" else {s: 1.0},
+        lambda s, a: s + 2.0 * (a == "go"),
+        horizon=2,
+    )
+    fine = tether.Path([0, 1, 1], ["go", "stay"])
+    check_same(mdp, [tether.Path([1, 1, 1], ["go", "go"]), fine], 3, 1)
+    # Here another action can lead to it: the same reason as of the single call.
+    check_same(mdp, [tether.Path([1, 1, 1], ["stay", "stay"]), fine], 3, 1, certify=True)
+
+
+@pytest.mark.compiled
+def test_batches_share_rows_until_they_are_too_many(monkeypatch):
+    mdp = tether.cases.sepsis().mdp
+    log = [mdp.simulate("optimal", 6 + i, start=mdp.states[700 + 7 * i], rng=i, noise=0.3) for i in range(6)]
+    engine = Engine(Asked.of(mdp, question(4, 2)))
+    for some in (log[:2], log[1:5], log[:2]):
+        check_same(mdp, some, 4, 2, engine=engine)
+    monkeypatch.setattr(compiled, "_POOL", 0)
+    check_same(mdp, log[4:], 4, 2, engine=engine)
+    kept = cohort_of(mdp, log[4:])
+    assert engine._rows._keys.size == len({*zip(kept.pair.tolist(), kept.next_state.tolist(), strict=True)})
+
+
+@given(st.integers(0, 700), st.integers(0, 2**32 - 1))
+def test_sums_are_taken_in_the_order_of_numpy(n, seed):
+    rng = np.random.default_rng(seed)
+    values = np.concatenate(([1e9], rng.standard_normal(n) * 10.0 ** rng.integers(-8, 8, n)))
+    scratch = np.zeros((3, 64), np.int64), np.zeros(64)
+    assert pairwise(values, 1, n, *scratch) == values[1:].sum()
+    if n:  # as `reduceat` takes them, of one column of a table
+        rest = values[1] + pairwise(values, 2, n - 1, *scratch)
+        assert rest == np.add.reduceat(values[1:, None], [0])[0, 0]
+
+
+@given(st.lists(st.integers(-9, 99), max_size=60))
+def test_sorting(values):
+    array = np.array([500, *values, -500])
+    sort_ascending(array, 1, len(values))
+    assert array.tolist() == [500, *sorted(values), -500]
