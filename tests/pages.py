@@ -25,6 +25,8 @@ class Page(HTMLParser):
         self.attributes: list[tuple[str, str]] = []
         self.headings: list[str] = []
         self.tables: list[list[list[str]]] = []
+        self.inside: list[list[list[str]]] = []  # tables that are open, the innermost last
+        self.steps: list[list[str]] = []  # rows of the step-by-step table, folded or not
         self.parts: dict[str, str] = {"": ""}
         self.drawings: list[str] = []
         self.feed(html)
@@ -40,10 +42,14 @@ class Page(HTMLParser):
             self.drawings.append(dict(attrs).get("aria-label") or "")
         if tag == "table":
             self.tables.append([])
+            self.inside.append(self.tables[-1])
         if tag == "tr":
-            self.tables[-1].append([])
+            self.inside[-1].append([])
         if tag in ("td", "th"):
-            self.tables[-1][-1].append("")
+            self.inside[-1][-1].append("")
+            named = dict(attrs).get("data-name")
+            if named == "t":
+                self.steps.append(self.inside[-1][-1])
         if tag not in VOID:
             self.open.append(tag)
 
@@ -53,6 +59,8 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+        if tag == "table":
+            self.inside.pop()
 
     def handle_data(self, data: str) -> None:
         data = data.replace("\N{NO-BREAK SPACE}", " ")
@@ -62,8 +70,8 @@ class Page(HTMLParser):
             return
         if "style" in self.open or "head" in self.open:
             return
-        if {"td", "th"} & set(self.open):
-            self.tables[-1][-1][-1] += data
+        if {"td", "th"} & set(self.open) and self.inside[-1] and self.inside[-1][-1]:
+            self.inside[-1][-1][-1] += data
         if "title" not in self.open:  # what a drawing says where the pointer rests
             self.parts[self.headings[-1] if self.headings else ""] += data
 

@@ -63,10 +63,13 @@ def cut(text: str, most: int = 100) -> str:
 def cut_apart(names: Sequence[str], most: int) -> list[str]:
     """Names cut to ``most`` letters, so that different names stay different.
 
-    Where beginnings are alike the middle is left out; where ends are alike too, a number tells them apart.
+    Where beginnings are alike, or are all of another name, the middle is left out; where ends are alike too, a number
+    tells them apart.
 
     >>> cut_apart(["ward 7 bed 2", "ward 7 bed 3", "home"], 8)
     ['ward…d 2', 'ward…d 3', 'home']
+    >>> cut_apart(["fluids", "fluids + oxygen"], 8)
+    ['fluids', 'flui…gen']
     """
     short = {name: cut(name, most) for name in dict.fromkeys(names)}
     for name in _alike(short, most):
@@ -85,5 +88,6 @@ def cut_apart(names: Sequence[str], most: int) -> list[str]:
 
 def _alike(short: dict[str, str], most: int) -> list[str]:
     """Names that were cut, to the same text as another name."""
-    times = Counter(short.values())
-    return [name for name, text in short.items() if len(name) > most and times[text] > 1]
+    seen = {name: text.removesuffix("…").rstrip(" +,;:") for name, text in short.items()}
+    times = Counter(seen.values())
+    return [name for name, text in seen.items() if len(name) > most and times[text] > 1]

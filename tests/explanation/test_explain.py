@@ -2,7 +2,6 @@
 
 import time
 
-import numpy as np
 import pytest
 
 import tether
@@ -20,9 +19,16 @@ def test_the_steps_are_those_of_the_path_and_the_plan():
     outlook = explanation.outlook
     assert [step.t for step in explanation.steps] == list(range(8))
     for step in explanation.steps:
-        states, chances = outlook.distribution(step.t)
-        assert step.state == states[int(np.argmax(chances))]
-        assert step.state_probability == chances.max()
+        chances = dict(zip(*outlook.distribution(step.t), strict=True))
+        together: dict = {}  # the states of one outcome count together
+        for state, chance in chances.items():
+            name = "over" if state.I == 0 else state
+            together[name] = together.get(name, 0.0) + chance
+        likeliest = max(together, key=lambda one: (together[one], one != "over"))
+        assert step.outcome == ("over" if likeliest == "over" else None)
+        assert likeliest in (step.state, step.outcome)
+        assert step.state_probability == pytest.approx(chances[step.state])
+        assert (step.outcome_probability or step.state_probability) == pytest.approx(together[likeliest])
         assert step.return_so_far == outlook.returns.mean[step.t]
     for step in explanation.steps[:-1]:
         assert step.changed == outlook.changed[step.t]

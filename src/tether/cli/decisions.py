@@ -9,8 +9,6 @@ import click
 from tether.cli.options import Episode, about_an_episode, as_json, with_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.table import Table
 
     from tether.explanation.decisions import Decision, Decisions
@@ -73,7 +71,7 @@ def _table(found: Decisions) -> Table:
     names += ["strength", "from k"]
     table = grid(*names, right=[0, *range(2, len(names))])
     places = decimals(value for row in found.rows for value in (row.value, row.best) if value is not None)
-    for first, last in _stretches(found):
+    for first, last in found.stretches():
         if last > first:
             table.add_row(f"{first}–{last}", "any: nothing changes")
             continue
@@ -105,29 +103,3 @@ def _cells(found: Decisions, row: Decision, places: int) -> list[str]:
     if found.outcome is not None:
         cells.append("–" if row.necessity is None else percent(row.necessity, short=True))
     return [*cells, f"{row.strength:.2f}", str(row.needed_k)]
-
-
-def _stretches(found: Decisions) -> list[tuple[int, int]]:
-    """First and last step of each line of the table: steps in a row in which nothing matters are one line."""
-    stretches: list[tuple[int, int]] = []
-    before = False
-    for t in range(found.cf.T):
-        idle = _is_idle(found.at(t), found.observed_value)
-        if idle and before:
-            stretches[-1] = (stretches[-1][0], t)
-        else:
-            stretches.append((t, t))
-        before = idle
-    return stretches
-
-
-def _is_idle(rows: Sequence[Decision], seen: float) -> bool:
-    """Whether no action of a step would have changed anything."""
-    near = 1e-9 * max(1.0, abs(seen))
-    return all(
-        row.value is not None
-        and row.best is not None
-        and max(abs(row.value - seen), abs(row.best - seen)) <= near
-        and (row.necessity or 0.0) <= 1e-9
-        for row in rows
-    )

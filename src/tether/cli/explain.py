@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_certificate, with_limits
+from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_certificate, with_draws, with_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tether.explanation.explain import Explanation
-    from tether.learning.uncertainty import PlanUncertainty
     from tether.plan.plan import Plan
 
-__all__ = ["explain", "names_of", "print_explanation", "uncertainty_data"]
-
-_LEVEL = 0.9
+__all__ = ["explain", "names_of", "print_explanation"]
 
 
 @click.command(
@@ -32,8 +27,7 @@ Examples:
 @with_limits
 @about_an_episode
 @click.option("--features", metavar="NAMES", help="Parts of the states to show; states alike in them are one: S,I.")
-@click.option("--draws", type=click.IntRange(min=2), help="For a learned model: how sure, from so many draws of it.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the draws.")
+@with_draws
 @with_certificate
 @as_json
 def explain(
@@ -49,45 +43,35 @@ def explain(
 
     For each step: what happened, what the best plan within k and m would do, what that gains, how strongly the
     observation influences it, and whether it passes the test that k counts. Before that, the answer in a few sentences;
-    the last of them says whether it holds under other causal models.
+    the last of them say whether it holds under other causal models and, where the model was learned from a log, how
+    much the log leaves open.
     """
     from tether.cli.answers import print_json
-    from tether.cli.screen import progress, put
+    from tether.cli.screen import progress
     from tether.explanation.answers import explanation_data
-    from tether.explanation.naming import only, shown
+    from tether.explanation.naming import only
 
     plan = limits.plan(episode.replay())
+    group = None if features is None else only(names_of(features))
+    explanation = plan.explain(group, certificate=certificate, draws=draws, rng=seed)
     with progress() as say:
         say("putting it beside what happened")
-        explanation = plan.explain(None if features is None else only(names_of(features)), certificate=certificate)
+        _ = explanation.outcomes
         say("looking at larger k and m")
         _ = explanation.beyond
         say("looking at other causal models")
         _ = explanation.certificate
-        sure = None if draws is None else _draw(plan, draws, seed, say)
+        say("drawing models that the log leaves possible")
+        _ = explanation.uncertainty
     if as_json:
-        print_json(
-            "explain",
-            **episode.named,
-            **explanation_data(explanation),
-            uncertainty=None if sure is None else uncertainty_data(sure),
-        )
+        print_json("explain", **episode.named, **explanation_data(explanation))
         return
     print_explanation(explanation, episode, suggested=limits.k is None)
-    if sure is not None:
-        put("", *sure.sentences(shown))
 
 
 def names_of(features: str) -> list[str]:
     """Names written with commas between them."""
     return [name.strip() for name in features.split(",") if name.strip()]
-
-
-def _draw(plan: Plan, draws: int, seed: int, say: Callable[[str], None]) -> PlanUncertainty:
-    from tether.learning.posterior import posterior
-
-    drawn = posterior(plan.cf.mdp, draws, rng=seed)
-    return drawn.of(plan, lambda done, of: say(f"drawing models the log leaves possible: {done} of {of}"))
 
 
 def print_explanation(explanation: Explanation, episode: Episode, suggested: bool) -> None:
@@ -102,6 +86,8 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
     put(steps_table(explanation.steps))
     put(legend(explanation.plan.objective), style="dim")
     put("", *beyond_sentences(explanation))
+    if explanation.uncertainty is not None and explanation.changes:
+        put("", *explanation.uncertainty.changes_in_words(shown))
 
 
 def _settings(plan: Plan, episode: Episode, suggested: bool) -> list[str]:
@@ -113,16 +99,3 @@ def _settings(plan: Plan, episode: Episode, suggested: bool) -> list[str]:
     where = "" if episode.path is None else f" from {episode.path}"
     about += f"; an episode of {counted(plan.T, 'step')}{where}."
     return [about, limits_in_words(plan, suggested)]
-
-
-def uncertainty_data(sure: PlanUncertainty) -> dict[str, Any]:
-    """How sure one can be of a plan, as plain data."""
-    from tether.explanation.answers import as_data
-
-    data: dict[str, Any] = as_data(sure)
-    return data | {
-        "level": _LEVEL,
-        "interval": sure.interval(_LEVEL),
-        "off_plan": float(sure.off_plan.mean()),
-        "sentences": sure.sentences(str),
-    }

@@ -28,6 +28,7 @@ __all__ = [
     "as_json",
     "columns_of",
     "with_certificate",
+    "with_draws",
     "with_influence",
     "with_k_and_m",
     "with_limits",
@@ -46,6 +47,20 @@ with_certificate = click.option(
     default=True,
     help="Leave out what holds under other causal models.",
 )
+
+
+def with_draws(command: F) -> F:
+    """``--draws`` and ``--seed``: how sure an answer of a learned model is."""
+    seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the draws.")
+    draws = click.option(
+        "--draws",
+        type=click.IntRange(min=0),
+        help="For a learned model: how sure, from so many models that its log leaves possible; 0 for none.  "
+        "[default: 100, fewer of a large model]",
+    )
+    return draws(seed(command))
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_certificate, with_limits
+from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_certificate, with_draws, with_limits
 
 __all__ = ["report"]
 
@@ -30,6 +30,7 @@ Examples:
 )
 @click.option("--title", help="The title of the page.")
 @click.option("--features", metavar="NAMES", help="Parts of the states to draw over time: S,I.  [default: all]")
+@with_draws
 @with_certificate
 @as_json
 def report(
@@ -38,6 +39,8 @@ def report(
     output: Path,
     title: str | None,
     features: str | None,
+    draws: int | None,
+    seed: int,
     certificate: bool,
     as_json: bool,
 ) -> None:
@@ -60,6 +63,8 @@ def report(
             title=title,
             features=None if features is None else [name.strip() for name in features.split(",")],
             certificate=certificate,
+            draws=draws,
+            rng=seed,
             about={"model file": episode.model, "path file": episode.path_source},
         )
     size = output.stat().st_size

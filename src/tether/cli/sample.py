@@ -98,7 +98,7 @@ def _print(plan: Plan, drawn: Trajectories, output: Path | None) -> None:
         value = float(drawn.returns[i])
         told = f"return {number(value)}" if plan.objective is None else "it holds" if value else "it does not hold"
         put("", f"{i}: {told}")
-        put(path_table(path, plan.cf.path))
+        put(path_table(plan.cf.mdp, path, plan.cf.path))
     if n > _SHOWN:
         put("", f"… and {n - _SHOWN:,} more; --json prints all, --output writes them to a file.")
     if output is not None:

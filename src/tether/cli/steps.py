@@ -9,22 +9,26 @@ from rich.text import Text
 
 from tether._words import percent
 from tether.cli.screen import decimals, grid, signed
-from tether.explanation.naming import differences, short, shown
+from tether.explanation.naming import differences, outcome_name, short, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tether.explanation.explain import ExplainedStep
+    from tether.model.mdp import MDP
     from tether.model.properties import Property
     from tether.observation.path import Path
 
 __all__ = ["LEGEND", "legend", "path_table", "steps_table"]
 
 LEGEND = (
-    "* the action changes. % how likely, where it is not certain. gain: what the step adds to the return over what "
-    "was observed. strength: the part of the probability that the observation moves. influenced: the test that k "
-    "counts."
+    "* the action changes; elsewhere: in other states than the likeliest. % how likely, where it is not certain. gain: "
+    "what the step adds to the return over what was observed. strength: the part of the probability that the "
+    "observation moves. influenced: the test that k counts."
 )
+
+_RARE = 0.05
+"""Changes less likely than this are not told beside what is done in the likeliest state."""
 
 
 def legend(objective: Property | None) -> str:
@@ -48,16 +52,20 @@ def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan") -> Table:
     return table
 
 
-def path_table(path: Path, observed: Path) -> Table:
-    """One row per step of an episode that might have been, beside the observed one."""
+def path_table(mdp: MDP, path: Path, observed: Path) -> Table:
+    """One row per step of an episode that might have been, beside the observed one; outcomes by their names."""
     in_full = short([*path.states, *observed.states])
     table = grid("t", "state and action", right=[0])
     for t, state in enumerate(path.states):
         seen = observed.states[t] if t < len(observed.states) else None
+        outcome = outcome_name(mdp, [state])
+        if outcome is not None:
+            outcome = _outcome(state, outcome, in_full)
         if t == path.T:
-            table.add_row(str(t), shown(state))
+            table.add_row(str(t), outcome or shown(state))
             continue
-        told = "the same" if state == seen else shown(state) if in_full or seen is None else differences(state, seen)
+        told = shown(state) if in_full or seen is None else differences(state, seen)
+        told = "the same" if state == seen and outcome is None else outcome or told
         action, done = path.actions[t], observed.actions[t]
         changes = action != done
         table.add_row(str(t), _with_action(told, f"{shown(action)}{'*' if changes else ''}", "bold" if changes else ""))
@@ -79,7 +87,8 @@ def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) 
 def _planned(step: ExplainedStep, in_full: bool) -> Text:
     same = step.state == step.observed_state
     if step.outcome is not None:
-        state = _outcome(step.state, step.outcome, in_full)
+        alone = abs((step.outcome_probability or 0.0) - step.state_probability) <= 1e-9
+        state = _outcome(step.state, step.outcome, in_full and alone)
     elif same and step.action is not None:
         state = "the same"
     elif in_full or step.observed_state is None or step.action is None:
@@ -88,6 +97,9 @@ def _planned(step: ExplainedStep, in_full: bool) -> Text:
         state = differences(step.state, step.observed_state)
     likely = step.state_probability if step.outcome_probability is None else step.outcome_probability
     state += _unless_certain(likely)
+    if step.action is not None and step.action == step.observed_action and step.changed > _RARE:
+        text = _with_action(state, f"{shown(step.action)}{_unless_certain(step.action_probability)}")
+        return text.append("; elsewhere ").append(f"{shown(step.instead)}*", style="bold")
     if step.action is None or (same and step.action == step.observed_action):
         return Text(state)
     changes = step.action != step.observed_action

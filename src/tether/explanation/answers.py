@@ -19,10 +19,14 @@ import numpy as np
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
+    from tether.learning.uncertainty import PlanUncertainty
     from tether.model.properties import Property
     from tether.plan.plan import Plan
 
 __all__ = ["as_data", "explanation_data", "objective_data", "plan_data"]
+
+_LEVEL = 0.9
+"""The level of credible intervals."""
 
 _TOLD = {
     "Tailoring": ("strength", "influenced", "expected_influenced_steps", "longest_run", "longest_run_probability"),
@@ -134,9 +138,27 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
             "tailoring": as_data(outlook.tailoring),
             "beyond": as_data(explanation.beyond),
             "certificate": as_data(explanation.certificate),
+            "learned": as_data(None if plan.cf.mdp.counts is None else {"episodes": plan.cf.mdp.counts.episodes}),
+            "evidence": as_data(explanation.evidence),
+            "uncertainty": _uncertainty(explanation.uncertainty),
+            "answer": as_data(explanation.answer(str)),
             "sentences": [*explanation.sentences(str), *beyond_sentences(explanation)],
         }
     )
+
+
+def _uncertainty(sure: PlanUncertainty | None) -> dict[str, Any] | None:
+    """How sure one can be of a plan whose model was learned."""
+    if sure is None:
+        return None
+    data: dict[str, Any] = as_data(sure)
+    return data | {
+        "level": _LEVEL,
+        "interval": sure.interval(_LEVEL),
+        "outcomes": {name: sure.outcome_interval(name, _LEVEL) for name in sure.outcomes},
+        "off_plan": float(sure.off_plan.mean()),
+        "sentences": sure.sentences(str),
+    }
 
 
 def _guarantee(explanation: Explanation) -> dict[str, Any]:

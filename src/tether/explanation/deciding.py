@@ -67,8 +67,8 @@ def _for_the_outcome(
         chance = best.necessity or 0.0
         how = "for certain" if chance >= 1 - _ROUNDING else f"with a probability of {percent(chance)}"
         told.append(
-            f"The outcome, {event}, could best have been averted at t = {best.t}: with {name(best.action)}, and "
-            f"nothing else changed, it would not have happened {how}."
+            f"The outcome, {event}, could best have been averted at t = {best.t}: {name(best.action)}, and nothing "
+            f"else changed, would have averted it {how}."
         )
     elif from_when > 0 and known:
         told.append(f"No other action, with nothing else changed, could have averted the outcome, {event}.")

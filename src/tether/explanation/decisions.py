@@ -133,6 +133,38 @@ class Decisions:
         k = whole_number("k", k, 1)
         return tuple(row for row in self.rows if row.needed_k <= k)
 
+    def stretches(self) -> list[tuple[int, int]]:
+        """First and last step of each stretch: steps in a row in which no action would have changed anything are one.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> tether.counterfactual(patient.mdp, patient.path).decisions().stretches()
+        [(0, 0), (1, 1), (2, 2), (3, 9)]
+        """
+        found: list[tuple[int, int]] = []
+        before = False
+        for t in range(self.cf.T):
+            idle = self.is_idle(t)
+            if idle and before:
+                found[-1] = (found[-1][0], t)
+            else:
+                found.append((t, t))
+            before = idle
+        return found
+
+    def is_idle(self, t: int) -> bool:
+        """Whether no action at t would have changed anything."""
+        seen, near = self.observed_value, 1e-9 * max(1.0, abs(self.observed_value))
+        return all(
+            row.value is not None
+            and row.best is not None
+            and max(abs(row.value - seen), abs(row.best - seen)) <= near
+            and (row.necessity or 0.0) <= 1e-9
+            for row in self.at(t)
+        )
+
     def necessity_bounds(self, t: int, action: Any) -> tuple[NecessityBounds, ...]:
         """The necessity of one decision whatever the causal model is: over all, and over all stable ones.
 

@@ -1,7 +1,8 @@
 """Explanation: what happened against what the plan would have done, step by step and in sentences.
 
-Everything here is a plain record made from exact evaluations; nothing is simulated. The most likely
-state of a step is the one the plan is most often in at that time, not a step of one most likely path.
+Everything here is a plain record made from exact evaluations; nothing is simulated. The most likely state of a step is
+the one the plan is most often in at that time, not a step of one most likely path; states of one outcome are taken
+together.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from tether._html import grid, typeset
 from tether._types import Floats
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
+from tether.evaluation.outcomes import outcome_classes
+from tether.explanation.evidence import Evidence, default_draws, evidence_of
 from tether.explanation.naming import outcome_name
 from tether.explanation.outcomes import Outcomes, outcomes_of
-from tether.explanation.sentences import explanation_sentences
+from tether.explanation.sentences import Answer, answer
 from tether.plan.limits import Beyond, beyond
 from tether.plan.plan import Plan
 
@@ -28,8 +31,9 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.evaluation.certificate import Certificate
+    from tether.learning.uncertainty import PlanUncertainty
 
-__all__ = ["ExplainedStep", "Explanation", "explain", "explained_steps"]
+__all__ = ["ExplainedStep", "Explanation", "advised_state", "explain", "explained_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,8 @@ class ExplainedStep:
     observed_state, observed_action
         What happened; None for an outcome that was not recorded, and for the action at T.
     state : label
-        The most likely counterfactual state, or group of states, with its ``state_probability``.
+        The most likely counterfactual state, or group of states, with its ``state_probability``. The states of one
+        outcome count together here, and the likeliest of them is told.
     action : label or None
         What the plan does there most often, with its ``action_probability`` there (it may depend on how many
         changes are left).
@@ -104,6 +109,10 @@ class Explanation:
         t = 0 … T.
     with_certificate : bool
         Whether the sentences tell what holds whatever the causal model is.
+    draws : int
+        Of how many models that the log of a learned model leaves possible the sentences tell; 0 for none.
+    rng : int or numpy Generator
+        For the draws: the same seed gives the same models.
 
     Examples
     --------
@@ -123,6 +132,8 @@ class Explanation:
     outlook: Evaluation
     steps: tuple[ExplainedStep, ...]
     with_certificate: bool = True
+    draws: int = 0
+    rng: Any = 0
 
     @property
     def changes(self) -> tuple[ExplainedStep, ...]:
@@ -145,9 +156,15 @@ class Explanation:
 
         Computed when asked for: the plain model is solved for it.
         """
-        cf = self.plan.cf
-        seen, optimal = (evaluate_policy(cf, policy) for policy in ("observed", "optimal"))
-        return outcomes_of({"observed": seen, "plan": self.outlook, "optimal": optimal})
+        seen = evaluate_policy(self.plan.cf, "observed", objective=self.plan.objective)
+        return outcomes_of({"observed": seen, "plan": self.outlook, "optimal": self.optimal})
+
+    @cached_property
+    def optimal(self) -> Evaluation:
+        """The policy that is best for anyone in the plain model, in this episode; computed when asked for."""
+        plan, mdp = self.plan, self.plan.cf.mdp
+        best = mdp.solve(plan.T, objective=plan.objective, minimise=plan.minimise)
+        return evaluate_policy(plan.cf, best, objective=plan.objective)
 
     @cached_property
     def certificate(self) -> Certificate | None:
@@ -172,9 +189,50 @@ class Explanation:
 
         return why_uncertified(self.plan) if self.with_certificate else ""
 
+    @cached_property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Of a learned model: how often its log has each action that the plan advises. Empty for another model."""
+        return evidence_of(self)
+
+    @cached_property
+    def uncertainty(self) -> PlanUncertainty | None:
+        """What becomes of the plan in models that the log leaves possible; None where none are drawn.
+
+        They are drawn when asked for.
+
+        Examples
+        --------
+        >>> import tether
+        >>> seen = [("treat", "well")] * 8 + [("treat", "dead")] * 2 + [("wait", "dead")] * 3
+        >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
+        >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
+        >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=2, m=1)
+        >>> plan.explain(draws=50).uncertainty.draws, plan.explain(draws=0).uncertainty
+        (50, None)
+        """
+        return self.plan.uncertainty(self.draws, rng=self.rng) if self.draws else None
+
+    @cached_property
+    def advised_states(self) -> dict[int, Any]:
+        """By time: the state in which the plan most often takes the other action of a changed step."""
+        return {step.t: advised_state(self.outlook, step.t, step.instead)[0] for step in self.changes}
+
+    def answer(self, name: Callable[[Any], str] = repr) -> Answer:
+        """The answer in its four parts; ``name`` prints a label.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> answer = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain().answer(str)
+        >>> answer.follows[0]
+        'Died by t = 10: 85 % instead of certain; discharged: 3 % instead of 0 %.'
+        """
+        return answer(self, name)
+
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """What to do differently, what follows, how much of it is about this episode; ``name`` prints a label."""
-        return explanation_sentences(self, name)
+        """What to do differently, what follows, how much of it is about this episode, how sure; one after the other."""
+        return self.answer(name).sentences()
 
     def __str__(self) -> str:
         return "\n".join(self.sentences(str))
@@ -217,13 +275,32 @@ class Explanation:
         return grid(head, rows) + told
 
 
-def explain(plan: Plan, group: Callable[[Any], Any] | None = None, *, certificate: bool = True) -> Explanation:
+def explain(
+    plan: Plan,
+    group: Callable[[Any], Any] | None = None,
+    *,
+    certificate: bool = True,
+    draws: int | None = None,
+    rng: Any = 0,
+) -> Explanation:
     """Put a plan beside what happened; see `Plan.explain`."""
-    outlook = evaluate_plan(plan)
+    outlook, many = evaluate_plan(plan), default_draws(plan, draws)
     steps = explained_steps(plan.cf, outlook, group, world=plan.asked)
     if plan.minimise:  # less is a gain
         steps = tuple(replace(step, gain=0.0 - step.gain) for step in steps)
-    return Explanation(plan, outlook, steps, certificate)
+    return Explanation(plan, outlook, steps, certificate, many, rng)
+
+
+def advised_state(outlook: Evaluation, t: int, action: Any) -> tuple[Any, float]:
+    """The state in which a policy most often takes an action at t, and how likely it is there at t."""
+    decided, states = outlook.chain.taken[t], outlook.chain.visits[t].states
+    takes = outlook.mdp.form.pair_action[decided.pairs] == outlook.mdp.actions.find(action)
+    weight = np.bincount(
+        np.searchsorted(np.unique(states), states)[decided.source[takes]],
+        (outlook.occupancy[t][decided.source] * decided.probability)[takes],
+    )
+    s = int(np.unique(states)[int(np.argmax(weight))])
+    return outlook.mdp.states[s], float(outlook.occupancy[t][states == s].sum())
 
 
 def explained_steps(
@@ -285,8 +362,7 @@ def explained_steps(
 def _likeliest(outlook: Evaluation, t: int, group: Callable[[Any], Any] | None) -> tuple[Any, float, list[Any]]:
     """The most likely state or group of states at time t, its probability, and the states in it."""
     if group is None:
-        state, likely = outlook.likeliest(t)
-        return state, likely, [state]
+        return _likeliest_one(outlook, t)
     groups: dict[Any, list[Any]] = {}
     mass: dict[Any, float] = {}
     for label, share in zip(*outlook.distribution(t), strict=True):
@@ -295,6 +371,20 @@ def _likeliest(outlook: Evaluation, t: int, group: Callable[[Any], Any] | None) 
         mass[one] = mass.get(one, 0.0) + float(share)
     state = max(mass, key=lambda one: mass[one])
     return state, mass[state], groups[state]
+
+
+def _likeliest_one(outlook: Evaluation, t: int) -> tuple[Any, float, list[Any]]:
+    """The most likely state, all states of one outcome taken together: of these, the likeliest stands for them."""
+    visits, mdp = outlook.chain.visits[t], outlook.mdp
+    states, index = np.unique(visits.states, return_inverse=True)
+    chance = np.bincount(index.reshape(-1), outlook.occupancy[t], minlength=states.size)
+    names, code = outcome_classes(mdp, states)
+    alone = np.array([not names[i] for i in code])
+    code = np.where(alone, len(names) + np.arange(states.size), code)
+    mass = np.bincount(code, chance)
+    members = np.flatnonzero(code == np.argmax(mass))
+    best = members[int(np.argmax(chance[members]))]
+    return mdp.states[int(states[best])], float(chance[best]), [mdp.states[int(states[i])] for i in members]
 
 
 def _outcome_probability(outlook: Evaluation, t: int, outcome: str, likely: float) -> float:

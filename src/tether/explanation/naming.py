@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -15,7 +16,10 @@ from tether.evaluation.outcomes import absorbing
 if TYPE_CHECKING:
     from tether.model.mdp import MDP
 
-__all__ = ["differences", "only", "outcome_name", "short", "shown"]
+__all__ = ["differences", "in_words", "only", "outcome_name", "short", "shown"]
+
+_WORD = re.compile(r"[^\W\d_]{3}")
+"""Three letters in a row."""
 
 _SHORT = 24
 """A label of so many characters fits into a table."""
@@ -29,6 +33,19 @@ def shown(label: Any) -> str:
     """
     text = str(label)
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def in_words(label: Any) -> bool:
+    """Whether a name tells something by itself: text with a word in it, or a type that writes itself in words.
+
+    >>> from tether.cases.epidemic import EpidemicState
+    >>> in_words("critical"), in_words("s17"), in_words(17), in_words(EpidemicState(9, 1, 20))
+    (True, False, False, False)
+    """
+    if isinstance(label, str):
+        return _WORD.search(label) is not None
+    own = any("__str__" in vars(kind) for kind in type(label).__mro__[:-1])
+    return own and not isinstance(label, int | float)
 
 
 def short(labels: Iterable[Any]) -> bool:

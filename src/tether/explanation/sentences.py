@@ -2,8 +2,8 @@
 
 The order of an answer: what to do differently, and when (`what_to_change`); what would have happened (`what_follows`:
 the probabilities of outcomes, then the expected return); how much of it is about this episode (`strength`, then
-`influenced_steps`); how sure one can be (the spread is told with the return; `how_sure` is about other causal models;
-for learned models see `tether.learning.uncertainty`).
+`influenced_steps`); how sure one can be (the spread is told with the return; `how_sure` is about other causal models,
+and about what the log of a learned model leaves open). `Answer` holds the four parts.
 
 Two measures, two names. *Strength* is exact: the total variation between the counterfactual and the nominal row, the
 part of the probability that the observation moves. *Influenced steps* are those that pass the test that k counts. A
@@ -13,6 +13,7 @@ step can pass the test with a strength of 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,8 @@ import numpy as np
 from tether._words import average, counted, number, percent
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
+from tether.explanation.evidence import learned_sentences
+from tether.explanation.naming import in_words
 from tether.plan.objective import asked
 
 if TYPE_CHECKING:
@@ -32,13 +35,18 @@ if TYPE_CHECKING:
     from tether.plan.robust import RobustPlan
 
 __all__ = [
+    "Answer",
+    "about_this_episode",
+    "answer",
     "chance_that",
     "changes",
     "expected",
-    "explanation_sentences",
     "falls_short",
+    "first_letter",
+    "goes_on",
     "guaranteed",
     "headline",
+    "how_many",
     "how_sure",
     "influenced_steps",
     "left_to_chance",
@@ -55,19 +63,66 @@ Name = Callable[[Any], str]
 _LISTED = 12
 """How many changes a sentence lists before it turns to a count."""
 
+_STATE = 100
+"""How long the name of a state may be to stand in a sentence."""
+
 _RARE = 0.05
 """Changes less likely than this are only counted, beside others."""
 
 _ROUNDING = 1e-9
 
 
-def explanation_sentences(explanation: Explanation, name: Name) -> list[str]:
-    """An explanation: what to change, what follows, how much of it is about this episode."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer in sentences, in the order in which people ask; the same wherever it is shown.
+
+    Attributes
+    ----------
+    change : tuple of str
+        What to do differently, and when.
+    follows : tuple of str
+        What would have happened: how the episode would have ended, then the return.
+    episode : tuple of str
+        How much of it is about this episode: the strength, then the influenced steps.
+    sure : tuple of str
+        How sure it is: under other causal models; and, where the model was learned, by what the log leaves open.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> answer = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain().answer(str)
+    >>> answer.change
+    ('Change 1 action: at t = 2 right instead of down.',)
+    """
+
+    change: tuple[str, ...]
+    follows: tuple[str, ...]
+    episode: tuple[str, ...]
+    sure: tuple[str, ...]
+
+    def sentences(self) -> list[str]:
+        """All of them, one after the other."""
+        return [*self.change, *self.follows, *self.episode, *self.sure]
+
+
+def answer(explanation: Explanation, name: Name) -> Answer:
+    """An explanation in sentences: what to change, what follows, how much of it is about this episode, how sure."""
+    return Answer(
+        (what_to_change(explanation, name),),
+        tuple(what_follows(explanation)),
+        tuple(about_this_episode(explanation)),
+        tuple(how_sure(explanation, name)),
+    )
+
+
+def about_this_episode(explanation: Explanation) -> list[str]:
+    """The strength, and where anything is left to chance the influenced steps."""
     plan, cf, outlook = explanation.plan, explanation.plan.asked, explanation.outlook
-    told = [what_to_change(explanation, name), *what_follows(explanation), strength(cf, outlook, explanation.steps)]
+    told = [strength(cf, outlook, explanation.steps)]
     if left_to_chance(cf, outlook):
         told.append(influenced_steps(_tailoring(outlook), plan.k, plan.rule))
-    return told + how_sure(explanation)
+    return told
 
 
 def policy_sentences(
@@ -107,7 +162,7 @@ def what_to_change(explanation: Explanation, name: Name) -> str:
         return "Change nothing: no policy within these limits does better than what was done."
     listed = changes(explanation, name)
     between = "; " if any("," in one for one in listed) else ", "  # names may have commas of their own
-    return f"Change {_how_many(explanation)}: {between.join(listed)}."
+    return f"Change {how_many(explanation)}: {between.join(listed)}."
 
 
 def changes(explanation: Explanation, name: Name, most: int = _LISTED) -> list[str]:
@@ -117,7 +172,8 @@ def changes(explanation: Explanation, name: Name, most: int = _LISTED) -> list[s
     for step in usual[:most]:
         share = "" if step.changed > 0.9995 else f" ({percent(step.changed)} of the time)"
         does = name(step.instead) if isinstance(step.instead, str) else f"action {name(step.instead)}"
-        listed.append(f"at t = {step.t} {does} instead of {name(step.observed_action)}{share}")
+        where = _where(explanation, step, name)
+        listed.append(f"at t = {step.t} {where}{does} instead of {name(step.observed_action)}{share}")
     left = len(explanation.changes) - len(listed)
     if left:
         rarely = "more rarely " if left == len(explanation.changes) - len(usual) else ""
@@ -130,7 +186,7 @@ def headline(explanation: Explanation) -> str:
     plan = explanation.plan
     if not explanation.changes:
         return "Change nothing: the plan does what was done."
-    many = f"Changing {_how_many(explanation)}"
+    many = f"Changing {how_many(explanation)}"
     which = "expected" if guaranteed(plan) is None else "guaranteed"
     value = f"the {which} return" if plan.objective is None else f"the chance that {plan.objective.in_words}"
     if plan.gain <= _ROUNDING * max(1.0, abs(plan.observed_value)):
@@ -139,7 +195,16 @@ def headline(explanation: Explanation) -> str:
     return f"{many} would {'lower' if plan.minimise else 'raise'} {value} by {by}."
 
 
-def _how_many(explanation: Explanation) -> str:
+def _where(explanation: Explanation, step: ExplainedStep, name: Name) -> str:
+    """The state in which an action is changed, in brackets: where it is certain, and its name is words."""
+    if step.state_probability < 0.9995 or not in_words(step.state):
+        return ""
+    written = name(step.state)
+    return f"({written}) " if len(written) <= _STATE else ""
+
+
+def how_many(explanation: Explanation) -> str:
+    """How many actions a plan changes."""
     total, times = sum(step.changed for step in explanation.steps), len(explanation.changes)
     return counted(times, "action") if abs(total - times) <= 5e-4 else f"{total:.3g} actions on average"
 
@@ -162,7 +227,10 @@ def what_follows(explanation: Explanation) -> list[str]:
         told += f"{number(plan.observed_value)}: {_gained(plan)}."
     else:
         told = f"The return stays {number(plan.observed_value)}."
-    return [*ended, told, *([earned] if earned and plan.objective is None else [])]
+    notes = [earned] if earned and plan.objective is None else []
+    if not plan.cf.path.last_recorded:
+        notes.append("The last outcome was not recorded: of the last step, what the model expects is counted.")
+    return [*ended, told, *notes]
 
 
 def chance_that(objective: Property, value: float, observed: float) -> str:
@@ -197,8 +265,8 @@ def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     >>> outcomes(cf, cf.evaluate("optimal"))
     ['Danger by t = 11: under 1 % instead of certain; goal: 99 % instead of 0 %.']
     """
-    if outlook.chain.ended is not None and not absorbing(cf.mdp, np.flatnonzero(outlook.chain.ended)).all():
-        return []  # the episode goes on after its objective is decided, and what it does then is nobody's plan
+    if goes_on(cf, outlook):
+        return []
     seen, now = evaluate_policy(cf, "observed").outcomes(), outlook.outcomes()
     told = []
     for name in sorted(dict.fromkeys([*seen, *now]), key=lambda one: -seen.get(one, 0.0)):  # first what happened
@@ -210,10 +278,23 @@ def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     (first, comparison), others = told[0], told[1:]
     # Who is in an absorbing state at the end came there by then; of other labels only the end is told.
     when = "by" if all(_stays(cf, name) for name, _ in told) else "at"
-    if first.replace(" ", "").isalpha():  # words; a name like s7 stays as it is
-        first = first[:1].upper() + first[1:]
-    parts = [f"{first} {when} t = {cf.T}: {comparison}"]
+    parts = [f"{first_letter(first)} {when} t = {cf.T}: {comparison}"]
     return ["; ".join([*parts, *(f"{name}: {one}" for name, one in others)]) + "."]
+
+
+def goes_on(cf: CounterfactualMDP, outlook: Evaluation) -> bool:
+    """Whether the episode can go on after the objective is decided: what it does then is nobody's plan."""
+    ended = outlook.chain.ended
+    return ended is not None and not absorbing(cf.mdp, np.flatnonzero(ended)).all()
+
+
+def first_letter(name: str) -> str:
+    """A name at the beginning of a sentence: words begin with a capital, a name like s7 stays as it is.
+
+    >>> first_letter("died"), first_letter("s7")
+    ('Died', 's7')
+    """
+    return name[:1].upper() + name[1:] if name.replace(" ", "").isalpha() else name
 
 
 def _compared(before: float, after: float) -> str:
@@ -364,7 +445,7 @@ def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "d
     count = f"{round(many)}" if certain else f"On average {average(many)}"
     are = "is" if certain and round(many) == 1 else "are"
     chance = tailoring.longest_run_probability
-    often = "" if chance > 0.9995 else f" (probability {chance:.2g})"
+    often = "" if chance > 0.9995 else f" (probability {f'{chance:.2g}' if chance >= 0.0005 else 'under 0.001'})"
     told = f"{count} of the {counted(T, 'step')} {are} influenced {test}; the longest stretch without is "
     told += f"{counted(run, 'step')}{often}"
     if k is None or k > T:
@@ -377,20 +458,20 @@ def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "d
 # ---- how sure one can be -----------------------------------------------------------------------------------------
 
 
-def how_sure(explanation: Explanation) -> list[str]:
-    """What holds whatever the causal model is, or that it was not looked at; nothing where it is not wanted.
+def how_sure(explanation: Explanation, name: Name) -> list[str]:
+    """What holds whatever the causal model is, where that is wanted; then what a learned model is learned from.
 
     Examples
     --------
     >>> import tether
     >>> patient = tether.cases.sepsis()
     >>> explanation = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain()
-    >>> print(how_sure(explanation)[0][:64])
+    >>> print(how_sure(explanation, str)[0][:64])
     Never worse than what was done, under every causal model; but no
     """
     certificate = explanation.certificate
     told = explanation.uncertified if certificate is None else certificate.sentence
-    return [told] if told else []
+    return ([told] if told else []) + learned_sentences(explanation, name)
 
 
 def _range(low: str, high: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tether._words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
-from tether.explanation.sentences import falls_short
+from tether.explanation.sentences import falls_short, goes_on
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.plan.limits import SHARE, enough_k
 from tether.plan.objective import value_name
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
 
 __all__ = [
+    "best_for_anyone",
     "beyond_sentences",
     "beyond_the_limits",
     "granted",
@@ -154,7 +155,26 @@ def beyond_sentences(explanation: Explanation) -> list[str]:
     mdp = explanation.plan.cf.mdp
     if explanation.plan.objective is None and mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None:
         return ["All rewards of the model are 0: no plan can gain anything."]
-    return explanation.beyond.sentences()
+    return [*explanation.beyond.sentences(), best_for_anyone(explanation)]
+
+
+def best_for_anyone(explanation: Explanation) -> str:
+    """What the policy that is best for anyone would have led to in this episode: its outcomes, and its return.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> print(best_for_anyone(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain()))
+    What is best for anyone in the model, without any limit: danger under 1 %; goal 99 %; an expected return of 548.1.
+    """
+    plan = explanation.plan
+    ended = () if goes_on(plan.cf, explanation.outlook) else explanation.outcomes
+    ends = sorted((one for one in ended if one.optimal > 1e-9), key=lambda one: -one.observed)
+    parts = [f"{one.name} {percent(one.optimal)}" for one in ends]
+    value = number(explanation.optimal.value)
+    parts.append(f"an expected return of {value}" if plan.objective is None else f"a probability of {value}")
+    return f"What is best for anyone in the model, without any limit: {'; '.join(parts)}."
 
 
 def beyond_the_limits(explanation: Explanation, table: Sweep, complete: bool) -> list[str]:

@@ -21,7 +21,7 @@ from tether.observation.changes import is_change
 from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 from tether.plan.plan import Plan
 
-__all__ = ["Follower"]
+__all__ = ["Follower", "expected"]
 
 
 class Follower:
@@ -34,6 +34,13 @@ class Follower:
 
     def follow(self, cf: CounterfactualMDP) -> tuple[Floats, Floats]:
         """Expected return of each plan (rows) and number of changes (columns), and how likely it gets off the plan."""
+        chain, lost = self.walk(cf)
+        values, off = expected(cf, chain, lost)
+        shape = (len(self.plans), len(self.ms))
+        return values.reshape(shape), off.reshape(shape)
+
+    def walk(self, cf: CounterfactualMDP) -> tuple[Chain, list[Ints]]:
+        """The chain of all plans and numbers of changes, side by side; and which nodes of a step are off the plan."""
         n, start = len(self.plans) * len(self.ms), int(cf.observation.states[0])
         minds = (np.arange(len(self.plans))[:, None] * self._width + np.array(self.ms)).reshape(-1)
         first = Visits(np.full(n, start), minds, np.zeros(n, np.int64))
@@ -44,10 +51,7 @@ class Follower:
             lost.append(off)
             return decided
 
-        chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, first, decide, cf.T)
-        values, off = _backward(cf, chain, lost)
-        shape = (len(self.plans), len(self.ms))
-        return values.reshape(shape), off.reshape(shape)
+        return build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, first, decide, cf.T), lost
 
     def _decide(self, cf: CounterfactualMDP, t: int, visits: Visits) -> tuple[Taken, Ints]:
         form = cf.mdp.form
@@ -103,7 +107,7 @@ def _choice(plan: Plan, t: int, states: Ints, changes: Ints, runs: Ints) -> Ints
     return np.where(known[at] == wanted, chosen, -1)
 
 
-def _backward(cf: CounterfactualMDP, chain: Chain, lost: list[Ints]) -> tuple[Floats, Floats]:
+def expected(cf: CounterfactualMDP, chain: Chain, lost: list[Ints]) -> tuple[Floats, Floats]:
     """Expected return from each node of the first layer, and the probability of ever being at a node that is lost."""
     mdp, last = cf.mdp, chain.visits[-1]
     value = np.zeros(last.size) if mdp.final_reward is None else mdp.final_reward[last.states]

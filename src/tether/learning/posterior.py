@@ -24,7 +24,8 @@ from tether._words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_plan
-from tether.learning.following import Follower
+from tether.evaluation.outcomes import outcome_probabilities
+from tether.learning.following import Follower, expected
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
 from tether.model.form import Form
 from tether.model.mdp import MDP
@@ -206,10 +207,14 @@ def _same(one: Form, other: Form) -> bool:
 def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> PlanUncertainty:
     follower = Follower([asked], [asked.m])
     values, observed, best, off_plan = (np.empty(draws) for _ in range(4))
+    outcomes: dict[str, Floats] = {}
     changes = _changes(asked)
     same, reached = np.zeros(len(changes)), np.zeros(len(changes))
     for i, cf in enumerate(worlds):
-        (values[i],), (off_plan[i],) = (array[0] for array in follower.follow(cf))
+        chain, lost = follower.walk(cf)
+        (values[i],), (off_plan[i],) = expected(cf, chain, lost)
+        for name, chance in outcome_probabilities(cf.mdp, chain.visits[-1].states, chain.occupancy()[-1]).items():
+            outcomes.setdefault(name, np.zeros(draws))[i] = chance
         observed[i] = observed_value(cf)
         again = cf.plan(asked.k, asked.m, rule=asked.rule, influence=asked.influence)
         best[i] = again.value
@@ -224,9 +229,10 @@ def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> Pl
         )
         for n, (t, s, a) in enumerate(changes)
     )
-    for array in (values, observed, best, off_plan):
+    for array in (values, observed, best, off_plan, *outcomes.values()):
         array.flags.writeable = False
-    return PlanUncertainty(asked.k, asked.m, asked.value, asked.observed_value, values, observed, best, off_plan, told)
+    in_the_model = (asked.k, asked.m, asked.value, asked.observed_value)
+    return PlanUncertainty(*in_the_model, values, observed, best, off_plan, told, outcomes)
 
 
 def _of_sweep(asked: Sweep, worlds: Iterator[CounterfactualMDP], draws: int) -> SweepUncertainty:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -75,6 +75,8 @@ class PlanUncertainty:
         Probability of coming to a state about which the plan says nothing; see `tether.learning.following`.
     changes : tuple of ChangedAction
         The changes of the plan, each in the state it is most likely in.
+    outcomes : mapping of str to array (draws,)
+        Probability of each outcome at the end in each drawn model; see `Evaluation.outcomes`.
 
     Examples
     --------
@@ -100,6 +102,7 @@ class PlanUncertainty:
     best: Floats
     off_plan: Floats
     changes: tuple[ChangedAction, ...]
+    outcomes: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def draws(self) -> int:
@@ -129,6 +132,14 @@ class PlanUncertainty:
         low, high = np.quantile(self.values, tails(level))
         return float(low), float(high)
 
+    def outcome_interval(self, outcome: str, level: float = 0.9) -> tuple[float, float]:
+        """The same of the probability of an outcome at the end."""
+        if outcome not in self.outcomes:
+            known = ", ".join(map(repr, self.outcomes)) or "none"
+            raise QueryError(f"there is no outcome {outcome!r}; there are {known}")
+        low, high = np.quantile(self.outcomes[outcome], tails(level))
+        return float(low), float(high)
+
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """What to expect, how likely it beats what was done, and how firm each change is; ``name`` prints a label."""
         low, high = self.interval()
@@ -138,7 +149,11 @@ class PlanUncertainty:
             f"It is worth more than what was done ({number(float(self.observed.mean()))}) in "
             f"{percent(self.probability_better)} of them.",
         ]
-        told += [
+        return told + self.changes_in_words(name)
+
+    def changes_in_words(self, name: Callable[[Any], str] = repr) -> list[str]:
+        """How firm each change is: how often the best plan of a drawn model makes it too; and what is off the plan."""
+        told = [
             f"At t = {one.t} {name(one.action)} instead of {name(one.observed)}: the best plan of each model does the "
             f"same there in {percent(one.same)} of them."
             for one in self.changes

@@ -13,6 +13,7 @@ from tether._checks import whole_number
 from tether._html import facts
 from tether._kernels.parallel import LARGE
 from tether._types import Ints
+from tether._words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph
 from tether.influence.nodes import Nodes
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation, Trajectories
     from tether.evaluation.shares import Shares
     from tether.explanation.explain import Explanation
+    from tether.learning.uncertainty import PlanUncertainty
     from tether.plan.constrained import Constraint
     from tether.plan.sweep import Sweep
     from tether.plan.tethered import Tethered
@@ -180,16 +182,50 @@ class Plan:
 
         return evaluate_plan(self)
 
-    def explain(self, group: Callable[[Any], Any] | None = None, *, certificate: bool = True) -> Explanation:
+    def explain(
+        self,
+        group: Callable[[Any], Any] | None = None,
+        *,
+        certificate: bool = True,
+        draws: int | None = None,
+        rng: Any = 0,
+    ) -> Explanation:
         """The plan beside what happened, step by step and in sentences.
 
-        ``group`` names the states as they are to be shown, and takes those of one name together: a function
-        of the label, the label itself by default. ``certificate`` says whether the sentences tell what holds whatever
-        the causal model is.
+        Parameters
+        ----------
+        group : callable, optional
+            Names the states as they are to be shown, and takes those of one name together: a function of the label.
+        certificate : bool
+            Whether the sentences tell what holds whatever the causal model is.
+        draws : int, optional
+            Of a learned model: in how many models that its log leaves possible the plan is looked at, to tell how sure
+            the answer is; 0 for none. By default 100, fewer of models with more than 200,000 transitions.
+        rng : int or numpy Generator
+            For the draws: the same seed gives the same models.
         """
         from tether.explanation.explain import explain
 
-        return explain(self, group, certificate=certificate)
+        return explain(self, group, certificate=certificate, draws=draws, rng=rng)
+
+    def uncertainty(
+        self, draws: int = 200, *, rng: Any = None, progress: Callable[[int, int], None] | None = None
+    ) -> PlanUncertainty:
+        """How sure the plan is where the model was learned: the same as ``tether.posterior(mdp, draws).of(plan)``.
+
+        Examples
+        --------
+        >>> import tether
+        >>> seen = [("treat", "well")] * 8 + [("treat", "dead")] * 2 + [("wait", "dead")] * 3
+        >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
+        >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
+        >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=2, m=1)
+        >>> plan.uncertainty(rng=1).probability_better
+        1.0
+        """
+        from tether.learning.posterior import posterior
+
+        return posterior(self.cf.mdp, draws, rng=rng).of(self, progress)
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
         """Values of plans of the same kind for every k and m, or for those asked for.
@@ -291,6 +327,8 @@ class Plan:
         about: Mapping[str, Any] | None = None,
         date: datetime.date | None = None,
         certificate: bool = True,
+        draws: int | None = None,
+        rng: Any = 0,
     ) -> pathlib.Path:
         """Write the plan, beside what happened, as one self-contained HTML file; see `tether.views.report.report`.
 
@@ -315,6 +353,8 @@ class Plan:
             about=about,
             date=date,
             certificate=certificate,
+            draws=draws,
+            rng=rng,
         )
 
     def _repr_html_(self) -> str:
@@ -325,8 +365,13 @@ class Plan:
             ("observed", f"{self.observed_value:.6g}"),
             ("gain", f"{self.gain:.6g}"),
         ]
+        counts = self.cf.mdp.counts
+        if counts is not None:
+            rows.append(
+                ("model", f"learned, from {counted(counts.episodes, 'episode') if counts.episodes else 'a log'}")
+            )
         if sum(layer.size for layer in self.nodes) <= LARGE:  # else it would take a while
-            rows.append(("plan", self.explain(certificate=False).sentences(str)[0]))
+            rows.append(("plan", self.explain(certificate=False, draws=0).sentences(str)[0]))
         return facts(rows)
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from tether.views.figures.style import (
     explain_with,
     figure_of,
     number_axis,
+    single_line,
     steps_axis,
     styled,
+    text_width,
 )
 
 if TYPE_CHECKING:
@@ -31,11 +34,20 @@ __all__ = ["plot_decisions", "plot_shares"]
 
 _WHAT = ("gain", "best", "necessity")
 
+_SHADES = 41
+"""Of more shades, Matplotlib makes a bitmap of the colour bar; there is one in the middle, for what changes nothing."""
+
 _NAME = 36
 """Letters of an action's name beside the figure."""
 
 
-def plot_decisions(decisions: Decisions, what: str = "gain", ax: Axes | None = None) -> Axes:
+def plot_decisions(
+    decisions: Decisions,
+    what: str = "gain",
+    ax: Axes | None = None,
+    action_name: Callable[[Any], str] = shown,
+    letters: int = _NAME,
+) -> Axes:
     """Each action of each observed step, shaded by what it would have led to; squares mark what was done.
 
     Parameters
@@ -46,6 +58,10 @@ def plot_decisions(decisions: Decisions, what: str = "gain", ax: Axes | None = N
         most m changes in all; or the probability that the outcome would not have happened.
     ax : Axes, optional
         Where to draw; a figure of its own by default.
+    action_name : callable
+        Names an action as it is to be shown.
+    letters : int
+        How many letters of a name are shown.
 
     Examples
     --------
@@ -88,13 +104,20 @@ def plot_decisions(decisions: Decisions, what: str = "gain", ax: Axes | None = N
         ax.set_ylim(len(actions), 0)
         every = -(-values.shape[1] // 20)
         ax.set_xticks(np.arange(0, values.shape[1], every) + 0.5, [str(t) for t in range(0, values.shape[1], every)])
-        ax.set_yticks(np.arange(len(actions)) + 0.5, cut_apart([shown(one) for one in actions], _NAME))
+        ax.set_yticks(
+            np.arange(len(actions)) + 0.5, cut_apart([single_line(action_name(one)) for one in actions], letters)
+        )
+        for label in ax.get_yticklabels():
+            label.set_parse_math(False)
         ax.tick_params(length=0)
         for spine in ax.spines.values():
             spine.set_visible(False)
         bar = figure_of(ax).colorbar(mesh, ax=ax, pad=0.02, aspect=25)
-        bar.set_label(_label(decisions, what))
+        title = _label(decisions, what)
+        tall = ax.get_window_extent().height * 72 / figure_of(ax).dpi
+        bar.set_label(title if text_width(title, 9.0) <= tall else title.split(",")[0].split(" of ")[0])
         bar.ax.tick_params(labelsize=SMALL)
+        number_axis(bar.ax.yaxis)
         bar.outline.set_visible(False)
         ax.set_xlabel(TIME)
         handles: list[Any] = [
@@ -154,10 +177,15 @@ def _shade(decisions: Decisions, row: Any, what: str) -> float | None:
 
 
 def _colours(values: Any, what: str) -> dict[str, Any]:
+    from matplotlib import colormaps
+
+    def shades(name: str) -> Any:
+        return colormaps[name].resampled(_SHADES)
+
     if what == "necessity":
-        return {"cmap": "Blues", "vmin": 0.0, "vmax": float(np.nanmax(values, initial=0.0)) or 1.0}
+        return {"cmap": shades("Blues"), "vmin": 0.0, "vmax": float(np.nanmax(values, initial=0.0)) or 1.0}
     largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
-    return {"cmap": "RdBu", "vmin": -largest, "vmax": largest}
+    return {"cmap": shades("RdBu"), "vmin": -largest, "vmax": largest}
 
 
 def _cell(t: int, i: int) -> Any:

@@ -23,7 +23,7 @@ _NAME = 32
 _HATCHES = ("", "////", "\\\\\\\\", "....", "xxxx", "----", "||||", "++++", "oooo")
 """Areas are told apart in print too."""
 
-_PLAIN = "#e8e8e8"
+_PLAIN = "#dddddd"
 """The colour of what is no outcome."""
 
 _ABOVE, _TALL = 1.06, 0.09

@@ -8,23 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from tether._words import average, counted, number
+from tether._words import counted, number
 from tether.evaluation.evaluate import Tailoring
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say
+from tether.explanation.caveats import cannot_know
 from tether.explanation.explain import Explanation
 from tether.explanation.terms import beyond_the_limits, granted, question_in_words, suggestion
 from tether.influence.classes import CLASSES
-from tether.plan.objective import value_name
+from tether.learning.learned import learned
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
+from tether.views.report.beside import decision_steps, numbers_beside, shares_sentence
 from tether.views.report.drawings import (
     draw_band,
     draw_certificate,
     draw_classes,
+    draw_decisions,
     draw_guarantees,
     draw_influence,
+    draw_outcomes,
     draw_strip,
     draw_values,
 )
@@ -36,6 +40,12 @@ __all__ = ["Contents"]
 
 _LISTED = 15
 """How many changes are listed."""
+
+_AS_SENTENCE = 2
+"""Up to so many changes are one sentence; more are a list."""
+
+_SHARED = 8
+"""Up to so many changed steps the gain is shared among them: all subsets of them are looked at."""
 
 _PHONE, _TABLET = 4, 8
 """How many columns of the k × m table fit on the screen."""
@@ -65,61 +75,58 @@ class Contents:
     def sections(self) -> dict[str, Any]:
         """The sections by the names that the template has for them."""
         return {
-            "summary": self._summary(),
+            "answer": self._answer(),
+            "decisions": self._decisions(),
             "steps": step_table(self.explanation, self.action_name),
             "over_time": self._over_time(),
             "influence": self._influence(),
             "certificate": self._certificate(),
+            "learned": self._learned(),
             "limits": self._limits(),
             "states": self._states(),
+            "cannot_know": cannot_know(self.explanation),
         }
 
-    def _summary(self) -> dict[str, Any]:
-        plan, explanation, table = self.plan, self.explanation, self.table
-        best = table.value(plan.k, plan.m)
+    def _answer(self) -> dict[str, Any]:
+        """The first screen: the four parts of the answer, and the numbers beside them."""
+        plan, explanation = self.plan, self.explanation
+        told = explanation.answer(self.name)
+        many = len(explanation.changes) > _AS_SENTENCE
         return {
-            "question": question_in_words(plan, best),
-            "headline": say.headline(explanation),
-            "cards": self._cards(),
-            "changes": say.changes(explanation, self.action_name, _LISTED) if explanation.changes else [],
-            "expected": [*say.outcomes(plan.cf, explanation.outlook), *say.expected(explanation, best)],
-            "episode": self._about_this_episode(),
-            "sure": say.how_sure(self.explanation),
-            "beyond": beyond_the_limits(explanation, table, self.complete),
+            "answer": told,
+            "lead": f"Change {say.how_many(explanation)}" if many else told.change[0],
+            "changes": say.changes(explanation, self.name, _LISTED) if many else [],
+            "question": question_in_words(plan, self.table.value(plan.k, plan.m)),
+            "beside": numbers_beside(explanation),
+            "beyond": beyond_the_limits(explanation, self.table, self.complete),
         }
 
-    def _cards(self) -> list[tuple[str, str, str]]:
-        """The numbers to remember: name, value, and what stands beside it."""
-        plan, outlook = self.plan, self.explanation.outlook
-        changed = sum(step.changed for step in self.explanation.steps)
-        spread = "certain" if outlook.std == 0 else f"standard deviation {number(outlook.std)}"
-        sure = say.guaranteed(plan)
-        which = f"{'Expected' if sure is None else 'Guaranteed'} {value_name(plan.objective)}"
-        if sure is not None:
-            spread = f"Gumbel-max expects {number(outlook.value)}"
-        cards = [
-            (which, number(plan.value), f"observed {number(plan.observed_value)}"),
-            ("Gain" if sure is None else "Guaranteed gain", _difference(plan.gain, plan.observed_value), spread),
-            ("Actions changed", average(changed), f"of at most {plan.m}"),
-        ]
-        if say.left_to_chance(self.plan.asked, outlook):
-            strength, influenced = self.tailoring.strength, self.tailoring.expected_influenced_steps
-            cards += [
-                ("Strength", f"{float(strength.mean()):.2f}", "per step, from 0 to 1"),
-                ("Influenced steps", average(influenced), f"of {plan.T}"),
-            ]
-        return cards
+    def name(self, label: Any) -> str:
+        """A state or an action as it is shown; an outcome by its own name."""
+        mdp = self.plan.cf.mdp
+        if label in mdp.actions:
+            return self.action_name(label)
+        return self.state_name(label) if label in mdp.states else str(label)
 
-    def _about_this_episode(self) -> list[str]:
-        outlook, plan = self.explanation.outlook, self.plan
-        told = [say.strength(plan.asked, outlook, self.explanation.steps)]
-        if say.left_to_chance(self.plan.asked, outlook):
-            told.append(say.influenced_steps(self.tailoring, plan.k, plan.rule))
-        return told
+    def _decisions(self) -> dict[str, Any]:
+        """Which decisions mattered: had only one action been different."""
+        plan = self.plan
+        found = plan.cf.decisions(rule=plan.rule, influence=plan.influence)
+        several = 1 < len(self.explanation.changes) <= _SHARED
+        return {
+            "sentences": found.sentences(self.name),
+            "figure": draw_decisions(found, self.action_name) if len(found.rows) > found.cf.T else None,
+            "steps": decision_steps(found, self.action_name),
+            "outcome": found.outcome,
+            "by_return": plan.objective is not None,
+            "shares": shares_sentence(plan) if several else "",
+        }
 
     def _over_time(self) -> dict[str, Any]:
-        courses = self.courses
-        drawn = [draw_band(self._returns(), "return", "one standard deviation", legend=True)]
+        courses, outcomes = self.courses, self.explanation.outcomes
+        shows_outcomes = len(outcomes.classes) > 1 and not say.goes_on(self.plan.cf, self.explanation.outlook)
+        drawn = [draw_outcomes(outcomes)] if shows_outcomes else []
+        drawn.append(draw_band(self._returns(), "return", "one standard deviation", legend=True))
         bands = 0
         for i, one in enumerate(courses.drawn):
             if isinstance(one, Band):
@@ -133,7 +140,12 @@ class Contents:
             remarks.append(f"The same throughout: {steady}.")
         if courses.left_out:
             remarks.append(f"{counted(courses.left_out, 'more feature')} not drawn.")
-        return {"figures": drawn, "strips": bands < len(courses.drawn), "remarks": remarks}
+        return {
+            "figures": drawn,
+            "strips": bands < len(courses.drawn),
+            "outcomes": shows_outcomes,
+            "remarks": remarks,
+        }
 
     def _returns(self) -> Band:
         course = self.explanation.outlook.returns
@@ -148,8 +160,15 @@ class Contents:
         return {
             "figure": draw_influence(outlook),
             "chance": say.left_to_chance(self.plan.asked, outlook),
-            "sentences": self._about_this_episode(),
+            "sentences": say.about_this_episode(self.explanation),
         }
+
+    def _learned(self) -> list[str]:
+        """Of a learned model: what it was learned from, and how firm each change is."""
+        mdp, sure = self.plan.cf.mdp, self.explanation.uncertainty
+        if mdp.counts is None:
+            return []
+        return [*learned(mdp).sentences(self.name), *(sure.sentences(self.name) if sure is not None else [])]
 
     def _certificate(self) -> dict[str, Any] | None:
         """What holds whatever the causal model is; nothing where it is not wanted."""
@@ -202,9 +221,3 @@ class Contents:
             "meanings": list(zip(CLASSES, meanings, strict=True)),
             "granted": granted(plan),
         }
-
-
-def _difference(gain: float, beside: float) -> str:
-    if abs(gain) <= 1e-9 * max(1.0, abs(beside)):
-        return "none"
-    return ("+" if gain > 0 else "") + number(gain)

@@ -10,6 +10,8 @@ from tether._words import cut_apart
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.guarantees import GuaranteesByK
+from tether.explanation.decisions import Decisions
+from tether.explanation.outcomes import Outcomes
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views import figures
@@ -26,8 +28,10 @@ __all__ = [
     "draw_band",
     "draw_certificate",
     "draw_classes",
+    "draw_decisions",
     "draw_guarantees",
     "draw_influence",
+    "draw_outcomes",
     "draw_strip",
     "draw_values",
 ]
@@ -49,6 +53,9 @@ _SHOWS = {
     "states": "States over time by class",
 }
 """What the drawings without a caption show."""
+
+_ACTION = 27
+"""How many letters of an action's name fit beside the decisions."""
 
 _NAME = 22
 """How many letters of a name fit beside a strip."""
@@ -77,6 +84,24 @@ def draw_strip(strip: Strip, name: str) -> Drawing:
     ax = _chart(_TOP + _ROW * len(rows) + _BOTTOM, left)
     figures.plot_strip(rows, strip.chance, strip.observed, ax)
     return _drawn(ax, name, strip.name)
+
+
+def draw_outcomes(outcomes: Outcomes) -> Drawing:
+    """The probability of each outcome over time, stacked; what happened above."""
+    legend = 30.0 if sum(map(text_width, outcomes.classes)) < _WIDE / 2 else 50.0
+    ax = _chart(_HIGH + legend, left=_LEFT + 8.0, bottom=_BOTTOM + legend)
+    figures.plot_outcomes(outcomes, ax=ax)
+    return _drawn(ax, "outcomes", "Outcomes")
+
+
+def draw_decisions(decisions: Decisions, action_name: Callable[[Any], str]) -> Drawing:
+    """Time × action, shaded by what each would have gained alone; what was done marked."""
+    actions = len({row.action for row in decisions.rows})
+    names = cut_apart([single_line(action_name(row.action)) for row in decisions.rows], _ACTION)
+    left = max(_LEFT, 8.0 + max(map(text_width, names)))
+    ax = _chart(_TOP + max(_ROW * actions, 80.0) + _BOTTOM + 30.0, left, right=30.0, bottom=_BOTTOM + 30.0)
+    figures.plot_decisions(decisions, ax=ax, action_name=action_name, letters=_ACTION)
+    return _drawn(ax, "decisions", "Gain, had only this action been different")
 
 
 def draw_influence(outlook: Evaluation) -> Drawing:

@@ -1,22 +1,35 @@
-"""The step-by-step table, cell by cell: what happened, what the plan would do, what it gains, what is influenced."""
+"""The step-by-step table, cell by cell: what happened, what the plan would do, what it gains, what is influenced.
+
+Long stretches in which nothing changes are folded into one line, which opens.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from tether._html import signed
 from tether._words import cut_apart, number, percent
 from tether.explanation.explain import ExplainedStep, Explanation
 
-__all__ = ["Cell", "StepRow", "StepTable", "step_table"]
+__all__ = ["Cell", "Fold", "StepRow", "StepTable", "step_table"]
 
 _SHOWN = 200
 """How many steps are listed; of longer episodes, those at which the plan changes the action most often."""
 
+_SHORT = 24
+"""How long the name of an outcome's state may be to stand beside the outcome."""
+
 _NAME = 160
 """How long a name is before it is cut."""
+
+_LONG = 4
+"""So many steps in a row in which nothing changes are folded into one line."""
+
+_RARE = 0.05
+"""Changes less likely than this are not told beside what is done in the likeliest state."""
 
 _HEAD = (
     "t",
@@ -50,11 +63,19 @@ class StepRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """Rows in a row in which nothing changes: the line that stands for them, and the rows."""
+
+    line: str
+    rows: tuple[StepRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StepTable:
-    """The names of the columns, the rows, and how many steps are left out."""
+    """The names of the columns, the rows or folded rows, and how many steps are left out."""
 
     head: tuple[str, ...]
-    rows: tuple[StepRow, ...]
+    parts: tuple[StepRow | Fold, ...]
     left_out: int
 
 
@@ -63,8 +84,45 @@ def step_table(explanation: Explanation, action_name: Callable[[Any], str]) -> S
     steps = _chosen(explanation)
     writer = _Writer(explanation, action_name, steps)
     befores: list[ExplainedStep | None] = [None, *steps[:-1]]
-    rows = tuple(writer.row(step, before) for before, step in zip(befores, steps, strict=True))
-    return StepTable(_HEAD, rows, len(explanation.steps) - len(steps))
+    rows = [writer.row(step, before) for before, step in zip(befores, steps, strict=True)]
+    return StepTable(_HEAD, tuple(_folded(steps, rows)), len(explanation.steps) - len(steps))
+
+
+def _folded(steps: Sequence[ExplainedStep], rows: Sequence[StepRow]) -> Iterator[StepRow | Fold]:
+    """The rows in order, long stretches in which nothing changes as one."""
+    for kind, group in groupby(range(len(steps)), key=lambda i: _unchanged(steps, i)):
+        places = list(group)
+        if kind and len(places) >= _LONG:
+            yield Fold(_line([steps[i] for i in places], kind), tuple(rows[i] for i in places))
+        else:
+            yield from (rows[i] for i in places)
+
+
+def _unchanged(steps: Sequence[ExplainedStep], i: int) -> tuple[Any, ...]:
+    """What stays the same at a step, so that it may be folded with its neighbours; nothing where it may not.
+
+    Either the plan does what was done, and what happened happens again; or the episode is over, and so it is, most
+    likely, under the plan.
+    """
+    step = steps[i]
+    if step.action is None or step.changed > 1e-12:
+        return ()
+    if step.state == step.observed_state and step.state_probability > 1 - 1e-9:
+        return ("as it was",) if step.observed_outcome is None else ("over", step.observed_outcome, step.outcome)
+    if step.observed_outcome is not None and step.outcome is not None:
+        return ("over", step.observed_outcome, step.outcome)
+    return ()
+
+
+def _line(steps: Sequence[ExplainedStep], kind: tuple[Any, ...]) -> str:
+    when = f"t = {steps[0].t} … {steps[-1].t}"
+    if kind[0] == "as it was":
+        return f"{when}: the plan does what was done, and what happened happens again."
+    chances = [step.outcome_probability or 0.0 for step in steps]
+    likely = "" if min(chances) > 1 - 1e-9 else f" ({percent(min(chances))} to {percent(max(chances))})"
+    gain = sum(step.gain for step in steps)
+    gained = f"; gain {'+' if gain > 0 else ''}{number(gain)} in all" if abs(gain) > 1e-9 else ""
+    return f"{when}: what happened: {kind[1]}. Likeliest under the plan: {kind[2]}{likely}{gained}."
 
 
 def _chosen(explanation: Explanation) -> list[ExplainedStep]:
@@ -87,7 +145,8 @@ class _Writer:
         self.rounding = 1e-9 * max(1.0, abs(plan.value), abs(plan.observed_value))
         self.action_name = action_name
         self.states = _short([str(state) for step in steps for state in (step.observed_state, step.state)])
-        actions = {name: None for step in steps for name in (step.observed_action, step.action) if name is not None}
+        taken = (name for step in steps for name in (step.observed_action, step.action, step.instead))
+        actions = {name: None for name in taken if name is not None}
         self.actions = _short([action_name(name) for name in actions])
 
     def row(self, step: ExplainedStep, before: ExplainedStep | None) -> StepRow:
@@ -111,6 +170,8 @@ class _Writer:
     def _observed(self, step: ExplainedStep, before: ExplainedStep | None) -> Cell:
         if self._unknown(step):
             return Cell("not recorded", "aside")
+        if step.observed_outcome is not None:
+            return Cell(self._outcome(step.observed_state, step.observed_outcome, alone=True))
         if before is not None and step.observed_state == before.observed_state:
             return Cell("as before", "aside")
         return Cell(self.states[str(step.observed_state)])
@@ -118,6 +179,10 @@ class _Writer:
     def _state(self, step: ExplainedStep, before: ExplainedStep | None) -> Cell:
         """The plan's state; in two words where the row has it already, or the row above spelt it out."""
         note = _note(step.state_probability)
+        if step.outcome is not None:  # an outcome is always called by its name
+            likely = step.outcome_probability or 0.0
+            alone = abs(likely - step.state_probability) <= 1e-9
+            return Cell(self._outcome(step.state, step.outcome, alone), note=_note(likely))
         if not self._unknown(step) and step.state == step.observed_state:
             return Cell("as observed", "aside", note)
         spelt = before is not None and before.state != before.observed_state
@@ -125,9 +190,16 @@ class _Writer:
             return Cell("as before", "aside", note)
         return Cell(self.states[str(step.state)], note=note)
 
+    def _outcome(self, state: Any, outcome: str, alone: bool) -> str:
+        """An outcome, by its name; and its state, where it is the only one, its name says more and is short."""
+        written = self.states[str(state)]
+        return f"{written}, {outcome}" if alone and written != outcome and len(written) <= _SHORT else outcome
+
     def _planned(self, step: ExplainedStep) -> Cell:
         note = _note(step.action_probability)
         if step.action == step.observed_action:
+            if step.changed > _RARE:  # in other states than the likeliest one
+                note = f"{note}; elsewhere {self._action(step.instead)}".removeprefix("; ")
             return Cell("as done", "aside", note)
         return Cell(self._action(step.action), "strong", note)
 

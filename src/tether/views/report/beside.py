@@ -1,0 +1,146 @@
+"""The numbers beside the answer, and the decisions step by step, as records for the template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tether._html import signed
+from tether._words import average, cut_apart, number, percent
+from tether.errors import QueryError
+from tether.explanation import sentences as say
+from tether.explanation.decisions import Decision, Decisions
+from tether.explanation.explain import Explanation
+from tether.plan.objective import value_name
+from tether.plan.plan import Plan
+
+__all__ = ["Action", "Beside", "DecisionStep", "decision_steps", "numbers_beside", "shares_sentence"]
+
+_NAME = 80
+"""How long the name of an action may be."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One line of the numbers beside the answer: of what happened, of the plan, of what is best for anyone."""
+
+    name: str
+    observed: str
+    plan: str
+    optimal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One action of a step: its name, whether it was done, and its numbers as text."""
+
+    name: str
+    is_observed: bool
+    value: str
+    gain: str
+    avoided: str
+    strength: str
+    needed_k: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionStep:
+    """One step, or a stretch of steps in which nothing would have changed anything: its line, and its actions."""
+
+    line: str
+    actions: tuple[Action, ...]
+    mattered: bool
+
+
+def numbers_beside(explanation: Explanation) -> list[Beside]:
+    """How the episode ends, the return, how much is changed, and the two measures of influence."""
+    plan, outlook, optimal = explanation.plan, explanation.outlook, explanation.optimal
+    lines = []
+    ends = () if say.goes_on(plan.cf, outlook) else explanation.outcomes
+    for one in sorted(ends, key=lambda one: -one.observed):  # first what happened
+        if max(one.observed, one.plan, one.optimal) > _ROUNDING:
+            lines.append(Beside(say.first_letter(one.name), *map(_chance, (one.observed, one.plan, one.optimal))))
+    kind = f"{'Expected' if say.guaranteed(plan) is None else 'Guaranteed'} {value_name(plan.objective)}"
+    values = (plan.observed_value, plan.value, optimal.value)
+    lines.append(Beside(kind, *(signed(number(one)) if plan.objective is None else _chance(one) for one in values)))
+    changes = (sum(float(share) for share in one.changed) for one in (outlook, optimal) if one.changed is not None)
+    lines.append(Beside("Actions changed", "–", *map(average, changes)))
+    if say.left_to_chance(plan.asked, outlook):
+        measures = [one.tailoring for one in (outlook, optimal) if one.tailoring is not None]
+        lines.append(Beside("Strength per step", "–", *(f"{float(one.strength.mean()):.2f}" for one in measures)))
+        influenced = (average(one.expected_influenced_steps) for one in measures)
+        lines.append(Beside(f"Influenced steps (of {plan.T})", "–", *influenced))
+    return lines
+
+
+def decision_steps(decisions: Decisions, action_name: Callable[[Any], str]) -> list[DecisionStep]:
+    """One line per step, with its actions; steps in a row in which nothing mattered as one."""
+    names = {row.action: action_name(row.action) for row in decisions.rows}
+    short = dict(zip(names, cut_apart(list(names.values()), _NAME), strict=True))
+    found = []
+    for first, last in decisions.stretches():
+        rows = decisions.at(first)
+        if decisions.is_idle(first):
+            when = f"t = {first}" if first == last else f"t = {first} … {last}"
+            only = " (only one action is available)" if len(rows) == 1 and first == last else ""
+            found.append(DecisionStep(f"{when}: no other action would have changed anything{only}.", (), False))
+        else:
+            actions = tuple(_action(row, short[row.action]) for row in sorted(rows, key=_worth))
+            found.append(DecisionStep(_line(decisions, first, rows, short), actions, True))
+    return found
+
+
+def shares_sentence(plan: Plan) -> str:
+    """What each changed step adds to the gain; nothing where it cannot be shared."""
+    try:
+        return str(plan.shares())
+    except QueryError:  # without some of the changes, an observed action is not available
+        return ""
+
+
+def _line(decisions: Decisions, t: int, rows: tuple[Decision, ...], short: dict[Any, str]) -> str:
+    done = next(row for row in rows if row.is_observed)
+    others = [row for row in rows if not row.is_observed and row.gain is not None]
+    told = f"t = {t}: {short[done.action]} was done. "
+    if not others:
+        return f"{told}Of the others nothing can be said alone."
+    best = max(others, key=lambda row: row.gain or 0.0)
+    gain = best.gain or 0.0
+    if gain > _ROUNDING * max(1.0, abs(decisions.observed_value)):
+        told += f"Best instead: {short[best.action]}, gain {signed('+' + number(gain))}"
+    else:
+        told += "No other action alone would have gained anything"
+    averted = max(others, key=lambda row: row.necessity or 0.0)
+    chance = averted.necessity or 0.0
+    if chance > _ROUNDING:
+        by = "" if averted.action == best.action and gain > 0 else f", by {short[averted.action]}"
+        told += f"; {decisions.outcome} averted with {percent(chance)}{by}"
+    return f"{told}."
+
+
+def _action(row: Decision, name: str) -> Action:
+    return Action(
+        name,
+        row.is_observed,
+        "–" if row.value is None else signed(number(row.value)),
+        "–" if row.gain is None else _gain(row.gain),
+        "–" if row.necessity is None else percent(row.necessity),
+        "0" if row.strength <= _ROUNDING else f"{row.strength:.2f}",
+        row.needed_k,
+    )
+
+
+def _worth(row: Decision) -> tuple[bool, float]:
+    """What was done first, then by what it gains."""
+    return (not row.is_observed, -(row.gain if row.gain is not None else float("-inf")))
+
+
+def _gain(gain: float) -> str:
+    return "0" if abs(gain) <= _ROUNDING else ("+" if gain > 0 else "") + signed(number(gain))
+
+
+def _chance(probability: float) -> str:
+    return "certain" if probability >= 1 - _ROUNDING else percent(probability)

@@ -1,0 +1,103 @@
+"""The answer in its four parts, and what is said of learned models."""
+
+import numpy as np
+import pytest
+
+import tether
+from tether.explanation.answers import explanation_data
+from tether.explanation.caveats import cannot_know
+from tether.explanation.evidence import default_draws
+
+
+def clinic(treated=8, prior=1.0):
+    """Patients who were treated, some of whom died, and some who were not."""
+    seen = [("treat", "well")] * treated + [("treat", "dead")] * 2 + [("wait", "dead")] * 3
+    mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=prior)
+    return mdp.with_objective(final_reward={"well": 1.0})
+
+
+def advised(mdp):
+    return tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(2, 1)
+
+
+def test_the_four_parts_are_the_sentences():
+    explanation = advised(clinic()).explain(draws=20)
+    answer = explanation.answer(str)
+    assert answer.change == ("Change 1 action: at t = 0 (sick) treat instead of wait.",)
+    assert answer.follows[0] == "Dead by t = 1: 25 % instead of certain; well: 75 % instead of 0 %."
+    assert answer.sure[-3:] == (
+        "The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.",
+        f"The gain is real in 100 % of {explanation.draws} models that the log leaves possible.",
+        answer.sure[-1],
+    )
+    assert answer.sure[-1].startswith("In 90 % of them: the return ")
+    told = [*answer.change, *answer.follows, *answer.episode, *answer.sure]
+    assert explanation.sentences(str) == told
+    data = explanation_data(explanation)
+    assert data["sentences"][: len(told)] == told
+    assert data["answer"] == {part: list(getattr(answer, part)) for part in ("change", "follows", "episode", "sure")}
+
+
+def test_what_was_seen_is_counted_in_the_log():
+    mdp = clinic()
+    (one,) = advised(mdp).explain(draws=0).evidence
+    assert (one.state, one.action, one.times, one.observed, one.observed_times) == ("sick", "treat", 10, "wait", 3)
+    assert one.outcomes == 2
+    assert tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(2, 0).explain().evidence == ()
+    grid = tether.cases.grid_world()
+    assert tether.counterfactual(grid.mdp, grid.path).plan(6, 1).explain().evidence == ()
+
+
+def test_few_sightings_are_called_few():
+    (told,) = [one for one in advised(clinic(treated=3)).explain(draws=0).sentences(str) if "learned" in one]
+    assert "treat was seen only 5 times in that state; that is few: what it leads to is hardly known." in told
+    paths = [tether.Path(["sick", "well"], ["treat"]), tether.Path(["sick", "dead"], ["wait"])]
+    mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})
+    (told,) = [one for one in advised(mdp).explain(draws=0).sentences(str) if "learned" in one]
+    assert "seen only once in that state; it always led to the same: what else it can lead to, the log" in told
+
+
+def test_draws_are_taken_of_learned_models_only():
+    plan, toy = advised(clinic()), tether.cases.toy()
+    given = tether.counterfactual(toy.mdp, toy.path).plan(2, 1)
+    assert (default_draws(plan, None), default_draws(plan, 0), default_draws(plan, 7)) == (100, 0, 7)
+    assert default_draws(given, None) == default_draws(given, 0) == 0
+    with pytest.raises(tether.QueryError, match="not learned from episodes"):
+        given.explain(draws=5)
+    with pytest.raises(tether.QueryError, match="one draw says nothing"):
+        plan.explain(draws=1)
+    assert plan.explain(draws=0).uncertainty is None
+    assert explanation_data(plan.explain(draws=0))["uncertainty"] is None
+
+
+def test_outcomes_of_the_drawn_models_are_those_of_the_plan_followed_in_each():
+    plan = advised(clinic())
+    draws = tether.posterior(plan.cf.mdp, 8, rng=3)
+    sure = draws.of(plan)
+    conditioned = [tether.counterfactual(model, plan.cf.path).row(0, "sick", "treat") for model in draws.models()]
+    expected = [dict(zip(*row, strict=True)).get("dead", 0.0) for row in conditioned]
+    np.testing.assert_allclose(sure.outcomes["dead"], expected, atol=1e-12)
+    np.testing.assert_allclose(sure.outcomes["dead"] + sure.outcomes["well"], 1.0, atol=1e-12)
+    assert sure.outcome_interval("dead") == tuple(np.quantile(sure.outcomes["dead"], [0.05, 0.95]))
+    with pytest.raises(tether.QueryError, match="there is no outcome 'gone'; there are '"):
+        sure.outcome_interval("gone")
+
+
+def test_what_cannot_be_known_is_said_of_every_model():
+    learned, given = advised(clinic()).explain(draws=0), tether.cases.epidemic()
+    told = dict(cannot_know(learned))
+    assert "learned from 13 episodes" in told["What the model leaves out"]
+    explanation = tether.counterfactual(given.mdp, given.path).plan(3, 1).explain()
+    assert "taken as given" in dict(cannot_know(explanation))["What the model leaves out"]
+    assert list(told) == ["Hindsight", "Hidden causes", "What the model leaves out"]
+
+
+def test_an_outcome_is_called_by_its_name_where_its_states_are_likeliest_together():
+    """Four ways to die of 20 % each, one to live of 20 %: died is likeliest, though no single state of it is."""
+    ends = ["d1", "d2", "d3", "d4", "alive"]
+    mdp = tether.MDP.from_table(
+        ["s"] * 6, ["a", *["b"] * 5], ["d1", *ends], [1.0, *[0.2] * 5], [0, *[1] * 5], terminal=ends
+    )
+    mdp = mdp.with_labels({"died": ends[:4]})
+    last = tether.counterfactual(mdp, tether.Path(["s", "d1"], ["a"])).plan(2, 1).explain().steps[-1]
+    assert (last.outcome, last.outcome_probability, last.state_probability) == ("died", pytest.approx(0.8), 0.2)
