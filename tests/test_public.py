@@ -13,6 +13,7 @@ import tether
 PUBLIC = [
     "MDP",
     "Advice",
+    "Answer",
     "Audit",
     "Certificate",
     "Certified",
@@ -28,6 +29,7 @@ PUBLIC = [
     "Earned",
     "Episodes",
     "Evaluation",
+    "Evidence",
     "ExplainedStep",
     "Explanation",
     "FileError",

@@ -18,8 +18,10 @@ from tether.counterfactual.sampled import SampledGumbelMax
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError, TetherError
 from tether.evaluation.evaluate import Course, Evaluation, Tailoring, Trajectories
 from tether.evaluation.plain import Solution
+from tether.explanation.evidence import Evidence
 from tether.explanation.explain import ExplainedStep, Explanation
 from tether.explanation.outcomes import OutcomeChance, Outcomes
+from tether.explanation.sentences import Answer
 from tether.influence.classes import Classes
 from tether.influence.one_step import effective, tv
 from tether.influence.why import Why
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MDP",
     "Advice",
+    "Answer",
     "Audit",
     "Certificate",
     "Certified",
@@ -69,6 +72,7 @@ __all__ = [
     "Earned",
     "Episodes",
     "Evaluation",
+    "Evidence",
     "ExplainedStep",
     "Explanation",
     "FileError",

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import tether
 from tether.cli import main
 from tether.explanation.answers import as_data
+from tether.explanation.terms import best_for_anyone
 from tether.influence.reach import coverage
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.models import read_model, write_model
@@ -53,7 +54,8 @@ def test_explain_tells_what_the_library_explains(epidemic, k, m):
             None if limit is None else {"k": limit.k, "m": limit.m, "value": limit.value, "added": limit.added}
         )
     assert answer["tailoring"]["longest_run"] == explanation.outlook.tailoring.longest_run
-    assert answer["sentences"] == [*explanation.sentences(str), *further.sentences()]
+    assert answer["sentences"] == [*explanation.sentences(str), *further.sentences(), best_for_anyone(explanation)]
+    assert answer["sentences"][: sum(map(len, answer["answer"].values()))] == sum(answer["answer"].values(), [])
     assert answer["uncertainty"] is None
 
 
@@ -431,7 +433,12 @@ def test_learn_and_explain_with_credible_intervals(log, tmp_path):
     assert explained["uncertainty"]["interval"] == list(sure.interval(0.9))
     assert explained["uncertainty"]["probability_better"] == sure.probability_better
     assert [one["same"] for one in explained["uncertainty"]["changes"]] == [one.same for one in sure.changes]
-    assert sure.sentences()[1] in words(*call)
+    assert explained["uncertainty"]["outcomes"] == {name: list(sure.outcome_interval(name)) for name in sure.outcomes}
+    assert explained["learned"] == {"episodes": 41}
+    assert explained["evidence"] == as_data(plan.explain(draws=0).evidence)
+    shown = words(*call)
+    assert all(sentence in shown for sentence in plan.explain(draws=10, rng=5).sentences(str))
+    assert sure.changes_in_words(str)[0] in shown
 
 
 def test_learn_in_words(log, tmp_path):

@@ -134,7 +134,7 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     ...     print(sentence)
     The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.
     The gain is real in 100 % of 100 models that the log leaves possible.
-    In 90 % of them: the return 0.5341 to 0.8901; well 53 % to 89 %; dead 11 % to 47 %.
+    In 90 % of them: the return 0.5341 to 0.8901; well: 53 % to 89 %; dead: 11 % to 47 %.
     """
     counts = explanation.plan.cf.mdp.counts
     if counts is None:
@@ -185,7 +185,7 @@ def _left_open(sure: PlanUncertainty, name: Callable[[Any], str]) -> list[str]:
     for outcome in sure.outcomes:
         ends = sure.outcome_interval(outcome)
         if max(ends) > 1e-9:
-            parts.append(f"{name(outcome)} {_range(*map(percent, ends))}")
+            parts.append(f"{name(outcome)}: {_range(*map(percent, ends))}")
     models = f"{sure.draws:,} models that the log leaves possible"
     return [
         f"The gain is real in {percent(sure.probability_better)} of {models}.",

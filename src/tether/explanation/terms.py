@@ -166,12 +166,12 @@ def best_for_anyone(explanation: Explanation) -> str:
     >>> import tether
     >>> grid = tether.cases.grid_world()
     >>> print(best_for_anyone(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain()))
-    What is best for anyone in the model, without any limit: danger under 1 %; goal 99 %; an expected return of 548.1.
+    What is best for anyone in the model, without any limit: danger: under 1 %; goal: 99 %; an expected return of 548.1.
     """
     plan = explanation.plan
     ended = () if goes_on(plan.cf, explanation.outlook) else explanation.outcomes
     ends = sorted((one for one in ended if one.optimal > 1e-9), key=lambda one: -one.observed)
-    parts = [f"{one.name} {percent(one.optimal)}" for one in ends]
+    parts = [f"{one.name}: {percent(one.optimal)}" for one in ends]
     value = number(explanation.optimal.value)
     parts.append(f"an expected return of {value}" if plan.objective is None else f"a probability of {value}")
     return f"What is best for anyone in the model, without any limit: {'; '.join(parts)}."
