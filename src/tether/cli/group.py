@@ -34,7 +34,7 @@ _SECTIONS = {
         "audit": "audit",
     },
     "Models and episodes": {"check": "check", "convert": "convert", "learn": "learn", "cases": "cases"},
-    "To look at": {"demo": "showcase", "reproduce": "showcase"},
+    "To look at": {"explore": "explore", "demo": "showcase", "reproduce": "showcase"},
 }
 
 COMMANDS = {name: module for section in _SECTIONS.values() for name, module in section.items()}

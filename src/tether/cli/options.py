@@ -25,6 +25,7 @@ __all__ = [
     "Source",
     "about_a_model",
     "about_an_episode",
+    "about_an_episode_or_none",
     "as_json",
     "columns_of",
     "with_certificate",
@@ -156,8 +157,37 @@ class Episode(Source):
         source = self.path_source
         with progress() as say:
             say(f"reading {source}")
-            given = {"columns": self.path_columns, "time": self.time, "step": self.step}
-            return open_path(source, mdp, **{name: value for name, value in given.items() if value})
+            return open_path(source, mdp, **self.reading_path)
+
+    @property
+    def reading_path(self) -> dict[str, Any]:
+        """The options for PATH that were given, as the reader takes them."""
+        given = {"columns": self.path_columns, "time": self.time, "step": self.step}
+        return {name: value for name, value in given.items() if value}
+
+    @property
+    def words(self) -> list[str]:
+        """The options that were given, as they are written."""
+        single = {
+            "--format": self.format,
+            "--order": self.order,
+            "--reward-order": self.reward_order,
+            "--discount": self.discount,
+            "--reward-model": self.reward_model,
+            "--state-rewards": self.state_rewards,
+            "--transition-rewards": self.transition_rewards,
+            "--time": self.time,
+            "--step": self.step,
+        }
+        several = {
+            "--column": [f"{ours}={theirs}" for ours, theirs in self.columns.items()],
+            "--terminal": self.terminal,
+            "--final-reward": [f"{state}={value!r}" for state, value in self.final_reward.items()],
+            "--path-column": [f"{ours}={theirs}" for ours, theirs in self.path_columns.items()],
+        }
+        given = [(option, str(value)) for option, value in single.items() if value is not None]
+        given += [(option, value) for option, values in several.items() for value in values]
+        return [word for pair in given for word in pair]
 
     def replay(self, mdp: MDP | None = None, path: Path | None = None) -> CounterfactualMDP:
         """Condition the model on the path; read both, unless they are given."""
@@ -379,6 +409,7 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
 
 about_a_model = _gathered(_MODEL, Source, "source")
 about_an_episode = _gathered(_EPISODE, Episode, "episode")
+about_an_episode_or_none = _gathered([click.argument("model", required=False), *_EPISODE[1:]], Episode, "episode")
 with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE], Limits, "limits")
 with_objective = _with(_OBJECTIVE)
 with_property = _with(_OBJECTIVE[:1])

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation
     from tether.explanation.decisions import Decisions
     from tether.explanation.what_if import WhatIf
+    from tether.explorer.notebook import Inline
     from tether.influence.classes import Classes
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
@@ -548,6 +549,25 @@ class CounterfactualMDP:
         from tether.views.figures import plot_classes
 
         return plot_classes(self, k, ax, rule=rule, influence=influence, rollout=rollout, label=label)
+
+    def explore(self, height: int = 800) -> Inline:
+        """A page to play with: k, m, "what if" and "why?", below the cell of a notebook, or in any browser.
+
+        It is served to this machine only, until the program ends or ``stop()`` is called on what is returned. Needs the
+        extra ``explorer``.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> page = tether.counterfactual(toy.mdp, toy.path).explore()
+        >>> page.address[:17]
+        'http://127.0.0.1:'
+        >>> page.stop()
+        """
+        from tether.explorer.notebook import explore
+
+        return explore(self, height)
 
     def _edited(self, t: int, pair: int) -> tuple[Rows | None, int]:
         """The row of a pair as it was stored, or as it is now computed; None where it is nominal."""

@@ -1,0 +1,108 @@
+"""``tether explore``: the question under your fingers, as a page in the browser."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tether.cli.options import Episode, about_an_episode_or_none
+
+if TYPE_CHECKING:
+    from tether.explorer.offered import Offered, Source
+
+__all__ = ["explore"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether explore
+  tether explore case:sepsis
+  tether explore model.csv path.csv
+  tether explore learned-model log.csv --no-browser"""
+)
+@about_an_episode_or_none
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen.  [default: any free port]")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Another address lets other machines in: whoever has the printed address sees the model.",
+)
+def explore(episode: Episode, port: int, no_browser: bool, listen: str) -> None:
+    """Play with k, m and "what if" in a page of your browser.
+
+    PATH may also be a log of many episodes: the page then has a list of them. Without MODEL it opens the embedded
+    cases. The page is served to this machine only, until Ctrl-C.
+    """
+    from tether.explorer.safety import is_loopback
+    from tether.explorer.server import Explorer
+
+    serving = Explorer(_offered(episode), port, listen)
+    if not is_loopback(listen):
+        click.echo(
+            f"tether: warning: listening on {listen}: other machines can reach this page. Whoever has the address "
+            "below sees the model and its episodes.",
+            err=True,
+        )
+    click.echo("the explorer runs until Ctrl-C; open this address:", err=True)
+    click.echo(serving.address)
+    if not no_browser:
+        click.launch(serving.address)
+    serving.run()
+
+
+def _offered(episode: Episode) -> Offered:
+    """What the words on the command line offer."""
+    from tether.explorer.offered import Cases, Log, One
+
+    if not episode.model:
+        return Cases()
+    if _is_log(episode):
+        from tether.cli.screen import progress
+        from tether.io.logs import read_episodes
+
+        mdp = episode.open()
+        with progress() as say:
+            say(f"reading {episode.path}")
+            episodes = read_episodes(episode.path, mdp, **episode.reading_path)
+        return Log(mdp, episodes, _source(episode, "#{episode}"))
+    return One(episode.replay(), episode.path_source, _source(episode))
+
+
+def _is_log(episode: Episode) -> bool:
+    """Whether PATH is a table with a column of episodes."""
+    path = episode.path
+    if path is None or not os.path.exists(path):
+        return False
+    from tether.io.columns import read_columns, table_kind
+
+    rename = {name: theirs for name, theirs in episode.path_columns.items() if name == "episode"}
+    return table_kind(path) is not None and "episode" in read_columns(
+        path, [], ["episode"], rename, text=["episode"], blank=["episode"]
+    )
+
+
+def _source(episode: Episode, of_log: str = "") -> Source:
+    """The same in words: what opens it on the command line, and in Python."""
+    from tether.explorer.offered import Source
+
+    words = [episode.model, *([] if episode.path is None else [f"{episode.path}{of_log}"]), *episode.words]
+    lines = ["import tether", "", f"mdp = tether.io.open_model({_call(episode.model, **episode.reading)})"]
+    if episode.discount is not None:
+        lines.append(f"mdp = mdp.with_objective(discount={episode.discount!r})")
+    if episode.final_reward:
+        lines.append(f"mdp = mdp.with_objective(final_reward={episode.final_reward!r})")
+    if of_log:
+        opened = f"tether.io.read_episodes({_call(episode.path, 'mdp', **episode.reading_path)})[{{episode!r}}]"
+    else:
+        opened = f"tether.io.open_path({_call(episode.path_source, 'mdp', **episode.reading_path)})"
+    return Source(tuple(words), (*lines, f"path = {opened}"))
+
+
+def _call(first: Any, *names: str, **options: Any) -> str:
+    return ", ".join([repr(first), *names, *(f"{name}={value!r}" for name, value in options.items())])

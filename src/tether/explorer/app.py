@@ -1,0 +1,158 @@
+"""The server's answers: the page, its parts, what can be taken away, and our own scripts and styles."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tether.errors import TetherError
+from tether.explorer.asking import Asker, Asking, BusyError, SupersededError, TooLongError
+from tether.explorer.memory import Memory
+from tether.explorer.offered import Offered
+from tether.explorer.panels import Asked, Part, parts
+from tether.explorer.panels.take import as_json
+from tether.explorer.safety import Door, Keys
+from tether.explorer.view import TABS, View, read_view
+from tether.views.pages import render
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["make_app"]
+
+_PANELS = {
+    "answer": ("sentences", "ladder", "chart", "sure", "steps"),
+    "time": ("time",),
+    "if": ("if", "if-time"),
+    "why": ("why",),
+    "decisions": ("decisions",),
+    "states": ("states",),
+    "episodes": ("episodes",),
+    "take": ("take",),
+}
+"""The parts of each panel."""
+
+_SCRIPTS = ("main.js", "address.js", "parts.js", "controls.js", "keys.js")
+
+
+def make_app(offered: Offered, keys: Keys, asking: Asking | None = None) -> Door:
+    """The explorer of what is offered, behind its door; an ASGI application."""
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    desk = _Desk(offered, asking or Asking())
+    routes = [
+        Route("/", desk.page),
+        Route("/part/{name}", desk.part),
+        Route("/take/{name}", desk.take),
+        Route("/static/{name}", desk.static),
+    ]
+
+    @asynccontextmanager
+    async def open_until_stopped(_app: Any) -> AsyncIterator[None]:
+        yield
+        desk.asking.close()
+
+    return Door(Starlette(routes=routes, lifespan=open_until_stopped), keys)
+
+
+class _Desk:
+    """Answers requests; what takes time goes to the thread that computes."""
+
+    def __init__(self, offered: Offered, asking: Asking) -> None:
+        self.asking, self.memory = asking, Memory(offered)
+        self.parts: dict[str, Part] = parts()
+        self._files = _static()
+        self._strangers = count()
+
+    async def page(self, _request: Request) -> Response:
+        """The frame: everything else is asked for by its scripts."""
+        from starlette.responses import HTMLResponse
+
+        needs = {name: " ".join(part.needs) for name, part in self.parts.items()}
+        return HTMLResponse(render("explorer/page.html", tabs=TABS, panels=_PANELS, needs=needs))
+
+    async def static(self, request: Request) -> Response:
+        """One of our own files, by name among those that were read when the server started."""
+        from starlette.responses import PlainTextResponse, Response
+
+        found = self._files.get(request.path_params["name"])
+        if found is None:
+            return PlainTextResponse("There is no such file.", 404)
+        kind, text = found
+        return Response(text, media_type=kind)
+
+    async def part(self, request: Request) -> Response:
+        """A part of the page, as a fragment of HTML."""
+        name = request.path_params["name"]
+        part = self.parts.get(name)
+        if part is None:
+            return _problem("There is no such part of the page.", 404)
+        return await self._answered(request, name, partial(self._part, part))
+
+    def _part(self, part: Part, view: View, asker: Asker) -> tuple[str, str]:
+        contents = part.contents(Asked(view, self.memory, asker.check))
+        return "text/html", render(f"explorer/{part.template}.html", **contents)
+
+    async def take(self, request: Request) -> Response:
+        """The present view as a file."""
+        name = request.path_params["name"]
+        makers = {"report.html": self._report, "answer.json": self._json}
+        if name not in makers:
+            return _problem("There is nothing of that name to take away.", 404)
+        found = await self._answered(request, f"take {name}", makers[name])
+        found.headers["content-disposition"] = f'attachment; filename="{name}"'
+        return found
+
+    def _report(self, view: View, _asker: Asker) -> tuple[str, str]:
+        answer = self.memory.answer(view)
+        with tempfile.TemporaryDirectory() as folder:
+            about = {"episode": answer.entry.name}
+            file = answer.plan.report(Path(folder, "report.html"), action_name=answer.naming.action, about=about)
+            return "text/html", file.read_text(encoding="utf-8")
+
+    def _json(self, view: View, _asker: Asker) -> tuple[str, str]:
+        answer = self.memory.answer(view)
+        return "application/json", json.dumps(as_json(answer, view), ensure_ascii=False, allow_nan=False)
+
+    async def _answered(
+        self, request: Request, name: str, compute: Callable[[View, Asker], tuple[str, str]]
+    ) -> Response:
+        """What the thread computes, or what went wrong, in a sentence."""
+        from starlette.responses import Response
+
+        tab = request.headers.get("x-tether-tab", "")[:64] or f"stranger {next(self._strangers)}"
+        try:
+            view = read_view(request.query_params)
+            kind, text = await self.asking.ask((tab, name), lambda asker: compute(view, asker))
+        except SupersededError:
+            return Response(status_code=204)
+        except BusyError:
+            return _problem("Too many questions wait already. Try again.", 503)
+        except TooLongError:
+            return _problem("This takes long; it is still being computed. Ask again in a while.", 503)
+        except TetherError as error:
+            return _problem(str(error), 200)  # said on the page, in place of the part
+        return Response(text.encode("utf-8", "replace"), media_type=kind)
+
+
+def _problem(message: str, status: int) -> Response:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(render("explorer/problem.html", message=message), status)
+
+
+def _static() -> dict[str, tuple[str, str]]:
+    """Our own scripts and styles: kind and text, by name."""
+    here, views = files("tether.explorer") / "static", files("tether.views") / "templates"
+    found: dict[str, Any] = {name: ("text/javascript", here / name) for name in _SCRIPTS}
+    found |= {"explorer.css": ("text/css", here / "explorer.css"), "style.css": ("text/css", views / "style.css")}
+    return {name: (kind, file.read_text(encoding="utf-8")) for name, (kind, file) in found.items()}

@@ -1,0 +1,66 @@
+"""How the page writes states and actions: whole where they are short, cut where they are not, never two of them alike.
+
+Names are any text. What cannot be printed is escaped; text that runs from right to left is set apart, so that it does
+not turn the sentence around it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cached_property
+from typing import Any
+
+from tether._words import cut, cut_apart
+from tether.explanation.naming import shown
+from tether.model.mdp import MDP
+
+__all__ = ["Naming", "apart"]
+
+_NAME = 90
+"""Letters of a name before it is cut."""
+
+_MANY = 2_000
+"""Actions, up to which all names are looked at to keep them apart."""
+
+
+def apart(text: str) -> str:
+    r"""A text in the direction it has, whatever stands around it.
+
+    >>> apart("wait"), apart("\N{HEBREW LETTER ALEF}") == "\u2068\N{HEBREW LETTER ALEF}\u2069"
+    ('wait', True)
+    """
+    turned = any(unicodedata.bidirectional(letter) in ("R", "AL", "AN") for letter in text)
+    return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}" if turned else text
+
+
+class Naming:
+    """Names of one model's states and actions, as the page shows them."""
+
+    def __init__(self, mdp: MDP) -> None:
+        self.mdp = mdp
+
+    @cached_property
+    def _actions(self) -> dict[int, str]:
+        names = [shown(one) for one in self.mdp.actions]
+        return dict(enumerate(cut_apart(names, _NAME)))
+
+    def action_at(self, a: int) -> str:
+        """An action by index."""
+        if self.mdp.n_actions > _MANY:
+            return apart(cut(shown(self.mdp.actions[a]), _NAME))
+        return apart(self._actions[a])
+
+    def action(self, name: Any) -> str:
+        """An action by name."""
+        return self.action_at(self.mdp.actions.find(name))
+
+    def state(self, name: Any) -> str:
+        """A state by name; what differs only late is told by its number."""
+        text = shown(name)
+        if len(text) <= 2 * _NAME:
+            return apart(text)
+        return apart(f"{cut(text, 2 * _NAME)} (state {self.mdp.states.find(name)})")
+
+    def any(self, name: Any) -> str:
+        """A state or an action in a sentence."""
+        return apart(cut(shown(name), 2 * _NAME))

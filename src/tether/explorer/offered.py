@@ -1,0 +1,241 @@
+"""What there is to choose from: the embedded cases, one episode, or the episodes of a log. Requests choose by key only.
+
+A key is looked up among what was offered when the server was started; it is never the name of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+
+from tether._types import Floats
+from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.errors import Problem, QueryError
+from tether.evaluation.outcomes import outcome_of
+from tether.explanation.naming import shown
+from tether.io.embedded import about_case, case_names, open_case, path_names
+from tether.model.mdp import MDP
+from tether.observation.earned import model_return
+from tether.observation.episodes import Episodes
+from tether.observation.path import observe
+
+__all__ = ["Cases", "Entry", "Listed", "Log", "Offered", "One", "Source"]
+
+_FROM_ELSEWHERE = ("icu-sepsis",)
+"""Cases whose model is read from a package of others, of the same name."""
+
+_COUNTED = 20_000
+"""Episodes of a log whose returns are counted by the model, one after the other, to rank them."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model came from: the words on the command line, and the Python lines that open the same."""
+
+    command: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An episode that can be opened.
+
+    Attributes
+    ----------
+    key, name : str
+        What it is called in addresses, and on the page.
+    open : callable
+    source : Source
+    """
+
+    key: str
+    name: str
+    open: Callable[[], CounterfactualMDP]
+    source: Source
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A line of the list of episodes: ``value`` is its return, ``about`` more of it; None where that is not known."""
+
+    key: str
+    name: str
+    steps: int | None = None
+    outcome: str = ""
+    value: float | None = None
+    about: str = ""
+
+
+class Offered(Protocol):
+    """What there is to choose from."""
+
+    @property
+    def first(self) -> str:
+        """The key of the episode that is opened first."""
+
+    def entry(self, key: str) -> Entry:
+        """An episode by its key; an error for one that is not offered."""
+
+    def listed(self) -> list[Listed]:
+        """All of them, in the order in which they are worth looking at."""
+
+
+def _not_offered(key: str) -> QueryError:
+    return QueryError(Problem(f"there is no episode {key[:60]!r} here: choose one of the list", value=key))
+
+
+@dataclass(frozen=True)
+class One:
+    """A single episode."""
+
+    cf: CounterfactualMDP
+    name: str
+    source: Source = field(default_factory=Source)
+
+    @property
+    def first(self) -> str:
+        """Its key."""
+        return "1"
+
+    def entry(self, key: str) -> Entry:
+        """The episode."""
+        if key != self.first:
+            raise _not_offered(key)
+        return Entry(key, self.name, self._anew, self.source)
+
+    def _anew(self) -> CounterfactualMDP:
+        """The same, without what was asked of it before: what an explorer keeps is bounded."""
+        return counterfactual(self.cf.mdp, self.cf.path, self.cf.mechanism)
+
+    def listed(self) -> list[Listed]:
+        """It alone."""
+        return [_listed(self.first, self.name, self.cf.mdp, model_return(self.cf.mdp, self.cf.observation), self.cf)]
+
+
+class Cases:
+    """The embedded cases that can be opened here.
+
+    Examples
+    --------
+    >>> cases = Cases()
+    >>> cases.first, [one.name for one in cases.listed()][:2]
+    ('case:epidemic', ['toy', 'grid-world'])
+    """
+
+    first = "case:epidemic"
+
+    @cached_property
+    def _known(self) -> dict[str, Listed]:
+        found = {}
+        for name in case_names():
+            if name in _FROM_ELSEWHERE:  # it takes seconds to open: by its name alone
+                if find_spec(name.replace("-", "_")) is not None:
+                    found[f"case:{name}"] = Listed(f"case:{name}", name, about=about_case(name))
+                continue
+            case, _ = open_case(f"case:{name}")
+            for key, path in path_names(name, case).items():
+                seen = observe(case.mdp, case.paths[path])
+                outcome = _outcome(case.mdp, int(seen.states[-1])) if seen.states[-1] >= 0 else ""
+                returned = model_return(case.mdp, seen)
+                found[key] = Listed(key, key.removeprefix("case:"), seen.T, outcome, returned, about_case(name))
+        return found
+
+    def entry(self, key: str) -> Entry:
+        """A case and one of its paths."""
+        if key not in self._known:
+            raise _not_offered(key)
+        model = next(f"case:{one}" for one in sorted(case_names(), key=len, reverse=True) if key[5:].startswith(one))
+        opened = f"mdp = tether.io.open_model({model!r})", f"path = tether.io.open_path({key!r}, mdp)"
+        lines = ("import tether", "", *opened)
+        words = (model,) if model == key else (model, key)
+        return Entry(key, key.removeprefix("case:"), lambda: _opened_case(key), Source(words, lines))
+
+    def listed(self) -> list[Listed]:
+        """Every path of every case."""
+        return list(self._known.values())
+
+
+def _opened_case(key: str) -> CounterfactualMDP:
+    case, path = open_case(key)
+    return counterfactual(case.mdp, path)
+
+
+@dataclass(frozen=True)
+class Log:
+    """The episodes of a log, as seen by one model; keys are their numbers in the log."""
+
+    mdp: MDP
+    episodes: Episodes
+    source: Source = field(default_factory=Source)
+
+    @property
+    def first(self) -> str:
+        """The one with the smallest return: it is the likeliest to be asked about."""
+        return self.listed()[0].key
+
+    def entry(self, key: str) -> Entry:
+        """An episode of the log."""
+        if not (key.isascii() and key.isdecimal() and len(key) < 12 and int(key) < len(self.episodes)):
+            raise _not_offered(key)
+        name = self.episodes.ids[int(key)]
+        command = tuple(word.replace("{episode}", str(name)) for word in self.source.command)
+        python = tuple(line.replace("{episode!r}", repr(name)) for line in self.source.python)
+        return Entry(key, shown(name), lambda: self._open(name), Source(command, python))
+
+    def _open(self, name: Any) -> CounterfactualMDP:
+        return counterfactual(self.mdp, self.episodes.observation(name, self.mdp))
+
+    def listed(self) -> list[Listed]:
+        """The smallest return first."""
+        return self._ranked
+
+    @cached_property
+    def _ranked(self) -> list[Listed]:
+        episodes = self.episodes
+        lengths, returns = np.diff(episodes.start), self._returns
+        last = episodes.next_state[episodes.start[1:] - 1]
+        named: dict[int, str] = {}
+        for one in np.unique(last[last >= 0]).tolist():
+            at = self.mdp.states.find(episodes.states[one])
+            named[one] = "" if at < 0 else _outcome(self.mdp, at)
+        order = np.argsort(returns, kind="stable")  # what is not known comes last
+        return [
+            Listed(
+                str(i),
+                shown(episodes.ids[i]),
+                int(lengths[i]),
+                named.get(int(last[i]), ""),
+                None if np.isnan(returns[i]) else float(returns[i]),
+            )
+            for i in order.tolist()
+        ]
+
+    @property
+    def _returns(self) -> Floats:
+        """What each episode earned: by the log where it says so, else by the model; NaN where that is not known."""
+        episodes = self.episodes
+        if episodes.reward is not None:
+            counted: Floats = np.add.reduceat(np.nan_to_num(episodes.reward), episodes.start[:-1])
+            return counted
+        found = np.full(len(episodes), np.nan)
+        for i in range(min(len(episodes), _COUNTED)):
+            try:
+                found[i] = model_return(self.mdp, episodes.observation(episodes.ids[i], self.mdp))
+            except QueryError:
+                continue  # an episode that the model does not have is said to be so when it is opened
+        return found
+
+
+def _outcome(mdp: MDP, state: int) -> str:
+    found = outcome_of(mdp, state)
+    return "" if found is None else shown(found.name)
+
+
+def _listed(key: str, name: str, mdp: MDP, value: float, cf: CounterfactualMDP) -> Listed:
+    last = int(cf.observation.states[-1])
+    return Listed(key, name, cf.T, "" if last < 0 else _outcome(mdp, last), value)

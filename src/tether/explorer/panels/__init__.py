@@ -1,0 +1,64 @@
+"""What each part of the page holds: records of the library, sentences about them, drawings. One function per part.
+
+A part is asked for by name; the page asks anew when one of the things in the address that it ``needs`` has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tether.explorer.memory import Answer, Memory
+from tether.explorer.view import View
+
+__all__ = ["Asked", "Part", "parts"]
+
+_LIMITS = ("e", "k", "m", "rule", "influence", "objective")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A view, and where its answer is kept; ``check`` ends a computation that nobody waits for any more."""
+
+    view: View
+    memory: Memory
+    check: Callable[[], None]
+
+    @property
+    def answer(self) -> Answer:
+        """What can be told of the view's episode within its limits."""
+        return self.memory.answer(self.view)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the page: its template, what it holds, and what in the address it depends on."""
+
+    template: str
+    contents: Callable[[Asked], dict[str, Any]]
+    needs: tuple[str, ...] = _LIMITS
+
+
+def parts() -> dict[str, Part]:
+    """Every part, by name."""
+    from tether.explorer.panels import answer, decisions, episodes, if_panel, over_time, question, states, take, why
+
+    of_episode = ("e", "rule", "influence", "objective")
+    return {
+        "controls": Part("controls", question.controls, of_episode),
+        "limits": Part("limits", question.limits, (*_LIMITS, "tab")),
+        "sentences": Part("sentences", answer.sentences),
+        "ladder": Part("ladder", answer.ladder, ("e", "m", *of_episode[1:])),
+        "chart": Part("chart", answer.chart),
+        "sure": Part("sure", answer.sure),
+        "steps": Part("steps", answer.steps),
+        "time": Part("time", over_time.over_time_part),
+        "if": Part("if", if_panel.what_if_part, (*_LIMITS, "if", "vs")),
+        "if-time": Part("time", if_panel.over_time_part, ("e", "if", *of_episode[1:])),
+        "why": Part("why", why.why_part, (*_LIMITS, "t", "state", "action", "q")),
+        "decisions": Part("decisions", decisions.decisions_part),
+        "states": Part("states", states.states_part),
+        "episodes": Part("episodes", episodes.episodes_part, ("e", "q", "outcome", "order", "page")),
+        "take": Part("take", take.take_part, (*_LIMITS, "if")),
+    }

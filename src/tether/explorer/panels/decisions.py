@@ -1,0 +1,93 @@
+"""Decisions: which mattered, as time × action; a click sets the what-if."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether._html import shade, signed
+from tether._words import number, percent
+from tether.explanation.decisions import Decision
+from tether.explorer.memory import Answer
+from tether.explorer.panels import Asked
+from tether.explorer.view import Choices
+
+__all__ = ["decisions_part"]
+
+_STEPS, _ACTIONS, _LARGE = 60, 60, 2_000_000
+"""Steps and actions that are shown; and states over time, times steps, up to which it is computed."""
+
+
+def decisions_part(asked: Asked) -> dict[str, Any]:
+    """The grid, and what it comes to."""
+    answer = asked.answer
+    cf = answer.cf
+    states = sum(int(cf.graph.states(t).size) for t in range(cf.T + 1))
+    if states * cf.T > _LARGE:
+        return {"too_large": True}
+    found = answer.decisions
+    asked.check()
+    rows = found.rows
+    actions = sorted({cf.mdp.actions.find(row.action) for row in rows})
+    largest = max((abs(row.gain) for row in rows if row.gain is not None), default=0.0)
+    by_place = {(row.t, cf.mdp.actions.find(row.action)): row for row in rows}
+    times = range(min(cf.T, _STEPS))
+    grid = [
+        {
+            "name": answer.naming.action_at(a),
+            "cells": [_cell(asked, answer, by_place.get((t, a)), t, a, largest) for t in times],
+        }
+        for a in actions[:_ACTIONS]
+    ]
+    return {
+        "too_large": False,
+        "sentences": found.sentences(answer.naming.any),
+        "times": list(times),
+        "grid": grid,
+        "left_out": max(0, cf.T - _STEPS) or max(0, len(actions) - _ACTIONS),
+        "outcome": found.outcome,
+        "k": answer.plan.k,
+    }
+
+
+def _cell(asked: Asked, answer: Answer, row: Decision | None, t: int, a: int, largest: float) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    told = [f"t = {t}, {answer.naming.action_at(a)}"]
+    if row.is_observed:
+        told.append("this is what was done")
+    elif row.value is None:
+        told.append("no value: a later observed action is not available")
+    else:
+        told.append(f"return {number(row.value)}, had only this been different")
+        if row.necessity is not None:
+            told.append(f"the outcome would not have happened with {percent(row.necessity)}")
+    told.append(f"allowed from k = {row.needed_k} on" if row.needed_k <= answer.cf.T else "no tether allows it")
+    share = 0.0 if row.gain is None or largest <= 0 else row.gain / largest
+    return {
+        "text": "done" if row.is_observed else "?" if row.gain is None else _short(row.gain, largest),
+        "style": _colours(share),
+        "done": row.is_observed,
+        "off": row.needed_k > answer.plan.k,
+        "title": "; ".join(told),
+        "address": asked.view.address(tab="if", chosen=Choices(((t, a),)) if not row.is_observed else Choices()),
+    }
+
+
+def _short(gain: float, largest: float) -> str:
+    if abs(gain) <= 1e-9 * max(1.0, largest):
+        return "0"
+    digits = int(np.clip(2 - np.floor(np.log10(largest)), 0, 4)) if largest > 0 else 0
+    text = f"{gain:+,.{digits}f}"
+    return signed(text) if text.strip("+-0.,") else "≈ 0"
+
+
+def _colours(share: float) -> str:
+    """Blue for a gain, orange for a loss, nothing for neither; told by the sign too."""
+    if share > 1e-9:
+        return shade(share)
+    if share < -1e-9:
+        red, green, blue = (round(255 + (end - 255) * min(1.0, 0.15 - share)) for end in (213, 130, 50))
+        return f"background:rgb({red},{green},{blue});color:#1a1a1a;"
+    return ""

@@ -1,0 +1,191 @@
+"""What if: another action at some steps, or the best from some step on; beside what happened, and beside others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether._words import average, number, percent
+from tether.evaluation.certificate import Certificate
+from tether.evaluation.evaluate import Evaluation
+from tether.explanation.what_if import WhatIf
+from tether.explorer.memory import Answer
+from tether.explorer.panels import Asked
+from tether.explorer.panels.over_time import drawings_of
+from tether.explorer.view import Choices
+from tether.plan.backward import observed_value
+
+__all__ = ["over_time_part", "what_if_part"]
+
+_STEPS = 100
+"""How many steps can be chosen for on the page; the address can hold more."""
+
+_ACTIONS = 200
+"""How many actions a menu holds."""
+
+_LARGE = 20_000
+"""Nodes that a what-if can come to, up to which its certificate is made without being asked for."""
+
+
+def what_if_part(asked: Asked) -> dict[str, Any]:
+    """The choices, what follows from them in sentences, and the comparison."""
+    answer, view = asked.answer, asked.view
+    chosen = view.chosen
+    found = answer.what_if(chosen)
+    asked.check()
+    other = None if view.beside is None else answer.what_if(view.beside)
+    return {
+        "any": bool(chosen.made),
+        "steps": _steps(asked, answer, found),
+        "more": max(0, answer.cf.T - _STEPS),
+        "sentences": found.sentences(answer.naming.any),
+        "value": found.value,
+        "table": _compared(asked, answer, found, other),
+        "undo": view.address(chosen=chosen.undone()) if chosen.made else None,
+        "reset": view.address(chosen=Choices(), beside=None) if chosen.made or view.beside is not None else None,
+        "keep": view.address(beside=chosen) if chosen != view.beside else None,
+        "swap": None if view.beside is None else view.address(chosen=view.beside, beside=chosen),
+        "drop": None if view.beside is None else view.address(beside=None),
+        "best": view.address(chosen=chosen.best(0)),
+        "plan_too": _as_the_plan(answer, asked),
+    }
+
+
+def over_time_part(asked: Asked) -> dict[str, Any]:
+    """What would have followed, over time."""
+    answer = asked.answer
+    found = answer.what_if(asked.view.chosen)
+    gained = np.cumsum([0.0, *(step.gain for step in found.steps[:-1])])
+    return drawings_of(asked, answer, answer.plan, found.outlook, gained, "if")
+
+
+def _steps(asked: Asked, answer: Answer, found: WhatIf) -> list[dict[str, Any]]:
+    """One row per step: what happened, what can be chosen, and what is then to be expected."""
+    cf, naming, view = answer.cf, answer.naming, asked.view
+    mdp, chosen = cf.mdp, view.chosen
+    best_from, rows = chosen.best_from, []
+    for step in found.steps[: min(cf.T, _STEPS)]:
+        t = step.t
+        visits = found.outlook.chain.visits[t].states
+        there = _available(answer, visits)
+        done = int(cf.observation.actions[t])
+        now = chosen.actions.get(t, done)
+        is_best = best_from is not None and t >= best_from
+        rows.append(
+            {
+                "t": t,
+                "state": naming.state(step.observed_state),
+                "done": naming.action_at(done),
+                "menu": [(a, naming.action_at(a)) for a in dict.fromkeys([done, now, *there])],
+                "now": now,
+                "observed": done,
+                "is_best": is_best,
+                "is_changed": step.changed > 0,
+                "best": view.address(chosen=chosen.best(t)),
+                "is_best_from": t == best_from,
+                "likeliest": naming.state(step.state),
+                "likely": percent(step.state_probability),
+                "as_observed": step.state == step.observed_state,
+                "changed": percent(step.changed),
+                "strength": f"{step.strength:.2f}",
+                "gain": number(step.gain) if abs(step.gain) > 1e-9 else "0",
+                "why": view.address(tab="why", t=t, state=mdp.state_index(step.state), action=-1),
+            }
+        )
+    return rows
+
+
+def _available(answer: Answer, states: Any) -> list[int]:
+    """Actions that can be taken in one of the states."""
+    form = answer.cf.mdp.form
+    found: dict[int, None] = {}
+    for s in states[:_ACTIONS].tolist():
+        found.update(dict.fromkeys(form.pair_action[form.pair_start[s] : form.pair_start[s + 1]].tolist()))
+    return sorted(found)[:_ACTIONS]
+
+
+def _compared(asked: Asked, answer: Answer, found: WhatIf, other: WhatIf | None) -> dict[str, Any]:
+    """Everything about each, in columns."""
+    explanation = answer.explanation
+    seen = answer.cf.evaluate("observed", influence=answer.tied.influence)
+    asked.check()
+    columns: list[tuple[str, Evaluation, int | None, Certificate | None]] = [
+        ("what happened", seen, 1, None),
+        (
+            f"the plan, k = {answer.plan.k}, m = {answer.plan.m}",
+            explanation.outlook,
+            answer.plan.k,
+            answer.certified.certificate,
+        ),
+        ("this what-if", found.outlook, found.needed_k, _certificate(found)),
+    ]
+    if other is not None:
+        asked.check()
+        columns.append(("the other what-if", other.outlook, other.needed_k, _certificate(other)))
+    observed, T = observed_value(answer.cf), answer.cf.T
+    outcomes = [one.outcomes() for _, one, _, _ in columns]
+    rows: list[tuple[str, list[str]]] = [
+        ("expected return", [_spread(one) for _, one, _, _ in columns]),
+        ("gain", [_gain(one.value - observed, observed) for _, one, _, _ in columns]),
+        *(
+            (name, [percent(by.get(name, 0.0)) for by in outcomes])
+            for name in dict.fromkeys(name for by in outcomes for name in by)
+        ),
+        ("actions changed", [average(float(one.changed.sum())) for _, one, _, _ in columns if one.changed is not None]),
+        ("strength per step", [f"{_strength(one):.2f}" for _, one, _, _ in columns]),
+        ("influenced steps", [f"{average(_influenced(one))} of {T}" for _, one, _, _ in columns]),
+        ("tether it needs", ["no tether" if k is None or k > T else f"k = {k}" for _, _, k, _ in columns]),
+        ("under every causal model", [number(observed), *(_range(one) for _, _, _, one in columns[1:])]),
+    ]
+    return {"head": [name for name, _, _, _ in columns], "rows": rows, "sentence": _sure(columns[2][3])}
+
+
+def _certificate(found: WhatIf) -> Certificate | None:
+    nodes = sum(visits.size for visits in found.outlook.chain.visits)
+    return found.certificate if nodes <= _LARGE else None
+
+
+def _sure(found: Certificate | None) -> str:
+    return (
+        "Other causal models were not looked at: the what-if can come to too many states."
+        if found is None
+        else found.sentence
+    )
+
+
+def _range(found: Certificate | None) -> str:
+    if found is None:
+        return "–"
+    worst, best = number(found.nothing.worst), number(found.nothing.best)
+    return worst if worst == best else f"{worst} to {best}"
+
+
+def _spread(one: Evaluation) -> str:
+    return number(one.value) + (f" ± {number(one.std)}" if one.std > 0 else "")
+
+
+def _gain(gain: float, observed: float) -> str:
+    return "0" if abs(gain) <= 1e-9 * max(1.0, abs(observed)) else ("+" if gain > 0 else "") + number(gain)
+
+
+def _strength(one: Evaluation) -> float:
+    assert one.tailoring is not None
+    return float(one.tailoring.strength.mean())
+
+
+def _influenced(one: Evaluation) -> float:
+    assert one.tailoring is not None
+    return one.tailoring.expected_influenced_steps
+
+
+def _as_the_plan(answer: Answer, asked: Asked) -> str | None:
+    """The plan's own changes as a what-if, where they do not depend on what happens."""
+    made = []
+    for step in answer.explanation.steps[:-1]:
+        if answer.explanation.outlook.actions(step.t).get(step.instead, 0.0) > 1 - 1e-9:
+            made.append((step.t, answer.cf.mdp.actions.find(step.instead)))
+        elif step.changed > 1e-9:
+            return None
+    chosen = Choices(tuple(made))
+    return asked.view.address(chosen=chosen) if made and chosen != asked.view.chosen else None

@@ -1,0 +1,61 @@
+"""The episode over time: observed and planned states by feature, outcomes, strength."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether._words import counted
+from tether.evaluation.evaluate import Evaluation
+from tether.explorer.memory import Answer
+from tether.explorer.panels import Asked
+from tether.plan.plan import Plan
+from tether.views.report.drawings import Drawing, draw_band, draw_influence, draw_strip
+from tether.views.report.features import Band, over_time
+
+__all__ = ["drawings_of", "over_time_part"]
+
+
+def over_time_part(asked: Asked) -> dict[str, Any]:
+    """The plan beside what happened."""
+    answer = asked.answer
+    explanation = answer.explanation
+    gained = np.cumsum([0.0, *(step.gain for step in explanation.steps[:-1])])
+    return drawings_of(asked, answer, explanation.plan, explanation.outlook, gained, "plan")
+
+
+def drawings_of(
+    asked: Asked, answer: Answer, plan: Plan, outlook: Evaluation, gained: Any, prefix: str
+) -> dict[str, Any]:
+    """The return so far, every feature, and how strong the influence is: of a plan, or of a what-if."""
+    courses = over_time(plan, outlook, None, answer.naming.state)
+    low, high = outlook.returns.band()
+    mean = outlook.returns.mean
+    drawn: list[Drawing] = [
+        draw_band(
+            Band("Return so far", mean, low, high, mean - gained, whole=False),
+            f"{prefix}return",
+            "one standard deviation",
+            legend=True,
+        )
+    ]
+    bands = 0
+    for i, one in enumerate(courses.drawn):
+        asked.check()
+        if isinstance(one, Band):
+            drawn.append(draw_band(one, f"{prefix}course{i}", "the middle 80 %", legend=not bands))
+            bands += 1
+        else:
+            drawn.append(draw_strip(one, f"{prefix}course{i}"))
+    asked.check()
+    steady = ", ".join(f"{name} {value}" for name, value in courses.steady)
+    return {
+        "influence": draw_influence(outlook),
+        "outcomes": [],
+        "figures": drawn,
+        "strips": bands < len(courses.drawn),
+        "steady": steady,
+        "left_out": counted(courses.left_out, "more feature") if courses.left_out else "",
+        "what": "plan" if prefix == "plan" else "what-if",
+    }

@@ -1,0 +1,150 @@
+"""The question: which episode, k and m with the values at which something changes, and the k × m table to click."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether._html import heat
+from tether._words import average, counted, number
+from tether.explanation import sentences as say
+from tether.explanation.terms import tether_in_words
+from tether.explorer.memory import Answer
+from tether.explorer.panels import Asked
+from tether.explorer.view import View
+from tether.views.pages import drawing
+from tether.views.report.limits import COLUMNS
+
+__all__ = ["controls", "limits"]
+
+_CASES = 30
+"""Episodes that fit into a menu; more are chosen from the list."""
+
+RULES = {
+    "definition": "definition: influence stays possible",
+    "assured": "assured: influence is certain to come back",
+    "published": "published: as the released code has it",
+    "printed": "printed: as Algorithm 1 is printed",
+}
+
+TESTS = {
+    "support": "support: it shares a possible outcome with what happened",
+    "tv": "tv: its outcomes are distributed alike",
+    "effective": "effective: the observation moves its probabilities",
+}
+
+
+def controls(asked: Asked) -> dict[str, Any]:
+    """The sliders and menus of an episode."""
+    answer, view = asked.answer, asked.view
+    listed = asked.memory.offered.listed()
+    few = listed if len(listed) <= _CASES else []
+    only_support = answer.tied.rule in ("published", "printed")
+    name, _, eps = view.influence.partition(":")
+    return {
+        "name": answer.entry.name,
+        "key": answer.entry.key,
+        "episodes": [(one.key, one.name) for one in few],
+        "T": answer.cf.T,
+        "k": answer.k,
+        "m": answer.m,
+        "rules": RULES,
+        "rule": answer.tied.rule,
+        "tests": {"support": TESTS["support"]} if only_support else TESTS,
+        "test": name,
+        "eps": eps or "0",
+    }
+
+
+def limits(asked: Asked) -> dict[str, Any]:
+    """What k and m mean now, what they give, and what others would give."""
+    answer, view = asked.answer, asked.view
+    plan, table = answer.plan, answer.table
+    return {
+        "plan": plan,
+        "headline": say.headline(answer.explanation),
+        "tether": _in_words(answer),
+        "changes": f"at most {counted(plan.m, 'action')} may change" if plan.m else "no action may change",
+        "ticks_k": _ticks(_where_k_matters(answer), 1, plan.T + 1, "k", view),
+        "ticks_m": _ticks(_where_m_matters(answer), 0, plan.T, "m", view),
+        "suggested": answer.suggested,
+        "suggested_address": None if answer.suggested is None else view.address(k=answer.suggested),
+        "meters": _meters(answer),
+        "table": drawing(
+            heat(
+                table.ks,
+                table.ms,
+                table.values,
+                table.observed_value,
+                (plan.k, plan.m),
+                merge=True,
+                wide=COLUMNS,
+                suggested=answer.suggested,
+                link=lambda k, m: view.address(k=k, m=m),
+            )
+        ),
+        "complete": answer.complete,
+    }
+
+
+def _in_words(answer: Answer) -> str:
+    told = tether_in_words(answer.tied.rule, answer.plan.k, answer.plan.T)
+    return f"{told[0].upper()}{told[1:]}."
+
+
+def _meters(answer: Answer) -> list[dict[str, Any]]:
+    """What is gained and what is still about this episode: as k grows, one grows and the other shrinks."""
+    plan, table, outlook = answer.plan, answer.table, answer.explanation.outlook
+    tailoring = outlook.tailoring
+    assert tailoring is not None
+    most = float(np.max(table.values[np.isfinite(table.values)])) - table.observed_value
+    share = 0.0 if most <= 1e-9 * max(1.0, abs(table.observed_value)) else max(0.0, plan.gain) / most
+    influenced, strength = tailoring.expected_influenced_steps, float(tailoring.strength.mean())
+    return [
+        {
+            "name": "Gain",
+            "share": share,
+            "value": ("+" if plan.gain > 0 else "") + number(plan.gain) if share else "nothing",
+            "beside": f"of {number(most)} that any k and m would give" if most > 0 else "no k and m gain anything",
+            "kind": "gain",
+        },
+        {
+            "name": "About this episode",
+            "share": influenced / plan.T,
+            "value": f"{average(influenced)} of {counted(plan.T, 'step')}",
+            "beside": f"are influenced by what was observed; strength {strength:.2f} per step",
+            "kind": "near",
+        },
+    ]
+
+
+def _where_k_matters(answer: Answer) -> list[int]:
+    """Values of k at which something changes, of those that were looked at."""
+    found = {int(k) for k in answer.table.distinct if k <= answer.cf.T + 1}
+    return sorted(found | {1})
+
+
+def _where_m_matters(answer: Answer) -> list[int]:
+    """Values of m at which the best value within this k changes."""
+    table = answer.table
+    row = table.values[table.ks == answer.plan.k]
+    if not row.size:
+        return []
+    values = row[0]
+    near = 1e-9 * max(1.0, abs(table.observed_value))
+    return [int(m) for i, m in enumerate(table.ms) if i == 0 or values[i] - values[i - 1] > near]
+
+
+def _ticks(values: list[int], low: int, high: int, name: str, view: View) -> list[dict[str, Any]]:
+    """Marks of a slider, from left to right, each with the address of its value."""
+    width = max(1, high - low)
+    crowded = len(values) > 14
+    return [
+        {
+            "at": 100.0 * (value - low) / width,
+            "text": "" if crowded and i % (len(values) // 7) else str(value),
+            "address": view.address(**{name: value}),
+        }
+        for i, value in enumerate(values)
+    ]

@@ -1,0 +1,84 @@
+"""Take away: the view as a report, as JSON, and as the Python lines and the command that give the same answer."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from tether.explanation.answers import explanation_data
+from tether.explorer.memory import Answer
+from tether.explorer.panels import Asked
+from tether.explorer.view import Choices, View
+
+__all__ = ["as_json", "command_line", "python_lines", "take_part"]
+
+
+def take_part(asked: Asked) -> dict[str, Any]:
+    """Everything that can be taken away."""
+    answer, view = asked.answer, asked.view
+    return {
+        "report": f"take/report.html{view.address()}",
+        "json": f"take/answer.json{view.address()}",
+        "python": "\n".join(python_lines(answer, view)),
+        "commands": command_line(answer),
+    }
+
+
+def python_lines(answer: Answer, view: View) -> list[str]:
+    """Python that gives the same answer."""
+    plan, source = answer.plan, answer.entry.source
+    opened = source.python or (
+        "import tether",
+        "",
+        "# mdp and path: the model and the episode that this page was given",
+    )
+    test = repr(str(plan.influence)) if str(plan.influence) == "support" else f"tether.{plan.influence}"
+    options = f"rule={plan.rule!r}, influence={test}"
+    lines = [
+        *opened,
+        "cf = tether.counterfactual(mdp, path)",
+        f"plan = cf.plan(k={plan.k}, m={plan.m}, {options})",
+        "print(plan.explain())",
+    ]
+    return lines + (_what_if_lines(answer, view.chosen, options) if view.chosen.made else [])
+
+
+def _what_if_lines(answer: Answer, chosen: Choices, options: str) -> list[str]:
+    actions = answer.cf.mdp.actions
+    named = ", ".join(f"{t}: {actions[a]!r}" for t, a in sorted(chosen.actions.items()))
+    best = "" if chosen.best_from is None else f", best_from={chosen.best_from}"
+    return [f"print(cf.what_if({{{named}}}{best}, {options}))"]
+
+
+def command_line(answer: Answer) -> list[str]:
+    """Commands that give the same answer; none where the page was opened from Python."""
+    words = answer.entry.source.command
+    if not words:
+        return []
+    plan = answer.plan
+    limits = ["-k", str(plan.k), "-m", str(plan.m)]
+    if plan.rule != "definition":
+        limits += ["--rule", plan.rule]
+    if str(plan.influence) != "support":
+        name, _, rest = str(plan.influence).partition("(")
+        limits += ["--influence", f"{name}:{rest.rstrip(')')}"]
+    return [shlex.join(["tether", command, *words, *limits]) for command in ("explain", "report")]
+
+
+def as_json(answer: Answer, view: View) -> dict[str, Any]:
+    """The answer as `tether explain --json` gives it, and the what-if."""
+    found = {"episode": answer.entry.name, **explanation_data(answer.certified)}
+    if view.chosen.made:
+        asked = answer.what_if(view.chosen)
+        found["what_if"] = {
+            "actions": {str(t): str(answer.cf.mdp.actions[a]) for t, a in sorted(view.chosen.actions.items())},
+            "best_from": view.chosen.best_from,
+            "value": asked.value,
+            "std": asked.outlook.std,
+            "gain": asked.gain,
+            "changes": asked.changes,
+            "needed_k": asked.needed_k,
+            "outcomes": asked.outcomes(),
+            "sentences": asked.sentences(str),
+        }
+    return found
