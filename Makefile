@@ -68,10 +68,10 @@ $(RUN):
 	@echo "setting up $(VENV) with $(PYTHON) (once) …"
 	@$(PYTHON) -m venv $(VENV)
 
-# What is installed, by the extra that names it: `installed` is the package alone.
+# What is installed, by the extra that names it: `installed` is the package with its explorer, which `make demo` names.
 $(VENV)/installed: pyproject.toml | $(RUN)
 	@echo "installing tether …"
-	@$(PIP) --editable .
+	@$(PIP) --editable ".[explorer]"
 	@touch $@
 
 $(VENV)/installed-%: pyproject.toml | $(RUN)

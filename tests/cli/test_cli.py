@@ -31,6 +31,9 @@ def run(*arguments, **env):
 def folder(tmp_path, monkeypatch):
     """A directory with the model and the path of Grid World, and a log of episodes."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "tether.explorer.server.Explorer.run", lambda self: self._socket.close()
+    )  # no waiting for Ctrl-C
     grid = tether.cases.grid_world()
     write_model(grid.mdp, "model.csv")
     write_path(grid.path, "path.csv")
@@ -60,6 +63,7 @@ CALLS = {
     "convert": ["convert", "model.csv", "saved"],
     "learn": ["learn", "log.csv", "learned"],
     "cases": ["cases", "toy", "toys"],
+    "explore": ["explore", "case:grid-world", "--no-browser"],
     "demo": ["demo"],
     "reproduce": ["reproduce", "toy"],
 }

@@ -87,6 +87,7 @@ def main() -> None:
         "Where to look next:",
         f"- reports to show to others, in a browser: {', '.join(map(str, pages))}",
         "- one answer step by step: tether explain case:sepsis -m 2",
+        "- the same to play with, in a browser: tether explore",
         "- your own files: tether explain MODEL PATH, and docs/start.md",
     )
 

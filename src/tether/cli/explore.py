@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tether.cli.options import Episode, about_an_episode_or_none
+from tether.cli.options import Episode, about_an_episode_or_none, as_json
 
 if TYPE_CHECKING:
     from tether.explorer.offered import Offered, Source
@@ -33,7 +34,8 @@ Examples:
     show_default=True,
     help="Another address lets other machines in: whoever has the printed address sees the model.",
 )
-def explore(episode: Episode, port: int, no_browser: bool, listen: str) -> None:
+@as_json
+def explore(episode: Episode, port: int, no_browser: bool, listen: str, as_json: bool) -> None:
     """Play with k, m and "what if" in a page of your browser.
 
     PATH may also be a log of many episodes: the page then has a list of them. Without MODEL it opens the embedded
@@ -50,7 +52,13 @@ def explore(episode: Episode, port: int, no_browser: bool, listen: str) -> None:
             err=True,
         )
     click.echo("the explorer runs until Ctrl-C; open this address:", err=True)
-    click.echo(serving.address)
+    if as_json:
+        from tether.cli.answers import print_json
+
+        print_json("explore", address=serving.address)
+    else:
+        click.echo(serving.address)
+    sys.stdout.flush()  # who reads it through a pipe waits for it
     if not no_browser:
         click.launch(serving.address)
     serving.run()

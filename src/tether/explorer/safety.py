@@ -61,7 +61,7 @@ class Keys:
     @classmethod
     def made(cls, address: str, port: int, framed: bool = False) -> Keys:
         """With a token that nobody can guess."""
-        return cls(secrets.token_urlsafe(24), address, port, framed)
+        return cls(secrets.token_urlsafe(18), address, port, framed)
 
     @property
     def cookie(self) -> str:

@@ -1,0 +1,107 @@
+"""``tether explore``: what it offers, what it prints, how it stops."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import tether
+from tether.cli import main
+from tether.explorer.offered import Cases, Log, One
+from tether.io.models import write_model
+from tether.io.paths import write_path
+
+pytest.importorskip("uvicorn", reason="the explorer is not tested here: uvicorn is not installed")
+pytestmark = pytest.mark.compiled
+
+WARD = Path(__file__).parent.parent.parent / "examples" / "ward.csv"
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """What was served, in place of serving it."""
+    found = []
+
+    def run(explorer):
+        explorer._socket.close()
+        found.append(explorer)
+
+    monkeypatch.setattr("tether.explorer.server.Explorer.run", run)
+    return found
+
+
+def explore(*words):
+    return CliRunner().invoke(main, ["explore", "--no-browser", *map(str, words)])
+
+
+def test_without_arguments_the_cases(served):
+    done = explore()
+    assert done.exit_code == 0
+    assert isinstance(served[0].offered, Cases)
+    assert done.stdout == f"{served[0].address}\n"  # on a line of its own
+    assert done.stdout.startswith("http://127.0.0.1:")
+
+
+def test_a_model_and_a_path_or_a_log(served, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grid = tether.cases.grid_world()
+    write_model(grid.mdp, "model.csv")
+    write_path(grid.path, "path.csv")
+    assert explore("model.csv", "path.csv", "--discount", "0.9").exit_code == 0
+    one = served[-1].offered
+    assert isinstance(one, One)
+    assert one.source.command == ("model.csv", "path.csv", "--discount", "0.9")
+    names: dict = {}
+    exec("\n".join(one.source.python), names)
+    assert names["path"] == one.cf.path
+    assert names["mdp"].discount == 0.9
+    tether.learn(tether.io.read_episodes(WARD), prior=1).save("ward")
+    assert explore("ward", WARD).exit_code == 0
+    log = served[-1].offered
+    assert isinstance(log, Log)
+    entry = log.entry("3")
+    assert entry.source.command == ("ward", f"{WARD}#{log.episodes.ids[3]}")
+    exec("\n".join(entry.source.python), names)
+    assert names["path"] == log.episodes[log.episodes.ids[3]]
+
+
+def test_what_cannot_be_served_is_said(served):
+    done = explore("missing.csv", "path.csv")
+    assert (done.exit_code, served) == (2, [])
+    assert "no such file" in done.stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = explore("case:toy", "--port", taken.getsockname()[1])
+        assert done.exit_code == 2
+        assert "cannot listen" in done.stderr
+
+
+def test_another_address_is_asked_for_and_warned_about(served):
+    done = explore("case:toy", "--listen", "0.0.0.0")
+    assert "warning" in done.stderr
+    assert "other machines" in done.stderr
+    assert "warning" not in explore("case:toy").stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are others there")
+def test_ctrl_c_ends_it(tmp_path):
+    """In a process of its own: it answers, and one Ctrl-C ends it, quietly and at once."""
+    command = [sys.executable, "-m", "tether", "explore", "case:toy", "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    address = process.stdout.readline().strip()
+    with urllib.request.urlopen(address, timeout=20) as answer:
+        assert answer.status == 200
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(address[:-1] + "x", timeout=20)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=20)
+    assert process.returncode == 0, told
+    assert "Traceback" not in told
