@@ -6,7 +6,6 @@ what was there before.
 
 from __future__ import annotations
 
-import base64
 import csv
 import platform
 import tempfile
@@ -43,25 +42,30 @@ def check_writable(out: Path) -> None:
 def write(study: Study, out: Path, progress: Callable[[str], None] = lambda name: None) -> list[Path]:
     """Write all of a study into a directory; returns the files, the page first."""
     check_writable(out)
+    drawings: dict[str, Any] = {}
     with written_into(out) as made:
         for section in study.sections:
             for figure in section.figures:
                 progress(figure.name)
-                _draw(figure, made)
+                drawings[figure.name] = _draw(figure, made)
             _write_csv(section, made / f"{section.name}.csv")
         (made / "numbers.json").write_bytes(_numbers(study))
-        (made / "index.html").write_text(_page(study, made), encoding="utf-8")
+        (made / "index.html").write_text(_page(study, drawings), encoding="utf-8")
         names = sorted((file.name for file in made.iterdir()), key=lambda name: (name != "index.html", name))
     return [out / name for name in names]
 
 
-def _draw(figure: Figure, folder: Path) -> None:
-    from tether.views.figures import forget, save
+def _draw(figure: Figure, folder: Path) -> Any:
+    """Write a figure to its files; returns it as it stands in the page."""
+    from tether.views.figures import forget, inline_svg, save
+    from tether.views.pages import drawing
 
     drawn = figure.draw()
     for suffix in ("svg", "png"):
         save(drawn, folder / f"{figure.name}.{suffix}")
+    inline = drawing(inline_svg(drawn, figure.name, figure.caption))
     forget(drawn)
+    return inline
 
 
 def _write_csv(section: Section, file: Path) -> None:
@@ -125,39 +129,30 @@ def _numbers(study: Study) -> bytes:
     return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
-def _page(study: Study, folder: Path) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def _page(study: Study, drawings: dict[str, Any]) -> str:
+    from tether.views.pages import render
 
-    environment = Environment(
-        loader=PackageLoader("tether.reproduce", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.tests["words"] = lambda cell: any(character.isalpha() for character in cell)
     verdicts = figure_verdicts(study.sections)
-    return environment.get_template("page.html.j2").render(
+    return render(
+        "reproduction.html",
+        title="Counterfactual influence in Markov decision processes, reproduced",
         source=published().source,
         run_time=published().run_time,
         seconds=study.seconds,
         summary=summary(verdicts),
         notes=list(footnotes(verdicts)),
-        sections=[_section(section, folder) for section in study.sections],
+        sections=[_section(section, drawings) for section in study.sections],
         made=f"Tether {__version__}, NumPy {np.__version__}, Python {platform.python_version()}",
     )
 
 
-def _section(section: Section, folder: Path) -> dict[str, Any]:
-    """A section as the template takes it: its figures as data, its numbers as one more table with footnotes."""
+def _section(section: Section, drawings: dict[str, Any]) -> dict[str, Any]:
+    """A section as the template takes it: its figures as drawings, its numbers as one more table with footnotes."""
     notes = footnotes(figure_verdicts([section]))
     tables = list(section.tables)
     if any(one.published is not None for one in section.comparisons):
         tables.append(compact(section.comparisons, notes))
-    figures = [
-        {"caption": one.caption, "data": base64.b64encode((folder / f"{one.name}.svg").read_bytes()).decode()}
-        for one in section.figures
-    ]
+    figures = [{"caption": one.caption, "svg": drawings[one.name]} for one in section.figures]
     return {
         "name": section.name,
         "title": section.title,

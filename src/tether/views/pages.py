@@ -1,7 +1,8 @@
 """Pages of HTML from templates. Whatever a template prints is escaped, and cleaned of what no page may hold.
 
 The templates are in ``templates/``: `page.html` is the frame that every page stands in, with its style sheet and the
-rule that it loads nothing; `report.html` is the report.
+rule that it loads nothing; `report.html` is the report; `answer.html`, `decisions.html` and `pieces.html` are parts that
+pages share; `reproduction.html` is the paper's experiments beside the published numbers.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def _environment() -> Environment:
     made.filters.update(
         counted=counted, cut=_cut, number=lambda value: signed(number(value)), percent=percent, sentence=together
     )
+    made.tests["words"] = lambda cell: any(letter.isalpha() for letter in str(cell))
     return made
 
 
