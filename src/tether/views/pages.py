@@ -1,7 +1,7 @@
 """Pages of HTML from templates. Whatever a template prints is escaped, and cleaned of what no page may hold.
 
 The templates are in ``templates/``: `page.html` is the frame that every page stands in, with its style sheet and the
-rule that it loads nothing; `report.html` is the report; `answer.html`, `decisions.html` and `pieces.html` are parts that
+rule that it loads nothing; `report.html` is the report; `answer.html`, `decisions.html`, `pieces.html` are parts that
 pages share; `reproduction.html` is the paper's experiments beside the published numbers.
 """
 
