@@ -35,7 +35,7 @@ def test_the_commands_run_and_print_what_is_shown(tmp_path, monkeypatch):
                 assert done.exit_code == 0, (line, done.output)
                 output = done.output
                 ran.append(line)
-    assert sum("explain" in line for line in ran) == 4  # FrozenLake, ICU-Sepsis, a PRISM model, a log
+    assert sum("explain" in line for line in ran) == 5  # FrozenLake, ICU-Sepsis, a PRISM model, a log, a property
     assert (tmp_path / "patient.html").stat().st_size < 1e6
 
 
