@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from tether.audit.directory import Directory
     from tether.audit.logs import Log
     from tether.audit.pools import Pool
     from tether.audit.running import Progress
@@ -221,6 +222,7 @@ def audit(
     certify: bool = True,
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
+    client: Any = None,
     policy: Any = None,
     draws: int = 0,
     seed: int = 0,
@@ -251,6 +253,8 @@ def audit(
     workers : int, optional
         How many processes answer; by default as many as there are cores, where there is enough to do. The answers do
         not depend on it.
+    client : distributed.Client, optional
+        A client of a Dask cluster, whose workers answer instead. ``out`` must then be on a disk that they share.
     policy : optional
         A policy, as `CounterfactualMDP.evaluate` takes it: it is evaluated against every episode, instead of planning.
     draws : int
@@ -277,6 +281,7 @@ def audit(
     >>> tether.audit(mdp, log, k=2, m=1, certify=False, where="outcome == 'died'")
     <Audit: 1 episode, k = 2, m = 1; something to gain in 0>
     """
+    from tether.audit.cluster import Cluster
     from tether.audit.directory import opened
     from tether.audit.fingerprint import digest_of_model, digest_of_policy
     from tether.audit.logs import open_log
@@ -289,13 +294,17 @@ def audit(
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
     question = make_question(k, m, rule, influence, objective, certify, policy, draws, seed)
     workers = None if workers is None else whole_number("workers", workers, 1)
+    if client is not None and (out is None or workers is not None):
+        raise QueryError("with client= the workers of the cluster answer, into out=, a directory that all of them see")
     condition = None if where is None else make_where(where)
     named = {**question.named, "where": where}
     log = open_log(episodes, columns=columns, time=time, step=step)
     told: dict[str, Any] = {"strict": bool(strict), "progress": progress}
 
-    def hire() -> Pool:
-        return make_pool(mdp, question, workers, log.n_rows)
+    def hire(directory: Directory | None = None) -> Pool:
+        if client is None or directory is None:
+            return make_pool(mdp, question, workers, log.n_rows)
+        return Cluster(client, mdp, question, directory, log.id_type)
 
     if out is None:
         with closing(hire()) as pool:
@@ -306,5 +315,5 @@ def audit(
         about["question"]["digest"] = digest_of_policy(policy)
     with opened(out, about, fresh=bool(fresh)) as directory:
         if not directory.complete:
-            run_in_directory(log, mdp, hire, condition, directory, **told)
+            run_in_directory(log, mdp, lambda: hire(directory), condition, directory, **told)
     return Audit(directory.table, named, mdp, log, directory.place)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from tether.audit.answers import Answers
+from tether.audit.cluster import Written
 from tether.audit.cohort import Cohort
 from tether.audit.question import Question
 from tether.audit.worker import receive, send
@@ -30,7 +31,7 @@ _WORTH, _WORTH_THREADS = 10_000, 4_000
 class Pool(Protocol):
     """Answers batches, some at a time."""
 
-    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
+    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers | Written]]:
         """The answers to batches, with their numbers, in the order in which they are done."""
         ...
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether.audit.answers import UNRECORDED, Answers, outcome_codes
+from tether.audit.cluster import Written
 from tether.audit.cohort import Cohort
 from tether.audit.directory import Directory, write_part
 from tether.audit.logs import Log
@@ -37,6 +38,7 @@ def run_in_memory(
     for number, answers in pool.answers(batches):
         _note(answers, strict)
         batches.tell(number)
+        assert isinstance(answers, Answers)
         found[number] = answers
     for number in sorted(found):
         tally.add(found[number])
@@ -64,7 +66,8 @@ def run_in_directory(
         with closing(make_pool()) as pool:
             for number, answers in pool.answers(batches):
                 _note(answers, strict)
-                write_part(directory.part(number), answers, log.id_type)
+                if isinstance(answers, Answers):  # else it was written where it was answered
+                    write_part(directory.part(number), answers, log.id_type)
                 batches.tell(number)
     directory.finish(Naming(mdp, log.id_type), batches.count)
 
@@ -136,7 +139,7 @@ def _known(mdp: MDP, cohort: Cohort, i: int, where: Where, codes: Any, naming: N
     return known
 
 
-def _note(answers: Answers, strict: bool) -> None:
+def _note(answers: Answers | Written, strict: bool) -> None:
     """Where nothing may be wrong, raise what is wrong with a batch."""
     if strict and answers.wrong:
         listed = [Problem(why, value=one, place=f"episode {one!r}") for one, why in answers.wrong]

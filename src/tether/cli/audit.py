@@ -55,6 +55,7 @@ outcomes.parquet."""
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the draws.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many processes answer.  [default: as many as cores]")
+@click.option("--scheduler", metavar="ADDRESS", help="Let the workers of a Dask cluster answer: tcp://host:8786.")
 @click.option("--fresh", is_flag=True, help="Begin again, whatever DIR holds.")
 @click.option("--strict", is_flag=True, help="Stop at the first batch with an episode that cannot be answered.")
 @as_json
@@ -73,6 +74,7 @@ def audit(
     draws: int | None,
     seed: int,
     workers: int | None,
+    scheduler: str | None,
     fresh: bool,
     strict: bool,
     as_json: bool,
@@ -89,7 +91,7 @@ def audit(
 
     must_exist(log)
     mdp = source.open()
-    with _progress(f"auditing {log}") as progress:
+    with _client(scheduler) as client, _progress(f"auditing {log}") as progress:
         found = ask(
             mdp,
             log,
@@ -100,6 +102,7 @@ def audit(
             certify=certificate,
             out=out,
             workers=workers,
+            client=client,
             policy=None if policy is None else open_policy(policy, mdp, policy_columns),
             draws=draws or 0,
             seed=seed,
@@ -126,6 +129,20 @@ def audit(
         return
     put(*found.sentences())
     put(f"Written to {out}: episodes.parquet, decisions.parquet, outcomes.parquet.")
+
+
+@contextmanager
+def _client(scheduler: str | None) -> Iterator[Any]:
+    if scheduler is None:
+        yield None
+        return
+    from tether.audit.cluster import connect
+
+    client = connect(scheduler)
+    try:
+        yield client
+    finally:
+        client.close(timeout=2)
 
 
 @contextmanager

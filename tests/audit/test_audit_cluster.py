@@ -1,0 +1,93 @@
+"""Audits on a Dask cluster of processes, on this machine alone: the same bytes, whoever dies."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import tether
+from tether.audit import cluster, logs
+from tether.cli import main
+
+TABLES = ("episodes.parquet", "decisions.parquet", "outcomes.parquet")
+MDP = tether.cases.grid_world().mdp
+LOG = [MDP.simulate("optimal", 5 + seed % 3, rng=seed, noise=0.4) for seed in range(30)]
+
+
+def contents(place):
+    return [(place / name).read_bytes() for name in TABLES]
+
+
+@pytest.mark.compiled
+@pytest.mark.filterwarnings("ignore")  # of Dask's own
+def test_a_cluster_answers_as_one_process_does(tmp_path, monkeypatch):
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr(logs, "BATCH", 2)
+    monkeypatch.setattr(cluster, "_PATIENCE", 1.0)
+    wrong = tether.Path([0, 15], ["right"])
+    options = {"k": 3, "certify": False}
+    tether.audit(MDP, [*LOG, wrong], **options, out=tmp_path / "alone")
+    MDP.save(tmp_path / "model")
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=50
+        ) as workers,
+        Client(workers, set_as_default=False) as client,
+    ):
+        pids = list(client.run(os.getpid).values())
+        calls = []
+
+        def kill_one(_done, _rows):
+            calls.append(1)
+            if len(calls) == 2:
+                os.kill(pids[0], signal.SIGKILL)
+
+        saved = tether.MDP.load(tmp_path / "model")
+        tether.audit(saved, [*LOG, wrong], **options, out=tmp_path / "killed", client=client, progress=kill_one)
+        assert contents(tmp_path / "killed") == contents(tmp_path / "alone")
+        with pytest.raises(tether.PathError, match="cannot lead to 15"):
+            tether.audit(MDP, [*LOG[:2], wrong], **options, out=tmp_path / "strict", client=client, strict=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(cluster, "__version__", "9.9.9")
+            with pytest.raises(tether.QueryError, match=r"has tether .*, here is 9\.9\.9; install the same"):
+                tether.audit(MDP, LOG, **options, out=tmp_path / "version", client=client)
+        with pytest.raises(tether.QueryError, match="a directory that all of them see"):
+            tether.audit(MDP, LOG, client=client)
+
+        def stop_all(_done, _rows):
+            workers.close()
+
+        with pytest.raises(tether.QueryError, match="the scheduler is gone; what was done is kept"):
+            tether.audit(MDP, [*LOG, wrong], **options, out=tmp_path / "gone", client=client, progress=stop_all)
+    assert list((tmp_path / "gone" / "parts").glob("*.parquet"))
+    tether.audit(MDP, [*LOG, wrong], **options, out=tmp_path / "gone")
+    assert contents(tmp_path / "gone") == contents(tmp_path / "alone")
+
+
+def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
+    import distributed
+
+    def refuse(*_given, **_options):
+        raise OSError("Timed out trying to connect")
+
+    monkeypatch.chdir(tmp_path)
+    tether.io.write_episodes(LOG[:2], "log.csv")
+    monkeypatch.setattr(distributed, "Client", refuse)
+    done = CliRunner().invoke(
+        main, ["audit", "case:grid-world", "log.csv", "-o", "out", "--scheduler", "tcp://127.0.0.1:1"]
+    )
+    assert done.exit_code == 2
+    assert "no scheduler answers at tcp://127.0.0.1:1" in done.output
+
+
+def test_nothing_of_dask_is_imported_without_a_cluster():
+    code = """
+import sys, tether.audit.running, tether.audit.pools, tether.audit.engine, tether.cli.audit
+print([name for name in ("dask", "distributed") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
