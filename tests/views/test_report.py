@@ -296,6 +296,19 @@ def test_long_stretches_without_a_change_are_one_line_that_opens(tmp_path):
     assert "the plan does what was done, and what happened happens again." in page.parts["Step by step"]
 
 
+@pytest.mark.parametrize(
+    "options", [{"objective": tether.avoid("died")}, {"minimise": True}], ids=["avoid", "minimise"]
+)
+def test_another_objective_has_a_page_too(options, tmp_path):
+    """Where the likeliest state decides the property, the plan ends: there is no action to tell."""
+    patient = tether.cases.sepsis()
+    plan = tether.counterfactual(patient.mdp, patient.path).plan(9, 2, **options)
+    page = write(plan, tmp_path)
+    assert page.headings == SECTIONS
+    assert all(sentence.replace("-", "−") in page.parts[""] for sentence in plan.explain().answer(str).follows)
+    assert ("the plan ends" in page.text) == ("objective" in options)
+
+
 def test_a_learned_model_is_called_learned(tmp_path):
     """By how many episodes, how often what is advised was seen, what the log leaves open; none of it without a log."""
     seen = [("treat", "well")] * 8 + [("treat", "dead")] * 2 + [("wait", "dead")] * 3

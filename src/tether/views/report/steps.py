@@ -105,7 +105,7 @@ def _unchanged(steps: Sequence[ExplainedStep], i: int) -> tuple[Any, ...]:
     likely, under the plan.
     """
     step = steps[i]
-    if step.action is None or step.changed > 1e-12:
+    if step.observed_action is None or step.changed > 1e-12:
         return ()
     if step.state == step.observed_state and step.state_probability > 1 - 1e-9:
         return ("as it was",) if step.observed_outcome is None else ("over", step.observed_outcome, step.outcome)
@@ -196,6 +196,9 @@ class _Writer:
         return f"{written}, {outcome}" if alone and written != outcome and len(written) <= _SHORT else outcome
 
     def _planned(self, step: ExplainedStep) -> Cell:
+        if step.action is None:  # what was asked for is decided there
+            elsewhere = f"elsewhere {self._action(step.instead)}" if step.changed > _RARE else ""
+            return Cell("the plan ends", "aside", elsewhere)
         note = _note(step.action_probability)
         if step.action == step.observed_action:
             if step.changed > _RARE:  # in other states than the likeliest one
