@@ -99,6 +99,21 @@ def test_a_policy_against_the_log():
         tether.audit(mdp, log, policy="best")
 
 
+def test_a_property_instead_of_the_return():
+    mdp, log = walks(6)
+    for options in ({"objective": tether.avoid("danger")}, {"objective": tether.reach("goal"), "minimise": True}):
+        audit = tether.audit(mdp, log, 3, 2, **options, where="observed <= 1")
+        for row, path in zip(audit.table.to_pylist(), log, strict=True):
+            plan = tether.counterfactual(mdp, path).plan(3, 2, **options)
+            outlook = plan.evaluate()
+            assert (row["value"], row["gain"], row["observed"]) == (plan.value, plan.gain, plan.observed_value)
+            assert [change["t"] for change in row["changes"]] == np.flatnonzero(outlook.changed).tolist()
+            assert (row["verdict"], row["guaranteed_gain"]) == (None, None)
+        assert audit.question["objective"] == str(options["objective"])
+    row = tether.audit(mdp, log[:1], policy="random", objective=tether.reach("goal")).table.to_pylist()[0]
+    assert row["value"] == tether.counterfactual(mdp, log[0]).evaluate("random", objective=tether.reach("goal")).value
+
+
 def test_credible_intervals_of_a_learned_model():
     world = tether.cases.grid_world()
     log = [world.mdp.simulate("random", 6, rng=seed) for seed in range(60)]
@@ -180,7 +195,9 @@ def test_a_log_whose_t_is_a_time_is_refused_as_a_whole(tmp_path):
 def test_what_is_asked_is_checked():
     mdp, log = walks(1)
     for wrong, words in [
-        ({"objective": "reach"}, "leave the objective out"),
+        ({"objective": "reach"}, "objective must be"),
+        ({"draws": 5, "minimise": True}, "leave draws out"),
+        ({"policy": "optimal", "minimise": True}, "nothing to minimise"),
         ({"k": 0}, "k must be"),
         ({"m": -1}, "m must be"),
         ({"rule": "strict"}, "rule must be one of"),

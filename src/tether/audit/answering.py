@@ -22,6 +22,7 @@ from tether.model.mdp import MDP
 from tether.observation.changes import is_change
 from tether.observation.path import Observation
 from tether.plan.backward import observed_value
+from tether.plan.objective import asked as asked_of
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class Asked:
             return float("nan")
         known = self._known.get((start, steps))
         if known is None:
-            known = self.mdp.evaluate(self.question.policy, steps, start=self.mdp.states[start]).value
+            first = self.mdp.states[start]
+            known = self.mdp.evaluate(self.question.policy, steps, start=first, objective=self.question.objective).value
             self._known[start, steps] = known
         return known
 
@@ -80,9 +82,10 @@ def answer_one(asked: Asked, seen: Observation) -> Row:
     question = asked.question
     cf = counterfactual(asked.mdp, seen)
     if question.policy is None:
-        plan = cf.plan(question.k, question.m, rule=question.rule, influence=question.influence)
+        tied = cf.tether(question.rule, question.influence, objective=question.objective, minimise=question.minimise)
+        plan = tied.plan(question.k, question.m)
         return _row(asked, cf, plan, plan.evaluate(), plan.value)
-    outlook = cf.evaluate(question.policy, influence=question.influence)
+    outlook = cf.evaluate(question.policy, influence=question.influence, objective=question.objective)
     return _row(asked, cf, None, outlook, outlook.value)
 
 
@@ -94,6 +97,7 @@ def certified(asked: Asked, seen: Observation, k: int) -> Certificate | None:
 
 def _row(asked: Asked, cf: CounterfactualMDP, plan: Plan | None, outlook: Evaluation, value: float) -> Row:
     held, earned, last = outlook.tailoring, cf.earned, int(cf.observation.states[-1])
+    observed = observed_value(asked_of(cf, asked.question.objective))
     assert held is not None
     chances = outlook.outcomes()
     certificate = _certificate(asked, cf, plan)
@@ -102,10 +106,11 @@ def _row(asked: Asked, cf: CounterfactualMDP, plan: Plan | None, outlook: Evalua
         low, high = asked.posterior.of(plan).interval()
     return Row(
         steps=cf.T,
-        observed=observed_value(cf),
+        observed=observed,
         logged=np.nan if earned is None else earned.logged,
         outcome=UNRECORDED if last < 0 else int(asked.codes[last]),
         value=value,
+        gain=value - observed if plan is None else plan.gain,
         k=-1 if plan is None else plan.k,
         m=-1 if plan is None else plan.m,
         changes=likeliest_changes(cf, outlook),
@@ -122,7 +127,7 @@ def _row(asked: Asked, cf: CounterfactualMDP, plan: Plan | None, outlook: Evalua
 
 
 def _certificate(asked: Asked, cf: CounterfactualMDP, plan: Plan | None) -> Certificate | None:
-    if not asked.question.certify:
+    if not asked.question.certify or asked.question.objective is not None:
         return None
     if plan is None:
         return certify(cf, asked.question.policy)
@@ -134,7 +139,7 @@ def likeliest_changes(cf: CounterfactualMDP, outlook: Evaluation) -> list[Change
     form, found = cf.mdp.form, []
     for t, decided in enumerate(outlook.chain.taken):
         states, observed = outlook.chain.visits[t].states[decided.source], int(cf.observation.actions[t])
-        differs = np.flatnonzero(is_change(form, states, decided.pairs, observed))
+        differs = np.flatnonzero(is_change(form, states, decided.pairs, observed) & ~outlook.chain.at_rest(t))
         if differs.size == 0:
             continue
         pairs, which = np.unique(decided.pairs[differs], return_inverse=True)

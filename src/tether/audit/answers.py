@@ -47,6 +47,7 @@ class Row:
     logged: float
     outcome: int
     value: float
+    gain: float
     k: int
     m: int
     changes: Sequence[Change]
@@ -75,6 +76,7 @@ class Answers:
     logged: Floats
     outcome: Ints
     value: Floats
+    gain: Floats
     k: Ints
     m: Ints
     change_start: Ints
@@ -164,8 +166,8 @@ _LISTS = {
 }
 _KINDS: dict[str, type[np.generic]] = {
     "steps": np.int64, "observed": np.float64, "logged": np.float64, "outcome": np.int64, "value": np.float64,
-    "k": np.int64, "m": np.int64, "strength": np.float64, "influenced_steps": np.float64, "guaranteed_gain": np.float64,
-    "verdict": np.int8, "credible_low": np.float64, "credible_high": np.float64, "model_value": np.float64,
+    "gain": np.float64, "k": np.int64, "m": np.int64, "strength": np.float64, "influenced_steps": np.float64,
+    "guaranteed_gain": np.float64, "verdict": np.int8, "credible_low": np.float64, "credible_high": np.float64, "model_value": np.float64,
 }  # fmt: skip
 _PLAIN = tuple(_KINDS)
 

@@ -45,6 +45,8 @@ def is_usual(mdp: MDP, question: Question) -> bool:
     """Whether this engine answers the question."""
     return (
         question.policy is None
+        and question.objective is None
+        and not question.minimise
         and not question.draws
         and question.rule == "definition"
         and isinstance(question.influence, Support)
@@ -166,6 +168,7 @@ class Engine:
             logged=np.where(answered, self._logged(cohort, steps), np.nan),
             outcome=np.where(answered, outcome, UNKNOWN),
             value=np.where(answered, found.value, np.nan),
+            gain=np.where(answered, found.value - observed, np.nan),
             k=found.k,
             m=np.where(answered, np.minimum(asked.question.m, steps), -1),
             change_start=np.searchsorted(owner, np.arange(len(cohort) + 1)),

@@ -9,6 +9,7 @@ from tether._checks import whole_number
 from tether.errors import QueryError
 from tether.influence.one_step import Influence, make_influence
 from tether.influence.rules import Rule, make_rule
+from tether.model.properties import Property, make_property
 
 __all__ = ["Question", "make_question"]
 
@@ -30,6 +31,8 @@ class Question:
         A policy to evaluate instead of planning.
     draws : int
         How many models to draw for credible intervals, 0 for none; ``seed`` says which.
+    objective, minimise
+        A property in place of the return; and whether the smallest is wanted.
     """
 
     k: int | None
@@ -40,6 +43,8 @@ class Question:
     policy: Any = None
     draws: int = 0
     seed: int = 0
+    objective: Property | None = None
+    minimise: bool = False
 
     @property
     def named(self) -> dict[str, Any]:
@@ -50,6 +55,8 @@ class Question:
             "m": self.m if plans else None,
             "rule": self.rule if plans else None,
             "influence": str(self.influence),
+            "objective": None if self.objective is None else str(self.objective),
+            "minimise": self.minimise,
             "certify": self.certify,
             "policy": None if plans else _policy_name(self.policy),
             "draws": self.draws,
@@ -58,11 +65,19 @@ class Question:
 
 
 def make_question(
-    k: Any, m: Any, rule: Any, influence: Any, objective: Any, certify: Any, policy: Any, draws: Any, seed: Any
+    k: Any,
+    m: Any,
+    rule: Any,
+    influence: Any,
+    objective: Any,
+    certify: Any,
+    policy: Any,
+    draws: Any,
+    seed: Any,
+    minimise: Any = False,
 ) -> Question:
     """Check what is asked."""
-    if objective is not None:
-        raise QueryError("objective: episodes are audited by their return; leave the objective out")
+    wanted = make_property(objective)
     test = make_influence(influence)
     checked = make_rule(rule, test)
     k = None if k is None else whole_number("k", k, 1)
@@ -72,9 +87,13 @@ def make_question(
         raise QueryError("a policy is evaluated as it is: leave k out, or leave the policy out to plan within k and m")
     if policy is not None and draws:
         raise QueryError("credible intervals are those of plans: leave draws out, or leave the policy out")
+    if draws and (wanted is not None or minimise):
+        raise QueryError("credible intervals are those of the largest return: leave draws out, or the objective")
+    if policy is not None and minimise:
+        raise QueryError("a policy is evaluated as it is: there is nothing to minimise")
     if isinstance(policy, str) and policy not in ("observed", "optimal", "random"):
         raise QueryError(f"a policy by name is 'observed', 'optimal' or 'random', not {policy!r}")
-    return Question(k, m, checked, test, bool(certify), policy, draws, seed)
+    return Question(k, m, checked, test, bool(certify), policy, draws, seed, wanted, bool(minimise))
 
 
 def _policy_name(policy: Any) -> str:

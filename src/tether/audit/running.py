@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,23 @@ from tether.audit.logs import Log
 from tether.audit.pools import Pool
 from tether.audit.tables import Naming, Tally
 from tether.audit.where import Where
+from tether.counterfactual.conditioned import counterfactual
 from tether.errors import PathError, Problem
 from tether.model.mdp import MDP
-from tether.observation.earned import earned, model_return
+from tether.model.properties import Property
+from tether.observation.earned import earned
 from tether.observation.indices import path_of
+from tether.plan.backward import observed_value
+from tether.plan.objective import asked
 
-__all__ = ["Progress", "chosen", "run_in_directory", "run_in_memory"]
+__all__ = ["Condition", "Progress", "chosen", "run_in_directory", "run_in_memory"]
 
 Progress = Callable[[int, int], None]
 """Called with how many rows of the log are done, and how many there are."""
 
 
 def run_in_memory(
-    log: Log, mdp: MDP, pool: Pool, where: Where | None, *, strict: bool, progress: Progress | None
+    log: Log, mdp: MDP, pool: Pool, where: Condition | None, *, strict: bool, progress: Progress | None
 ) -> dict[str, Any]:
     """The tables of an audit, by name."""
     import pyarrow as pa
@@ -54,7 +59,7 @@ def run_in_directory(
     log: Log,
     mdp: MDP,
     make_pool: Callable[[], Pool],
-    where: Where | None,
+    where: Condition | None,
     directory: Directory,
     *,
     strict: bool,
@@ -75,7 +80,7 @@ def run_in_directory(
 class _Batches:
     """The batches of a log that are not done, numbered; it is told of each that is."""
 
-    def __init__(self, log: Log, mdp: MDP, where: Where | None, done: set[int], progress: Progress | None) -> None:
+    def __init__(self, log: Log, mdp: MDP, where: Condition | None, done: set[int], progress: Progress | None) -> None:
         self._all = enumerate(log.batches(mdp))
         self._mdp, self._where, self._done, self._progress = mdp, where, done, progress
         self._rows: dict[int, int] = {}
@@ -114,22 +119,30 @@ class _Batches:
             self._progress(self._rows_done, self._n_rows)
 
 
-def chosen(mdp: MDP, cohort: Cohort, where: Where, codes: Any) -> Cohort:
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Which episodes are asked about, and what is asked of them: ``observed`` is the value of what was done."""
+
+    where: Where
+    objective: Property | None
+
+
+def chosen(mdp: MDP, cohort: Cohort, condition: Condition, codes: Any) -> Cohort:
     """The episodes of a batch that a condition holds of; those that are broken stay, to be listed."""
     naming = Naming(mdp, None)
     kept = []
     for i, problem in enumerate(cohort.problem):
-        if problem is not None or where.holds(_known(mdp, cohort, i, where, codes, naming)):
+        if problem is not None or condition.where.holds(_known(mdp, cohort, i, condition, codes, naming)):
             kept.append(i)
     return cohort.only(np.array(kept, dtype=np.int64))
 
 
-def _known(mdp: MDP, cohort: Cohort, i: int, where: Where, codes: Any, naming: Naming) -> dict[str, Any]:
+def _known(mdp: MDP, cohort: Cohort, i: int, condition: Condition, codes: Any, naming: Naming) -> dict[str, Any]:
     """The columns of an episode that a condition looks at."""
-    seen = cohort.observation(i)
+    seen, where = cohort.observation(i), condition.where
     known: dict[str, Any] = {"episode": cohort.ids[i], "steps": seen.T}
     if "observed" in where.names:
-        known["observed"] = model_return(mdp, seen)
+        known["observed"] = observed_value(asked(counterfactual(mdp, seen), condition.objective))
     if "logged" in where.names:
         found = earned(mdp, seen, path_of(mdp, seen))
         known["logged"] = None if found is None else found.logged

@@ -6,10 +6,10 @@ The columns of the table of episodes, one row per episode in the log's order:
 |---|---|---|
 | ``episode`` | int64, or text | the id by the log; empty for a row of the log that belongs to no episode |
 | ``steps`` | int64 | T |
-| ``observed`` | float64 | the return of what was done, by the model's rewards |
+| ``observed`` | float64 | the return of what was done, by the model's rewards; of a property, 1 or 0 |
 | ``logged`` | float64 | the same by the log's own rewards, where it has them |
 | ``outcome`` | text | how it ended: a label, or an absorbing state; ``(none)``, ``(not recorded)`` |
-| ``value``, ``gain`` | float64 | the expected return of the plan or policy; less ``observed`` |
+| ``value``, ``gain`` | float64 | the expected return of the plan or policy; how much better than ``observed`` |
 | ``k``, ``m`` | int64 | the limits of the plan; empty for a policy |
 | ``changes`` | list of struct | of each step the likeliest change, if any: ``t``, ``state``, ``observed_action``, |
 | | | ``advised_action``, and ``probability``, that just this change is made |
@@ -63,7 +63,7 @@ class Naming:
             "logged": _numbers(found.logged),
             "outcome": self._outcomes(found.outcome),
             "value": _numbers(found.value),
-            "gain": _numbers(found.value - found.observed),
+            "gain": _numbers(found.gain),
             "k": _whole(found.k),
             "m": _whole(found.m),
             "changes": self._changes(found),
@@ -153,7 +153,7 @@ class Tally:
         # An episode that has the same decision at several steps counts once.
         once = np.unique(which.reshape(-1) * len(found) + owner)
         decision, episode = once // len(found), once % len(found)
-        gain, verdict = (found.value - found.observed)[episode], found.verdict[episode]
+        gain, verdict = found.gain[episode], found.verdict[episode]
         columns = (
             np.bincount(decision, minlength=n),
             times,

@@ -99,6 +99,8 @@ def audit(
             limits.m,
             rule=limits.rule,
             influence=limits.influence,
+            objective=limits.objective,
+            minimise=limits.minimise,
             certify=certificate,
             out=out,
             workers=workers,
