@@ -164,11 +164,13 @@ _LISTS = {
     "change_start": ("change_t", "change_state", "change_observed", "change_advised", "change_probability"),
     "end_start": ("end_outcome", "end_probability"),
 }
+_WHOLE = ("steps", "outcome", "k", "m")
+_NUMBERS = ("observed", "logged", "value", "gain", "strength", "influenced_steps", "guaranteed_gain")
 _KINDS: dict[str, type[np.generic]] = {
-    "steps": np.int64, "observed": np.float64, "logged": np.float64, "outcome": np.int64, "value": np.float64,
-    "gain": np.float64, "k": np.int64, "m": np.int64, "strength": np.float64, "influenced_steps": np.float64,
-    "guaranteed_gain": np.float64, "verdict": np.int8, "credible_low": np.float64, "credible_high": np.float64, "model_value": np.float64,
-}  # fmt: skip
+    **dict.fromkeys(_WHOLE, np.int64),
+    **dict.fromkeys((*_NUMBERS, "credible_low", "credible_high", "model_value"), np.float64),
+    "verdict": np.int8,
+}
 _PLAIN = tuple(_KINDS)
 
 
