@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tether.cli.options import Episode, about_an_episode, as_json, with_rule
+from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,13 +21,17 @@ __all__ = ["decisions"]
 Examples:
   tether decisions case:sepsis
   tether decisions case:grid-world -m 2
+  tether decisions case:sepsis --objective 'avoid died'
   tether decisions model.csv path.csv --json"""
 )
 @about_an_episode
 @click.option("-m", type=click.IntRange(min=1), default=1, show_default=True, help="Changes in all, for the best.")
 @with_rule
+@with_objective
 @as_json
-def decisions(episode: Episode, m: int, rule: Any, influence: Any, as_json: bool) -> None:
+def decisions(
+    episode: Episode, m: int, rule: Any, influence: Any, objective: Any, minimise: bool, as_json: bool
+) -> None:
     """Which decisions mattered?
 
     For every step and every action available there: the expected return, had only this action been different; with
@@ -36,12 +40,13 @@ def decisions(episode: Episode, m: int, rule: Any, influence: Any, as_json: bool
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put
+    from tether.explanation.answers import objective_data
     from tether.explanation.naming import shown
 
     cf = episode.replay()
     with progress() as say:
         say("looking at every other action")
-        found = cf.decisions(m=m, rule=rule, influence=influence)
+        found = cf.decisions(objective, m, rule=rule, influence=influence, minimise=minimise)
     if as_json:
         print_json(
             "decisions",
@@ -50,6 +55,7 @@ def decisions(episode: Episode, m: int, rule: Any, influence: Any, as_json: bool
             m=found.m,
             rule=rule,
             influence=str(influence),
+            **objective_data(objective, minimise),
             discount=cf.mdp.discount,
             observed_value=found.observed_value,
             outcome=found.outcome,
@@ -65,7 +71,7 @@ def decisions(episode: Episode, m: int, rule: Any, influence: Any, as_json: bool
 def _table(found: Decisions) -> Table:
     from tether.cli.screen import decimals, grid
 
-    names = ["t", "action", "return"]
+    names = ["t", "action", "return" if found.objective is None else "chance"]
     names += [f"best, m = {found.m}"] if found.m > 1 else []
     names += ["avoided"] if found.outcome is not None else []
     names += ["strength", "from k"]
@@ -81,7 +87,10 @@ def _table(found: Decisions) -> Table:
 
 
 def _legend(found: Decisions) -> str:
-    told = ["* what was done.", "return: expected, had only this action been different."]
+    value = "return: expected, had only this action been different."
+    if found.objective is not None:
+        value = f"chance: that {found.objective.in_words}, had only this action been different."
+    told = ["* what was done.", value]
     if found.outcome is not None:
         told.append("avoided: how likely the outcome would then not have happened.")
     told.append("strength: the part of the probability that the observation moves.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tether.cli.options import Episode, about_an_episode, as_json, with_k_and_m
+from tether.cli.options import Episode, about_an_episode, as_json, with_k_and_m, with_objective
 
 __all__ = ["robust"]
 
@@ -29,6 +29,7 @@ Examples:
 )
 @with_k_and_m
 @about_an_episode
+@with_objective
 @click.option(
     "--assume",
     type=click.Choice(["nothing", "stability", "published-stability", "published-monotonicity"]),
@@ -56,6 +57,8 @@ def robust(
     confidence: float | None,
     export: str | None,
     features: str | None,
+    objective: Any,
+    minimise: bool,
     as_json: bool,
 ) -> None:
     """The plan with the best guaranteed return.
@@ -72,6 +75,8 @@ def robust(
     from tether.explanation.naming import only
     from tether.plan.robust import robust as guarantee
 
+    if export is not None and (objective is not None or minimise):
+        raise click.UsageError("--export writes the model whose largest return is guaranteed: leave out --objective.")
     if assume is None:
         assume = "stability" if confidence is None else "nothing"
     _ = episode.path_source  # that it is missing is said before a large model is read
@@ -80,7 +85,7 @@ def robust(
     with progress() as say:
         say("planning for the worst causal model")
         sure = guarantee(mdp, path, assume, confidence)
-        plan = sure.plan(k, m, rule=rule)
+        plan = sure.plan(k, m, rule=rule, objective=objective, minimise=minimise)
         if export is not None:
             say(f"writing {export}")
         written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule)

@@ -365,11 +365,12 @@ class CounterfactualMDP:
 
     def decisions(
         self,
-        objective: None = None,
+        objective: Property | None = None,
         m: int = 1,
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
+        minimise: bool = False,
     ) -> Decisions:
         """Which decisions mattered: for every step and every action available there, what would have followed.
 
@@ -379,12 +380,15 @@ class CounterfactualMDP:
 
         Parameters
         ----------
-        objective : None
-            Decisions are weighed by the return.
+        objective : Property, optional
+            What decisions are weighed by: the probability of a property (see `tether`); the return by default. The
+            outcome that happened is then that it held, or that it did not.
         m : int
             How many actions may change in all, from 1, for the best that could follow.
         rule, influence
             What a tether is; see `tether`.
+        minimise : bool
+            Less is better: for the best that could follow.
 
         Examples
         --------
@@ -396,7 +400,7 @@ class CounterfactualMDP:
         """
         from tether.explanation.decisions import decide
 
-        return decide(self, objective, m, rule, influence)
+        return decide(self, objective, m, rule, influence, minimise)
 
     def what_if(
         self,

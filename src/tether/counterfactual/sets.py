@@ -76,12 +76,15 @@ class ModelSet:
     assume : Assumption
     intervals : Intervals or None
         Where the transition probabilities too are known only as intervals.
+    given_steps : tuple of Observed, or None
+        The observed steps, where they are not those of the graph's own path (`tether.plan.objective.asked_set`).
     """
 
     gumbel: CounterfactualMDP
     possible: CounterfactualMDP
     assume: Assumption
     intervals: Intervals | None = None
+    given_steps: tuple[Observed, ...] | None = None
 
     @property
     def kind(self) -> int:
@@ -105,10 +108,13 @@ class ModelSet:
         from tether._kernels.robust import Models
 
         lower, upper = (_NONE, _NONE) if self.intervals is None else (self.intervals.lower, self.intervals.upper)
-        return Models(self._steps[t], self.kind, sign, lower, upper)
+        return Models(self.steps[t], self.kind, sign, lower, upper)
 
     @cached_property
-    def _steps(self) -> tuple[Observed, ...]:
+    def steps(self) -> tuple[Observed, ...]:
+        """The observed steps, as kernels take them."""
+        if self.given_steps is not None:
+            return self.given_steps
         layers, pairs = self.possible.graph.layers, self.possible.observation.pairs.tolist()
         return tuple(self._step(layer.observed, pair) for layer, pair in zip(layers, pairs, strict=True))
 

@@ -9,10 +9,10 @@ from tether._html import grid
 from tether._words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.counterfactual.sets import Assumption, model_set
-from tether.errors import QueryError
 from tether.evaluation.ranges import Range, ranges_with_breakdown
+from tether.model.properties import Property
 from tether.plan.backward import observed_value
-from tether.plan.objective import objective_name
+from tether.plan.objective import asked
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Certificate:
     verdict : str
         "holds", "holds if stable", "never worse", "never worse if stable" or "could do harm"; "never worse" also where
         nothing can change at all.
+    objective, minimise
+        What the plan was made for.
 
     Examples
     --------
@@ -95,6 +97,8 @@ class Certificate:
     nothing: Certified
     stability: Certified
     verdict: Verdict
+    objective: Property | None = None
+    minimise: bool = False
 
     @property
     def gain(self) -> float:
@@ -108,6 +112,10 @@ class Certificate:
         return max(abs(self.nothing.best - self.observed_value), abs(self.gain)) <= near
 
     @property
+    def _value_is(self) -> str:
+        return "return" if self.objective is None else f"chance that {self.objective.in_words}"
+
+    @property
     def sentence(self) -> str:
         """The verdict, with the numbers.
 
@@ -119,9 +127,11 @@ class Certificate:
         The gain holds under every causal model. The return is from -37.12 to -37.01 over all of them; observed -38.
         """
         if self.is_certain:
+            if self.objective is not None:
+                return f"Under every causal model the {self._value_is} stays {number(self.observed_value)}."
             return "Every causal model gives the observed return."
         every, stable = self.nothing, self.stability
-        told = f"The return is {_span(every)} over all of them"
+        told = f"The {self._value_is} is {_span(every)} over all of them"
         if _span(every) != _span(stable):
             told += f", {_span(stable)} over the stable ones"
         told += f"; observed {number(self.observed_value)}."
@@ -130,9 +140,10 @@ class Certificate:
     def _verdict(self) -> str:
         """The verdict in a sentence; another one where Gumbel-max itself expects a loss."""
         near = 1e-9 * max(1.0, abs(self.observed_value))
-        if self.nothing.best < self.observed_value - near:
+        sign = -1.0 if self.minimise else 1.0
+        if sign * (self.nothing.best - self.observed_value) < -near:
             return "Worse than what was done, under every causal model."
-        if self.value < self.observed_value - near:
+        if sign * (self.value - self.observed_value) < -near:
             return "Gumbel-max expects it to be worse than what was done; another causal model can make it better."
         return _SENTENCES[self.verdict]
 
@@ -188,16 +199,16 @@ def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
     >>> print(tether.certify(cf, "observed"))
     Every causal model gives the observed return.
     """
-    if isinstance(policy, Plan) and (policy.objective is not None or policy.minimise):
-        raise QueryError(f"a plan for {objective_name(policy.objective, policy.minimise)} has no certificate yet")
-    observed = observed_value(cf)
+    objective, minimise = (policy.objective, policy.minimise) if isinstance(policy, Plan) else (None, False)
+    observed = observed_value(asked(cf, objective))
     every, stable = ranges_with_breakdown((model_set(cf, "nothing"), model_set(cf, "stability")), policy, observed)
-    certified = _certified("nothing", every, observed), _certified("stability", stable, observed)
-    return Certificate(every.value, observed, *certified, _verdict(*(one.gain for one in certified)))
+    certified = _certified("nothing", every, observed, minimise), _certified("stability", stable, observed, minimise)
+    verdict = _verdict(*(one.gain for one in certified))
+    return Certificate(every.value, observed, *certified, verdict, objective, minimise)
 
 
-def _certified(assume: Assumption, one: Range, observed: float) -> Certified:
-    return Certified(assume, one.worst, one.best, _gain(one.worst, observed), one.breakdown)
+def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) -> Certified:
+    return Certified(assume, one.worst, one.best, _gain(one.worst, observed, minimise), one.breakdown)
 
 
 def why_uncertified(plan: Plan) -> str:
@@ -211,8 +222,6 @@ def why_uncertified(plan: Plan) -> str:
     >>> print(why_uncertified(sampled.plan(k=3, m=1)))
     Other causal models were not looked at: the rows of this one are sampled. `tether certify` does it.
     """
-    if plan.objective is not None or plan.minimise:
-        return "Other causal models were not looked at."
     if isinstance(plan.cf.mechanism, SampledGumbelMax):
         reason = "the rows of this one are sampled"
     else:
@@ -228,9 +237,9 @@ def _span(one: Certified) -> str:
     return worst if worst == best else f"from {worst} to {best}"
 
 
-def _gain(worst: float, observed: float) -> float:
+def _gain(worst: float, observed: float, minimise: bool) -> float:
     """What is gained for sure; 0 where there is nothing but rounding."""
-    gain = worst - observed
+    gain = observed - worst if minimise else worst - observed
     return gain if abs(gain) > 1e-9 * max(1.0, abs(observed)) else 0.0
 
 

@@ -25,8 +25,10 @@ from tether.evaluation.evaluate import visit
 from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.model.form import Form, pair_states
 from tether.model.mdp import MDP
+from tether.model.properties import Property
 from tether.observation.changes import is_change
-from tether.plan.chain import Taken, Visits
+from tether.plan.chain import Taken, Visits, or_rest
+from tether.plan.objective import asked_set
 from tether.plan.plan import Plan
 from tether.plan.robust import RobustPlan
 
@@ -104,19 +106,26 @@ class Followed:
         )
 
 
-def follow(models: ModelSet, policy: Any) -> Followed:
-    """Follow a plan or policy through all that some model of the set can do."""
+def follow(base: ModelSet, policy: Any, objective: Property | None = None) -> Followed:
+    """Follow a plan or policy through all that some model of the set can do, until the objective is decided."""
+    models = asked_set(base, objective)
     cf = models.possible
-    start = int(cf.observation.states[0])
+    start, ended = int(cf.observation.states[0]), cf.graph.ended
     if not isinstance(policy, Plan):
-        given = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path))
+        given = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path, objective))
 
         def as_given(t: int, visits: Visits, _met: Any) -> tuple[Taken, Any]:
-            return given(t, visits), np.zeros(visits.size, dtype=bool)
+            taken = given(t, visits) if ended is None else or_rest(cf.mdp, t, visits, given, ended.mask)
+            return taken, np.zeros(visits.size, dtype=bool)
 
         return _walk(models, visit(start), as_given)
-    if policy.cf.mdp is not cf.mdp or policy.cf.path != cf.path:
+    if policy.cf.mdp is not base.possible.mdp or policy.cf.path != cf.path:
         raise QueryError("this plan was made for another model or another path")
+    if policy.objective not in (None, objective):
+        raise QueryError(
+            f"this plan was made for {policy.objective} and ends where that is decided: it says nothing about "
+            f"{objective or 'the return'}"
+        )
     known = by_choices(policy)
 
     def as_planned(t: int, visits: Visits, met: Any) -> tuple[Taken, Any]:
@@ -191,7 +200,7 @@ def _gumbel(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -
     starts, at = nominal_start(form, pairs), layer.edits.locate(pairs)
     states = pair_states(form.pair_start, pairs)
     place = np.minimum(np.searchsorted(layer.states, states), layer.states.size - 1)
-    beyond = layer.states[place] != states  # no edited rows are kept there
+    beyond = layer.states[place] != states if layer.states.size else np.ones(states.size, dtype=bool)  # not kept there
     for edits, which in ((layer.edits, at >= 0), (None, beyond)):
         rows = np.flatnonzero(which)
         if rows.size:
@@ -234,6 +243,8 @@ def by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
         if nodes.runs is not None:
             width = max(plan.T + 2, int(visits.runs.max(initial=0)) + 1)
             have, wanted = have * width + nodes.runs, wanted * width + visits.runs
+        if have.size == 0:
+            return np.full(wanted.size, -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(have, wanted), have.size - 1)
         local = choice[at, np.minimum(visits.changes, choice.shape[1] - 1)].astype(np.int64)
         return np.where((have[at] == wanted) & (local >= 0), plan.cf.mdp.form.pair_start[visits.states] + local, -1)

@@ -66,11 +66,11 @@ def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
     ks = _different(plan)
     if isinstance(plan, RobustPlan):
         robust = plan.robust
-        plans = [robust.plan(int(k), plan.m, rule=plan.rule) for k in ks]
+        plans = [robust.plan(int(k), plan.m, plan.rule, objective=plan.objective, minimise=plan.minimise) for k in ks]
         ranges = [(one.value, one.best_case) for one in plans]
         values, assume = [one.evaluate().value for one in plans], plan.assume
     else:
-        question, models = cf.tether(rule=plan.rule, influence=plan.influence), model_set(cf, "nothing")
+        question, models = plan.question, model_set(cf, "nothing")
         best = [question.plan(int(k), plan.m) for k in ks]
         ranges = [range_of(models, one) for one in best]
         values, assume = [one.value for one in best], models.assume

@@ -18,7 +18,10 @@ from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import Outcome
 from tether.evaluation.ranges import range_of
+from tether.model.properties import Property
 from tether.observation.changes import nothing_to_change
+from tether.plan.backward import observed_value
+from tether.plan.objective import asked
 from tether.plan.rewards import without_rewards
 
 __all__ = ["NecessityBounds", "necessity_bounds"]
@@ -53,8 +56,15 @@ class NecessityBounds:
         return f"{self.assume}: {self.least:.3g} to {self.most:.3g} (Gumbel-max {self.gumbel_max:.3g})"
 
 
-def necessity_bounds(cf: CounterfactualMDP, t: int, action: Any, outcome: Outcome) -> tuple[NecessityBounds, ...]:
-    """The necessity of ``action`` at step t, under every causal model and under every stable one."""
+def necessity_bounds(
+    cf: CounterfactualMDP, t: int, action: Any, outcome: Outcome, objective: Property | None = None
+) -> tuple[NecessityBounds, ...]:
+    """The necessity of ``action`` at step t, under every causal model and under every stable one.
+
+    With an ``objective`` the outcome is that it held, or that it did not.
+    """
+    if objective is not None:
+        return _of_property(cf, t, action, objective)
     missed = np.ones(cf.mdp.n_states)
     missed[outcome.states] = 0.0
     avoided = counterfactual(replace(without_rewards(cf.mdp), discount=1.0, final_reward=missed), cf.path)
@@ -65,6 +75,21 @@ def necessity_bounds(cf: CounterfactualMDP, t: int, action: Any, outcome: Outcom
         models = model_set(avoided, assume)
         least, most = range_of(models, policy)
         found.append(NecessityBounds(models.assume, *(min(1.0, max(0.0, one)) for one in (least, gumbel_max, most))))
+    return tuple(found)
+
+
+def _of_property(cf: CounterfactualMDP, t: int, action: Any, objective: Property) -> tuple[NecessityBounds, ...]:
+    """The same of a property: how far its probability is from what happened, 1 or 0."""
+    world = asked(cf, objective)
+    if t >= world.graph.end:  # it is decided
+        return NecessityBounds("nothing", 0.0, 0.0, 0.0), NecessityBounds("stability", 0.0, 0.0, 0.0)
+    happened, policy = observed_value(world), _one_change(cf, t, action)
+    found = []
+    for assume in ("nothing", "stability"):
+        models = model_set(cf, assume)
+        values = *range_of(models, policy, objective), evaluate_policy(models.gumbel, policy, objective=objective).value
+        first, second, middle = (min(1.0, abs(one - happened)) for one in values)
+        found.append(NecessityBounds(models.assume, min(first, second), middle, max(first, second)))
     return tuple(found)
 
 

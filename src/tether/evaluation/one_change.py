@@ -140,13 +140,25 @@ def _pairs_of(cf: CounterfactualMDP, states: Ints) -> Ints:
 def _layers(cf: CounterfactualMDP, m: int) -> list[Ints]:
     """The states that matter at each time: those that a change at an observed state leads to, and what follows."""
     if m > 1:
-        return [cf.graph.states(t) for t in range(cf.T + 1)]
+        return _all_layers(cf)
     layers = [np.empty(0, np.int64)]
     for t in range(cf.T):
         follow, _ = _as_observed(cf, t, layers[-1])
         pairs = np.union1d(_pairs_of(cf, cf.observation.states[t : t + 1]), follow)
         _, entry, _ = expand(cf.mdp, cf.graph.layers[t].edits, pairs)
         layers.append(np.unique(cf.mdp.form.next_state[entry]).astype(np.int64))
+    return layers
+
+
+def _all_layers(cf: CounterfactualMDP) -> list[Ints]:
+    """All states of each time; those in which an objective is decided (`Graph.ended`) stay from then on."""
+    graph = cf.graph
+    if graph.ended is None:
+        return [graph.states(t) for t in range(cf.T + 1)]
+    layers, over = [], graph.states(0)[:0]
+    for t in range(cf.T + 1):
+        over = np.union1d(over, graph.ended.states[t]) if t < cf.T else over
+        layers.append(np.union1d(graph.states(t), over).astype(np.int64))
     return layers
 
 

@@ -19,6 +19,9 @@ from tether.counterfactual.given import GivenRows
 from tether.counterfactual.rows import Rows, nominal_start, spans
 from tether.counterfactual.sets import ModelSet
 from tether.evaluation.following import Followed, follow
+from tether.model.properties import Property
+from tether.plan.objective import asked_set
+from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
     from tether._kernels.robust import RowsTaken
@@ -39,13 +42,24 @@ class Range:
     breakdown: float
 
 
-def range_of(models: ModelSet, policy: Any) -> tuple[float, float]:
-    """(worst, best) expected return of a plan or policy over the set; see `Robust.range`."""
-    values = _Values(models, follow(models, policy))
-    return values.at(1.0)[0], values.at(1.0, -1.0)[0]
+def range_of(models: ModelSet, policy: Any, objective: Property | None = None) -> tuple[float, float]:
+    """(worst, best) expected return of a plan or policy over the set, or probability; see `Robust.range`."""
+    objective, minimise = _asked_of(policy, objective)
+    values = _Values(asked_set(models, objective), follow(models, policy, objective))
+    least, most = values.at(1.0)[0], values.at(1.0, -1.0)[0]
+    return (most, least) if minimise else (least, most)
 
 
-def ranges_with_breakdown(sets: tuple[ModelSet, ...], policy: Any, observed: float) -> tuple[Range, ...]:
+def _asked_of(policy: Any, objective: Property | None) -> tuple[Property | None, bool]:
+    """What a plan was made for; of any other policy, what is asked for."""
+    if isinstance(policy, Plan) and objective is None:
+        return policy.objective, policy.minimise
+    return objective, isinstance(policy, Plan) and policy.minimise
+
+
+def ranges_with_breakdown(
+    sets: tuple[ModelSet, ...], policy: Any, observed: float, objective: Property | None = None
+) -> tuple[Range, ...]:
     """The range of a plan or policy over each of some sets, and how far from Gumbel-max the truth may be.
 
     The breakdown point is the smallest ε at which (1 - ε)·(Gumbel-max row) + ε·(worst row of the set), used at every
@@ -53,23 +67,26 @@ def ranges_with_breakdown(sets: tuple[ModelSet, ...], policy: Any, observed: flo
 
     The first set must contain the others: what it leads to is followed once for all of them.
     """
-    followed = follow(sets[0], policy)
-    return tuple(_range(_Values(models, followed), observed) for models in sets)
+    objective, minimise = _asked_of(policy, objective)
+    followed = follow(sets[0], policy, objective)
+    return tuple(_range(_Values(asked_set(models, objective), followed), observed, minimise) for models in sets)
 
 
-def _range(values: _Values, observed: float) -> Range:
-    value, worst, best = (values.at(*how)[0] for how in ((0.0,), (1.0,), (1.0, -1.0)))
-    level = observed + 1e-12 * max(1.0, abs(observed))
-    if value <= level:
+def _range(values: _Values, observed: float, minimise: bool) -> Range:
+    """Where less is better, the worst is the largest: signs are turned, and the value is to stay above the level."""
+    sign = -1.0 if minimise else 1.0
+    value, worst, best = (values.at(*how)[0] for how in ((0.0,), (1.0, sign), (1.0, -sign)))
+    level = sign * observed + 1e-12 * max(1.0, abs(observed))
+    if sign * value <= level:
         return Range(value, worst, best, 0.0)
-    if worst > level:
+    if sign * worst > level:
         return Range(value, worst, best, 1.0)
 
     def above(share: float) -> tuple[float, float]:
-        found, slope = values.at(share)
-        return found - level, slope
+        found, slope = values.at(share, sign)
+        return sign * found - level, sign * slope
 
-    return Range(value, worst, best, _where_zero(above, value - level, worst - level))
+    return Range(value, worst, best, _where_zero(above, sign * value - level, sign * worst - level))
 
 
 def _where_zero(above: Callable[[float], tuple[float, float]], at_0: float, at_1: float) -> float:

@@ -39,22 +39,40 @@ def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Call
 def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[[Any], str]) -> str:
     seen = decisions.observed_value
     rounding = _ROUNDING * max(1.0, abs(seen))
+    value, told = _what(decisions), _value_in_words(decisions)
     best = max(known, key=lambda row: row.gain or 0.0)
     if (best.gain or 0.0) > rounding:
         return (
             f"The decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and nothing else changed, "
-            f"would have given an expected return of {number(best.value or 0.0)} instead of {number(seen)}."
+            f"would have given {_article(value)} of {told(best.value or 0.0)} instead of {told(seen)}."
         )
     worst = min(known, key=lambda row: row.gain or 0.0)
+    better = "smaller" if decisions.minimise else "larger"
     if (worst.gain or 0.0) < -rounding:
         return (
-            "No other action, with nothing else changed, would have given a larger expected return. The decision at "
+            f"No other action, with nothing else changed, would have given a {better} {value}. The decision at "
             f"t = {worst.t} mattered most: {_instead(decisions, worst, name)} would have given "
-            f"{number(worst.value or 0.0)} instead of {number(seen)}."
+            f"{told(worst.value or 0.0)} instead of {told(seen)}."
         )
+    if decisions.objective is not None:
+        return f"No single decision mattered to this: with any other action the {value} would be {told(seen)}."
     return (
         f"No single decision mattered to the return: with any other action it would be expected to be {number(seen)}."
     )
+
+
+def _what(decisions: Decisions) -> str:
+    if decisions.objective is None:
+        return "expected return"
+    return f"chance that {decisions.objective.in_words}"
+
+
+def _article(what: str) -> str:
+    return f"{'an' if what.startswith('e') else 'a'} {what}"
+
+
+def _value_in_words(decisions: Decisions) -> Callable[[float], str]:
+    return number if decisions.objective is None else percent
 
 
 def _for_the_outcome(
@@ -62,7 +80,7 @@ def _for_the_outcome(
 ) -> list[str]:
     told, event = [], name(outcome.name)
     best = max(known, key=lambda row: row.necessity or 0.0, default=None)
-    from_when = decided_from(decisions.cf, outcome)
+    from_when = decided_from(decisions.asked, outcome)
     if best is not None and (best.necessity or 0.0) > _ROUNDING:
         chance = best.necessity or 0.0
         how = "for certain" if chance >= 1 - _ROUNDING else f"with a probability of {percent(chance)}"

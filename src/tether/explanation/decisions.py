@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from tether.evaluation.outcomes import Outcome, outcome_of
 from tether.explanation.deciding import decision_sentences
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
+from tether.model.properties import Property
 from tether.plan.backward import observed_value
+from tether.plan.objective import asked, negated
 
 if TYPE_CHECKING:
     import pandas
@@ -91,9 +93,14 @@ class Decisions:
         What `Decision.needed_k` means.
     observed_value : float
     outcome : str or None
-        The outcome that happened: the label of the last state, or the name of an absorbing one.
+        The outcome that happened: the label of the last state, or the name of an absorbing one; for a property, that it
+        held, or did not.
     rows : tuple of Decision
         By time, then in the model's order of actions.
+    objective : Property or None
+        What values are the probability of; None for the return.
+    minimise : bool
+        Whether less is better.
 
     Examples
     --------
@@ -113,6 +120,18 @@ class Decisions:
     observed_value: float
     outcome: str | None
     rows: tuple[Decision, ...]
+    objective: Property | None = None
+    minimise: bool = False
+
+    @property
+    def asked(self) -> CounterfactualMDP:
+        """The counterfactual MDP whose returns the values are (`tether.plan.objective`)."""
+        return asked(self.cf, self.objective)
+
+    @property
+    def event(self) -> Outcome | None:
+        """The outcome that happened, as states that an episode may end in; None where there is none."""
+        return _outcome(self.asked, self.objective)
 
     def at(self, t: int) -> tuple[Decision, ...]:
         """The actions of step t."""
@@ -184,17 +203,17 @@ class Decisions:
             there = ", ".join(repr(row.action) for row in rows)
             message = f"t = {t}: the action {action!r} is not available in state {rows[0].state!r}; there are {there}"
             raise QueryError(Problem(message, rows[0].state, action, time=t, value=action))
-        outcome = _outcome(self.cf)
+        outcome = self.event
         if outcome is None:
             raise QueryError(
                 "the episode ends in no outcome, so that none can be avoided: an outcome is a state with a label "
                 "(mdp.with_labels) or an absorbing one"
             )
-        return necessity_bounds(self.cf, found.t, found.action, outcome)
+        return necessity_bounds(self.cf, found.t, found.action, outcome, self.objective)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """Which decision mattered most, and from when on nothing could be changed; ``name`` prints a label."""
-        return decision_sentences(self, _outcome(self.cf), name)
+        return decision_sentences(self, self.event, name)
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per step and action, with the fields of `Decision` as columns.
@@ -259,29 +278,50 @@ class Decisions:
         return told + grid((*head, avoided, "strength", "from k"), rows)
 
 
-def decide(cf: CounterfactualMDP, objective: Any, m: int, rule: Any, influence: Any) -> Decisions:
+def decide(
+    cf: CounterfactualMDP, objective: Any, m: int, rule: Any, influence: Any, minimise: bool = False
+) -> Decisions:
     """Every step and every action available there; see `CounterfactualMDP.decisions`."""
-    if objective is not None:
-        raise QueryError(
-            f"decisions are weighed by the return of the episode: objective must be None, not {objective!r}; for "
-            "another reward make a model with it"
-        )
     m = min(whole_number("m", m, 1), cf.T)
-    tied = cf.tether(rule, influence)
-    thresholds = tied.thresholds()
-    outcome = _outcome(cf)
+    tied = cf.tether(rule, influence, objective=objective, minimise=minimise)
+    thresholds, world = tied.thresholds(), tied.asked
+    outcome, observed = _outcome(world, tied.objective), observed_value(world)
     rows: list[Decision] = []
-    for t, found in enumerate(alternatives(cf, m, outcome)):
-        s = int(cf.observation.states[t])
-        at = int(np.searchsorted(thresholds.nodes[t].states, s))
+    for t, found in enumerate(_alternatives(world, m, outcome, minimise)):
+        if t >= world.graph.end:  # the objective is decided: whatever is done, nothing changes
+            rows += _idle(cf, t, observed, outcome is not None)
+            continue
+        at = int(np.searchsorted(thresholds.nodes[t].states, int(cf.observation.states[t])))
         first = int(thresholds.offsets[t][at])
         kappa = thresholds.kappa[t][first : first + found.pairs.size]
-        rows += [_row(cf, t, found, i, int(kappa[i])) for i in range(found.pairs.size)]
+        rows += [_row(cf, t, found, i, int(kappa[i]), -observed if minimise else observed) for i in range(kappa.size)]
+    if minimise:
+        rows = [replace(row, value=_opposite(row.value), best=_opposite(row.best)) for row in rows]
     name = None if outcome is None else outcome.name
-    return Decisions(cf, m, tied.rule, tied.influence, observed_value(cf), name, tuple(rows))
+    about = tied.rule, tied.influence, observed, name, tuple(rows), tied.objective, tied.minimise
+    return Decisions(cf, m, *about)
 
 
-def _row(cf: CounterfactualMDP, t: int, found: Alternatives, i: int, needed_k: int) -> Decision:
+def _alternatives(
+    world: CounterfactualMDP, m: int, outcome: Outcome | None, minimise: bool
+) -> tuple[Alternatives, ...]:
+    if minimise:
+        graph = negated(world.graph)
+        world = replace(world, mdp=graph.mdp, graph=graph)
+    return alternatives(world, m, outcome)
+
+
+def _idle(cf: CounterfactualMDP, t: int, observed: float, happened: bool) -> list[Decision]:
+    """A step at which nothing is decided any more."""
+    rows = []
+    for action in cf.mdp.actions_in(cf.path.states[t]):
+        strength = cf.strength(t, cf.path.states[t], action)
+        same, none = action == cf.path.actions[t], 0.0 if happened else None
+        rows.append(Decision(t, cf.path.states[t], action, same, observed, 0.0, observed, none, strength, 1))
+    return rows
+
+
+def _row(cf: CounterfactualMDP, t: int, found: Alternatives, i: int, needed_k: int, observed: float) -> Decision:
     mdp, pair = cf.mdp, int(found.pairs[i])
     edits = cf.graph.layers[t].edits
     at = edits.find(pair)
@@ -296,7 +336,7 @@ def _row(cf: CounterfactualMDP, t: int, found: Alternatives, i: int, needed_k: i
         mdp.actions[int(mdp.form.pair_action[pair])],
         pair == int(cf.observation.pairs[t]),
         value,
-        None if value is None else value - observed_value(cf),
+        None if value is None else value - observed,
         _number(found.best[i]),
         _number(found.missed[i]),
         0.0 if at < 0 else float(edits.strength[at]),
@@ -305,11 +345,23 @@ def _row(cf: CounterfactualMDP, t: int, found: Alternatives, i: int, needed_k: i
     )
 
 
+def _opposite(value: float | None) -> float | None:
+    return None if value is None else 0.0 - value
+
+
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _outcome(cf: CounterfactualMDP) -> Outcome | None:
-    """The class of the observed last state; None where it was not recorded, or is no outcome."""
-    last = int(cf.observation.states[-1])
-    return None if last < 0 else outcome_of(cf.mdp, last)
+def _outcome(world: CounterfactualMDP, objective: Property | None) -> Outcome | None:
+    """The class of the observed last state; None where it was not recorded, or is no outcome.
+
+    Of a property: all states in which it is decided as it was, or undecided at the end with the same effect.
+    """
+    last = int(world.observation.states[-1])
+    if last < 0 or objective is None:
+        return None if last < 0 else outcome_of(world.mdp, last)
+    assert world.mdp.final_reward is not None
+    held = bool(world.mdp.final_reward[last])
+    name = objective.in_words if held else objective.failed_in_words
+    return Outcome(name, np.flatnonzero(world.mdp.final_reward == float(held)))

@@ -356,8 +356,15 @@ def guaranteed(plan: Plan) -> RobustPlan | None:
 
 
 def _guarantee(plan: RobustPlan, outlook: Evaluation) -> str:
+    if plan.objective is not None:
+        bound = "at most" if plan.minimise else "at least"
+        return (
+            f"A chance of {bound} {number(plan.value)} that {plan.objective.in_words} is guaranteed under "
+            f"{plan.in_words}, instead of {number(plan.observed_value)}. Gumbel-max expects {number(outlook.value)}; "
+            f"at best it is {number(plan.best_case)}."
+        )
     told = f"A return of {number(plan.value)} is guaranteed under {plan.in_words}, instead of "
-    told += f"{number(plan.observed_value)}: a gain of {number(plan.gain)}. "
+    told += f"{number(plan.observed_value)}: {_gained(plan)}. "
     return (
         f"{told}Gumbel-max expects {number(outlook.value)}{_spread(outlook)}; at best it is {number(plan.best_case)}."
     )

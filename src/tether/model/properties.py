@@ -83,6 +83,14 @@ class Property:
             return f"{words[1]} is reached, with {words[0]} until then"
         return f"{words[0]} is {'reached' if self.kind == 'reach' else 'avoided'}"
 
+    @property
+    def failed_in_words(self) -> str:
+        """That it does not hold, in words: "died is reached"."""
+        words = [_in_words(given) for given in self.sets]
+        if self.kind == "avoid":
+            return f"{words[0]} is reached"
+        return f"{words[-1]} is not reached" + (f", or not with {words[0]} until then" if self.kind == "until" else "")
+
     def on(self, mdp: MDP) -> Decided:
         """Which states of a model decide the property, and how; an error where a set has no state.
 

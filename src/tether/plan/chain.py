@@ -20,7 +20,7 @@ from tether.counterfactual.rows import Rows
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
 
-__all__ = ["Chain", "Link", "Taken", "Visits", "build_chain", "collect", "graph_chain"]
+__all__ = ["Chain", "Link", "Taken", "Visits", "build_chain", "collect", "graph_chain", "or_rest"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +126,7 @@ def build_chain(
     """
     visits, taken, links = [start], [], []
     for t in range(T):
-        decided = decide(t, visits[-1]) if ended is None else _or_rest(mdp, t, visits[-1], decide, ended)
+        decided = decide(t, visits[-1]) if ended is None else or_rest(mdp, t, visits[-1], decide, ended)
         link, after = _follow(mdp, edits(t), decided, t)
         visits.append(after)
         taken.append(decided)
@@ -134,7 +134,7 @@ def build_chain(
     return Chain(tuple(visits), tuple(taken), tuple(links), ended)
 
 
-def _or_rest(mdp: MDP, t: int, visits: Visits, decide: Decide, ended: Flags) -> Taken:
+def or_rest(mdp: MDP, t: int, visits: Visits, decide: Decide, ended: Flags) -> Taken:
     """What a policy does where something is left to do; elsewhere the first action, which leads nowhere."""
     rests = ended[visits.states]
     going, over = np.flatnonzero(~rests), np.flatnonzero(rests)

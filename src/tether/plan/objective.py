@@ -20,17 +20,18 @@ from typing import Any
 import numpy as np
 
 from tether._kernels.scratch import room
-from tether._types import Floats, Ints
+from tether._types import Flags, Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Ended, Graph, Layer
 from tether.counterfactual.rows import spans
+from tether.counterfactual.sets import ModelSet
 from tether.errors import Problem, QueryError
 from tether.model.form import Form, Rewards, pair_states
 from tether.model.mdp import MDP
 from tether.model.properties import Decided, Property
 from tether.observation.path import Observation
 
-__all__ = ["asked", "asked_model", "negated", "objective_name", "value_name"]
+__all__ = ["asked", "asked_model", "asked_set", "negated", "objective_name", "value_name"]
 
 
 def asked(cf: CounterfactualMDP, objective: Property | None) -> CounterfactualMDP:
@@ -56,6 +57,25 @@ def asked_model(mdp: MDP, objective: Property | None) -> tuple[MDP, Decided | No
         return mdp, None
     decided = objective.on(mdp)
     return _resting_model(mdp, decided), decided
+
+
+def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
+    """The same of a set of causal models. The observed steps, and what they say about others, are the original's."""
+    if objective is None:
+        return models
+    gumbel, possible = asked(models.gumbel, objective), asked(models.possible, objective)
+    form, ended = models.possible.mdp.form, objective.on(models.possible.mdp).ended
+    intervals = models.intervals
+    if intervals is not None:
+        kept, certain = _entries_at_rest(form, ended)[1:]
+        lower, upper = intervals.lower[kept], intervals.upper[kept]
+        lower[certain] = upper[certain] = 1.0
+        intervals = replace(intervals, lower=lower, upper=upper)
+    # What was observed after the decision was done by nobody in this world: no pair there leads where that led.
+    steps = tuple(
+        step._replace(pair=-1) if ended[pair_states(form.pair_start, step.pair)] else step for step in models.steps
+    )
+    return replace(models, gumbel=gumbel, possible=possible, intervals=intervals, given_steps=steps)
 
 
 def negated(graph: Graph) -> Graph:
@@ -95,18 +115,11 @@ def _asked(cf: CounterfactualMDP, objective: Property) -> CounterfactualMDP:
 
 def _resting_model(mdp: MDP, decided: Decided) -> MDP:
     """The model where every action of a state that decides leads back to it, and only the end earns anything."""
-    form, ended = mdp.form, decided.ended
-    states = np.flatnonzero(ended)
-    _, resting = spans(form.pair_start[states], form.pair_start[states + 1])
-    lengths = np.diff(form.row_start)
-    kept = np.ones(form.next_state.size, dtype=bool)
-    _, left_out = spans(form.row_start[resting] + 1, form.row_start[resting + 1])
-    kept[left_out] = False
-    lengths[resting] = 1
-    start = np.concatenate((np.zeros(1, form.row_start.dtype), np.cumsum(lengths, dtype=form.row_start.dtype)))
+    form = mdp.form
+    start, kept, certain = _entries_at_rest(form, decided.ended)
     next_state, probability = form.next_state[kept], form.probability[kept]
-    next_state[start[resting]] = pair_states(form.pair_start, resting)
-    probability[start[resting]] = 1.0
+    next_state[certain] = pair_states(form.pair_start, np.searchsorted(start, certain))
+    probability[certain] = 1.0
     nothing: Floats = room(mdp.n_pairs, np.float64)
     rests = Form(
         form.pair_start,
@@ -119,6 +132,19 @@ def _resting_model(mdp: MDP, decided: Decided) -> MDP:
         form.terminal,
     )
     return replace(mdp, form=rests, discount=1.0, final_reward=decided.holds.astype(np.float64))
+
+
+def _entries_at_rest(form: Form, ended: Flags) -> tuple[Ints, Flags, Ints]:
+    """Where rows start if those of some states have one entry; which entries are kept; and where those rows' are."""
+    states = np.flatnonzero(ended)
+    _, resting = spans(form.pair_start[states], form.pair_start[states + 1])
+    lengths = np.diff(form.row_start)
+    kept = np.ones(form.next_state.size, dtype=bool)
+    _, left_out = spans(form.row_start[resting] + 1, form.row_start[resting + 1])
+    kept[left_out] = False
+    lengths[resting] = 1
+    start = np.concatenate((np.zeros(1, form.row_start.dtype), np.cumsum(lengths, dtype=form.row_start.dtype)))
+    return start, kept, start[resting]
 
 
 def _resting_graph(graph: Graph, mdp: MDP, decided: Decided) -> Graph:

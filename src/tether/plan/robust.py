@@ -26,9 +26,11 @@ from tether.errors import QueryError
 from tether.influence.nodes import Nodes, layer_rows, run_count
 from tether.influence.rules import Rule
 from tether.influence.thresholds import Thresholds
+from tether.model.properties import Property, make_property
 from tether.observation.changes import nothing_to_change
 from tether.plan.backward import choice_type, observed_value
 from tether.plan.limits import enough_k
+from tether.plan.objective import asked_set, objective_name
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
@@ -93,12 +95,14 @@ class RobustPlan(Plan):
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
         """Guaranteed values for every k and m, or for those asked for."""
-        return self.robust.sweep(ks, ms, rule=self.rule)
+        return self.robust.sweep(ks, ms, rule=self.rule, objective=self.objective, minimise=self.minimise)
 
     def __repr__(self) -> str:
+        about = objective_name(self.objective, self.minimise)
         return (
             f"<RobustPlan: k = {self.k}, m = {self.m}, {self.rule}, {_assuming(self.assume, self.confidence)}: "
-            f"value from {self.value:.4g} to {self.best_case:.4g}, observed {self.observed_value:.4g}>"
+            f"{'value' if self.objective is None else 'probability'} from {self.value:.4g} to {self.best_case:.4g}, "
+            f"observed {self.observed_value:.4g}{', ' if about else ''}{about}>"
         )
 
 
@@ -157,11 +161,20 @@ class Robust:
         return self.models.bounds(t, state, action)
 
     def plan(
-        self, k: int | None = None, m: int = 1, rule: Rule = "definition", influence: Any = "support"
+        self,
+        k: int | None = None,
+        m: int = 1,
+        rule: Rule = "definition",
+        influence: Any = "support",
+        *,
+        objective: Property | None = None,
+        minimise: bool = False,
     ) -> RobustPlan:
         """The plan with the best guaranteed value within k and m.
 
-        ``k`` left out: the shortest tether that guarantees enough, and 1 where no tether guarantees a gain.
+        ``k`` left out: the shortest tether that guarantees enough, and 1 where no tether guarantees a gain. With an
+        ``objective`` (`tether.reach`, `avoid`, `until`) it is the probability of that which is guaranteed; with
+        ``minimise`` that it is no larger.
 
         Examples
         --------
@@ -173,15 +186,15 @@ class Robust:
         T = self.cf.T
         m = min(whole_number("m", m, 0), T)
         if k is None:
-            k = enough_k(self.sweep(ms=[m], rule=rule, influence=influence), m) or 1
+            about: Any = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
+            k = enough_k(self.sweep(ms=[m], **about), m) or 1
         k = min(whole_number("k", k, 1), T + 1)
-        found = self._thresholds(rule, influence, k)
-        values, nodes, choices = _solve(self.models, found, k, m)
-        cf = self.cf
+        models, found = self._asked(rule, influence, k, objective, minimise)
+        values, nodes, choices = _solve(models, found, k, m)
         arrays = nodes, choices, found.influenced
-        value, observed = float(values[m]), observed_value(cf)
-        made = RobustPlan(cf, k, m, found.rule, found.influence, value, observed, *arrays, assume=self.assume)
-        made = replace(made, confidence=self.confidence)
+        value, observed = float(_signed(values[m], objective, minimise)), observed_value(models.gumbel)
+        made = RobustPlan(self.cf, k, m, found.rule, found.influence, value, observed, *arrays, assume=self.assume)
+        made = replace(made, confidence=self.confidence, objective=objective, minimise=minimise)
         return replace(made, best_case=self.range(made)[1])
 
     def sweep(
@@ -191,8 +204,10 @@ class Robust:
         *,
         rule: Rule = "definition",
         influence: Any = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
     ) -> Sweep:
-        r"""Guaranteed values for every k and m, or for those asked for.
+        r"""Guaranteed values for every k and m, or for those asked for; ``objective`` and ``minimise`` as in `plan`.
 
         Examples
         --------
@@ -207,15 +222,16 @@ class Robust:
         T = self.cf.T
         rows = whole_numbers("ks", ks, range(1, T + 2), 1, T + 1)
         columns = whole_numbers("ms", ms, range(T + 1), 0, T)
-        found = self._thresholds(rule, influence, int(rows.max()))
+        models, found = self._asked(rule, influence, int(rows.max()), objective, minimise)
         distinct = found.distinct()
         which = np.searchsorted(distinct, rows, side="right") - 1
-        solved = {int(i): _solve(self.models, found, int(distinct[i]), int(columns.max()))[0] for i in np.unique(which)}
-        values = np.array([solved[int(i)][columns] for i in which])
+        solved = {int(i): _solve(models, found, int(distinct[i]), int(columns.max()))[0] for i in np.unique(which)}
+        values = _signed(np.array([solved[int(i)][columns] for i in which]), objective, minimise)
         for array in (values, rows, columns):
             array.flags.writeable = False
-        cf, sizes = self.cf, found.sizes(rows)
-        return Sweep(cf, found.rule, found.influence, rows, columns, values, sizes, distinct, observed_value(cf))
+        arrays = rows, columns, values, found.sizes(rows), distinct
+        observed = observed_value(models.gumbel)
+        return Sweep(self.cf, found.rule, found.influence, *arrays, observed, objective, minimise)
 
     def best_possible(self, k: int, m: int, rule: Rule = "definition") -> float:
         """The largest value that any plan within k and m has under some model of the set: more nobody can hope for.
@@ -228,10 +244,13 @@ class Robust:
         -17.01
         """
         m, k = min(whole_number("m", m, 0), self.cf.T), min(whole_number("k", k, 1), self.cf.T + 1)
-        return float(_solve(self.models, self._thresholds(rule, "support", k), k, m, -1.0)[0][m])
+        models, found = self._asked(rule, "support", k, None, False)
+        return float(_solve(models, found, k, m, -1.0)[0][m])
 
-    def range(self, policy: Any) -> tuple[float, float]:
+    def range(self, policy: Any, objective: Property | None = None) -> tuple[float, float]:
         """(worst, best) expected return of a plan, or of any policy, over the whole set.
+
+        With an ``objective``, or of a plan that was made for one, its probability.
 
         Where a model of the set leads to a state that a plan never meets under Gumbel-max, the plan goes on with the
         observed action; where that is not available, with the worst (best) of those that are.
@@ -247,7 +266,7 @@ class Robust:
         """
         from tether.evaluation.ranges import range_of
 
-        return range_of(self.models, policy)
+        return range_of(self.models, policy, make_property(objective))
 
     def worst_model(self, policy: Any) -> CounterfactualMDP:
         """The causal model of the set that is worst for a plan or policy, as an ordinary counterfactual MDP.
@@ -309,13 +328,18 @@ class Robust:
 
         return write_intervals(self, file, k, m, rule, floor)
 
-    def _thresholds(self, rule: Rule, influence: Any, up_to: int) -> Thresholds:
+    def _asked(
+        self, rule: Rule, influence: Any, up_to: int, objective: Property | None, minimise: bool
+    ) -> tuple[ModelSet, Thresholds]:
+        """The set as the objective sees it, and κ on the graph whose largest return is the best."""
         if influence != "support":
             raise QueryError(
                 f"under a set of causal models influence is tested by 'support' alone, not {influence}: "
                 "the other tests are about the rows of one model"
             )
-        return self.models.possible.tether(rule, influence).thresholds(up_to)
+        models = asked_set(self.models, make_property(objective))
+        question = self.models.possible.tether(rule, influence, objective=objective, minimise=minimise)
+        return models, question.weighed(question.thresholds(up_to))
 
     def __repr__(self) -> str:
         return f"<Robust: {self.cf.T} steps, {_assuming(self.assume, self.confidence)}>"
@@ -419,10 +443,19 @@ def _solve(
             scratch,
         )
         free[uncounted] = 0
+        if graph.ended is not None and mdp.final_reward is not None:  # where nothing is left to do
+            over, here = graph.ended.states[t], tables[t % 2].reshape(-1, mdp.n_states, m + 1)
+            here[:, over] = mdp.final_reward[over][:, None]
         choice.flags.writeable = False
         choices.append(choice)
     start = int(graph.observation.states[0])
     return tables[0][start * (m + 1) : (start + 1) * (m + 1)].copy(), nodes, tuple(reversed(choices))
+
+
+def _signed(values: Any, objective: Property | None, minimise: bool) -> Any:
+    """Values as they were asked for, and within 0 … 1 where they are probabilities."""
+    values = 0.0 - values if minimise else values
+    return values if objective is None else np.clip(values, 0.0, 1.0)
 
 
 def _longest(form: Any, nodes: tuple[Nodes, ...]) -> int:
