@@ -90,6 +90,21 @@ def test_evaluate_why_and_sample(grid, tmp_path):
     assert "it does not hold" in call("sample", "case:grid-world", "-k", 1, "-m", 0, "-n", 2, *AVOID)[1]
 
 
+def test_decisions_certify_and_robust(grid):
+    lived = tether.avoid("danger")
+    told = answer("decisions", "case:grid-world", *AVOID)
+    assert [one["value"] for one in told["decisions"]] == [row.value for row in grid.decisions(lived).rows]
+    assert told["outcome"] == "danger is reached"
+    _, output = call("decisions", "case:grid-world", *AVOID)
+    assert "chance: that danger is avoided, had only this action been different." in " ".join(output.split())
+    plan = grid.plan(6, 2, objective=lived)
+    sure = answer("certify", "case:grid-world", "-k", 6, "-m", 2, *AVOID)["certificate"]
+    assert sure["nothing"]["worst"] == plan.certify().nothing.worst
+    robust = answer("robust", "case:grid-world", "-k", 6, "-m", 2, *AVOID, "--assume", "nothing")
+    assert robust["value"] >= sure["nothing"]["worst"] - 1e-9
+    assert any(one.startswith("A chance of at least") for one in robust["sentences"])
+
+
 def test_report(tmp_path):
     code, output = call("report", "case:grid-world", "-k", 6, "-m", 2, *AVOID, "-o", tmp_path / "page.html")
     assert code == 0, output
