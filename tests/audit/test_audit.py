@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from brute import tiny_worlds
 from hypothesis import given
 from hypothesis import strategies as st
 from twins import episodes
@@ -97,6 +98,42 @@ def test_a_policy_against_the_log():
         tether.audit(mdp, log, k=2, policy="optimal")
     with pytest.raises(tether.QueryError, match="a policy by name is 'observed'"):
         tether.audit(mdp, log, policy="best")
+
+
+@given(tiny_worlds(), st.integers(0, 2**32 - 1))
+def test_counterfactual_values_average_to_the_value_in_the_model(world, seed):
+    """METHOD, section 12: over all episodes that a behaviour can make, whatever the policy that is asked about."""
+    mdp, start = world.cf.mdp, world.path.states[0]
+    T = min(2, world.path.T)
+    chances = {(): 1.0}
+    for _ in range(T):
+        after = {}
+        for steps, chance in chances.items():
+            state = steps[-1][1] if steps else start
+            there = mdp.actions_in(state)
+            for action in there:
+                for following, p in zip(*mdp.row(state, action), strict=True):
+                    after[(*steps, (action, following))] = chance * p / len(there)
+        chances = after
+    log = [tether.Path([start, *(s for _, s in steps)], [a for a, _ in steps]) for steps in chances]
+    rng = np.random.default_rng(seed)
+    policy = {s: mdp.actions_in(s)[rng.integers(len(mdp.actions_in(s)))] for s in mdp.states if mdp.actions_in(s)}
+    table = tether.audit(mdp, log, policy=policy, certify=False).table
+    weight = np.array(list(chances.values()))
+    mean, model = (table.column(name).to_numpy() @ weight for name in ("value", "model_value"))
+    assert mean == pytest.approx(model, rel=1e-9, abs=1e-9)
+
+
+def test_a_log_that_the_model_did_not_make_is_told():
+    mdp, _ = walks(1)
+    rare = [tether.Path([0, 1, 2, 2], ["right", "right", "down"])] * 20  # where 6 is what happens nine times in ten
+    consistency = tether.audit(mdp, rare, policy="optimal", certify=False).consistency
+    assert (consistency.episodes, consistency.holds) == (20, False)
+    assert consistency.difference == pytest.approx(consistency.counterfactual - consistency.model)
+    assert "may mislead" in str(consistency)
+    assert tether.audit(mdp, rare, k=2, certify=False).consistency is None
+    simulated = [mdp.simulate("random", 3, start=0, rng=seed) for seed in range(60)]
+    assert "fits the log" in str(tether.audit(mdp, simulated, policy="optimal", certify=False))
 
 
 def test_a_property_instead_of_the_return():
