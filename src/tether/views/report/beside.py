@@ -12,7 +12,6 @@ from tether.errors import QueryError
 from tether.explanation import sentences as say
 from tether.explanation.decisions import Decision, Decisions
 from tether.explanation.explain import Explanation
-from tether.plan.objective import value_name
 from tether.plan.plan import Plan
 
 __all__ = ["Action", "Beside", "DecisionStep", "decision_steps", "numbers_beside", "shares_sentence"]
@@ -63,7 +62,9 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     for one in sorted(ends, key=lambda one: -one.observed):  # first what happened
         if max(one.observed, one.plan, one.optimal) > _ROUNDING:
             lines.append(Beside(say.first_letter(one.name), *map(_chance, (one.observed, one.plan, one.optimal))))
-    kind = f"{'Expected' if say.guaranteed(plan) is None else 'Guaranteed'} {value_name(plan.objective)}"
+    kind = "Expected return" if say.guaranteed(plan) is None else "Guaranteed return"
+    if plan.objective is not None:
+        kind = f"Chance that {plan.objective.in_words}"
     values = (plan.observed_value, plan.value, optimal.value)
     lines.append(Beside(kind, *(signed(number(one)) if plan.objective is None else _chance(one) for one in values)))
     changes = (sum(float(share) for share in one.changed) for one in (outlook, optimal) if one.changed is not None)

@@ -17,6 +17,7 @@ from tether.explanation.explain import Explanation
 from tether.explanation.terms import beyond_the_limits, granted, question_in_words, suggestion
 from tether.influence.classes import CLASSES
 from tether.learning.learned import learned
+from tether.plan.objective import value_name
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
@@ -111,14 +112,14 @@ class Contents:
     def _decisions(self) -> dict[str, Any]:
         """Which decisions mattered: had only one action been different."""
         plan = self.plan
-        found = plan.cf.decisions(rule=plan.rule, influence=plan.influence)
+        found = plan.cf.decisions(plan.objective, rule=plan.rule, influence=plan.influence, minimise=plan.minimise)
         several = 1 < len(self.explanation.changes) <= _SHARED
         return {
             "sentences": found.sentences(self.name),
             "figure": draw_decisions(found, self.action_name) if len(found.rows) > found.cf.T else None,
             "steps": decision_steps(found, self.action_name),
             "outcome": found.outcome,
-            "by_return": plan.objective is not None,
+            "value": value_name(plan.objective),
             "shares": shares_sentence(plan) if several else "",
         }
 
