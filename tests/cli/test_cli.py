@@ -3,6 +3,7 @@
 import datetime
 import json
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -104,9 +105,8 @@ def test_examples_of_help_are_calls_that_parse(name):
     """An example that names an option that does not exist would mislead."""
     told = run(name, "--help").output
     for line in re.findall(r"^ +tether (\S.*)$", told.partition("Example")[2], re.MULTILINE):
-        words = re.findall(r'"[^"]*"|\S+', line)
-        command = main.get_command(click.Context(main), words[0])
-        command.make_context(words[0], [word.strip('"') for word in words[1:]])
+        first, *words = shlex.split(line)
+        main.get_command(click.Context(main), first).make_context(first, words)
 
 
 @pytest.mark.parametrize("width", ["60", "80"])
