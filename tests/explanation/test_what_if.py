@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from brute import SUPPORT, Best, World, has_run, in_package, influenced, rules_and_criteria, smallest_k, tiny_worlds
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tether
@@ -78,6 +78,33 @@ def test_the_tether_it_needs(question, rule_and_criterion):
         needed = smallest_k(world, rule, hits)
         expected = max(needed.get((t, *pair), world.T + 1) for path in paths for t, pair in enumerate(path))
     assert asked.needed_k == expected
+
+
+@given(questions(), st.sampled_from(["reach", "avoid"]), st.data())
+def test_a_property_in_place_of_the_return(question, kind, data):
+    """The probability over every path that can be taken; best from 0 on is the best there is."""
+    world, actions, _ = question
+    others = [state for state in world.states if state != world.path.states[0]]  # else it is decided before anything
+    assume(others)
+    named = data.draw(st.lists(st.sampled_from(others), min_size=1, unique=True))
+    objective = getattr(tether, kind)(named)
+    asked = world.cf.what_if(actions, objective=objective)
+    assert asked.value == pytest.approx(world.cf.evaluate(asked.policy, objective=objective).value, abs=1e-12)
+    met = meets(Twin(world, actions, world.T), set(named), 0, world.path.states[0])
+    assert asked.value == pytest.approx(met if kind == "reach" else 1.0 - met, abs=1e-12)
+    best = world.cf.what_if(best_from=0, objective=objective)
+    assert best.value == pytest.approx(world.cf.plan(world.T + 1, world.T, objective=objective).value, abs=1e-12)
+    assert 1 <= asked.needed_k <= world.T + 1
+    assert asked.certificate is None
+    assert asked.sentences()
+
+
+def meets(twin, goal, t, s):
+    if s in goal:
+        return 1.0
+    if t == twin.world.T:
+        return 0.0
+    return math.fsum(p * meets(twin, goal, t + 1, j) for j, p in twin.world.rows[t][s, twin.action(t, s)].items())
 
 
 def test_nothing_changed_and_everything_best(epidemic):

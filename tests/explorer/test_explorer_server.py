@@ -210,6 +210,28 @@ def test_the_numbers_are_those_of_the_library(app):
     assert data["certificate"]["verdict"] == "never worse"
 
 
+def test_a_property_in_place_of_the_return(app):
+    case = tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    labels = list(case.mdp.label_sets)
+    wanted = f"avoid:{labels.index('danger')}"
+    lived = tether.avoid("danger")
+    text = ask(app, f"/part/limits?e=case:grid-world&k=6&m=2&objective={wanted}").text
+    assert float(re.search(r'data-value="([^"]+)"', text)[1]) == cf.plan(6, 2, objective=lived).value
+    data = json.loads(ask(app, f"/take/answer.json?e=case:grid-world&k=6&m=2&if=2:3&objective={wanted}").text)
+    assert data["what_if"]["value"] == cf.what_if({2: case.mdp.actions[3]}, objective=lived).value
+    names = [name for name in parts() if name not in ("time", "if-time", "ladder")]
+    for name, found in zip(
+        names,
+        ask(app, *(f"/part/{name}?e=case:grid-world&k=6&if=2:3&objective={wanted}" for name in names)),
+        strict=True,
+    ):
+        assert "problem" not in found.text, name
+    assert "tether explain case:grid-world -k 6 -m 1 --objective &#39;avoid danger&#39;" in found.text
+    for wrong in ("avoid:99", "avoid:x", "until:1"):
+        assert "problem" in ask(app, f"/part/limits?e=case:grid-world&objective={wrong}").text
+
+
 def test_k_and_m_beyond_the_episode_are_its_ends(app):
     case = tether.cases.toy()
     cf = tether.counterfactual(case.mdp, case.path)

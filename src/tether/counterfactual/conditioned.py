@@ -409,6 +409,7 @@ class CounterfactualMDP:
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
+        objective: Property | None = None,
     ) -> WhatIf:
         """Other actions at some steps, or the best from some step on: exactly what would have followed.
 
@@ -421,6 +422,8 @@ class CounterfactualMDP:
             From this time on the best that can be done, without a tether and with any number of changes.
         rule, influence
             What the tether means that `WhatIf.needed_k` tells; see `tether`.
+        objective
+            A property in place of the return; see `tether`.
 
         Examples
         --------
@@ -432,7 +435,7 @@ class CounterfactualMDP:
         """
         from tether.explanation.what_if import what_if
 
-        return what_if(self, {} if actions is None else actions, best_from, rule, influence)
+        return what_if(self, {} if actions is None else actions, best_from, rule, influence, objective)
 
     def classify(
         self,

@@ -20,7 +20,9 @@ from tether.counterfactual.rows import spans
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
 from tether.influence.one_step import Influence, influenced_pairs
-from tether.plan.chain import Taken, Visits, build_chain
+from tether.model.properties import Property, make_property
+from tether.plan.chain import Taken, Visits, graph_chain
+from tether.plan.objective import asked
 from tether.plan.plan import Plan
 
 __all__ = ["Instead", "make_instead"]
@@ -44,6 +46,12 @@ class Instead:
     cf: CounterfactualMDP
     actions: Mapping[int, int]
     best_from: int | None
+    objective: Property | None = None
+
+    @property
+    def world(self) -> CounterfactualMDP:
+        """The counterfactual MDP whose returns are what is asked for."""
+        return asked(self.cf, self.objective)
 
     def __call__(self, t: int, state: Any) -> Any:
         """The action at time t in a state, also in states that only another causal model leads to."""
@@ -67,19 +75,20 @@ class Instead:
 
     def evaluate(self, influence: Influence) -> Evaluation:
         """Exactly what to expect of it, layer by layer."""
-        cf = self.cf
-        start = visit(int(cf.observation.states[0]))
+        world = self.world
+        start = visit(int(world.observation.states[0]))
 
         def decide(t: int, visits: Visits) -> Taken:
             none = np.zeros(visits.size, dtype=np.int64)
             return Taken(np.arange(visits.size), self.pairs(t, visits.states), np.ones(visits.size), none, none)
 
-        chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, start, decide, cf.T)
-        return evaluate_chain(cf.mdp, chain, cf, tuple(influenced_pairs(cf.graph, t, influence) for t in range(cf.T)))
+        chain = graph_chain(world.graph, start, decide)
+        flags = tuple(influenced_pairs(world.graph, t, influence) for t in range(world.T))
+        return evaluate_chain(world.mdp, chain, world, flags)
 
     @cached_property
     def _unlimited(self) -> Plan:
-        return self.cf.plan(self.cf.T + 1, self.cf.T)
+        return self.cf.plan(self.cf.T + 1, self.cf.T, objective=self.objective)
 
     def _best(self, t: int, states: Ints) -> Ints:
         """The best pair in each of ``states``; -1 in a state that Gumbel-max does not lead to."""
@@ -100,7 +109,7 @@ class Instead:
         return found
 
 
-def make_instead(cf: CounterfactualMDP, actions: Any, best_from: Any) -> Instead:
+def make_instead(cf: CounterfactualMDP, actions: Any, best_from: Any, objective: Any = None) -> Instead:
     """The policy of some choices, checked: ``actions`` maps times to actions of the model."""
     if not isinstance(actions, Mapping):
         raise QueryError(f"actions must map times to actions, as in {{3: 'treat'}}, not {actions!r}")
@@ -111,4 +120,5 @@ def make_instead(cf: CounterfactualMDP, actions: Any, best_from: Any) -> Instead
             message = f"t = {time}: {cf.mdp.actions.missing(action, 'action')}"
             raise QueryError(Problem(message, action=action, time=time, value=action))
         chosen[time] = a
-    return Instead(cf, dict(sorted(chosen.items())), None if best_from is None else cf.time(best_from))
+    start = None if best_from is None else cf.time(best_from)
+    return Instead(cf, dict(sorted(chosen.items())), start, make_property(objective))

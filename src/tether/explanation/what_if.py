@@ -18,6 +18,7 @@ from tether.explanation.explain import ExplainedStep, explained_steps
 from tether.explanation.sentences import policy_sentences
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
+from tether.model.properties import Property
 from tether.plan.backward import observed_value
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class WhatIf:
     observed_value : float
     rule, influence
         What `needed_k` means.
+    objective : Property or None
+        The property that was asked for, in place of the return.
 
     Examples
     --------
@@ -59,10 +62,11 @@ class WhatIf:
     observed_value: float
     rule: Rule
     influence: Influence
+    objective: Property | None = None
 
     @property
     def value(self) -> float:
-        """Expected return."""
+        """Expected return; or the probability that the property holds, if one was asked for."""
         return self.outlook.value
 
     @property
@@ -79,7 +83,7 @@ class WhatIf:
     @cached_property
     def steps(self) -> tuple[ExplainedStep, ...]:
         """What happened against what would have been, step by step."""
-        return explained_steps(self.cf, self.outlook)
+        return explained_steps(self.cf, self.outlook, world=self.policy.world)
 
     @cached_property
     def needed_k(self) -> int:
@@ -97,17 +101,19 @@ class WhatIf:
         assert tailoring is not None
         if self.rule == "assured":
             return tailoring.longest_run + 1
-        found = self.cf.tether(self.rule, self.influence).thresholds()
-        needed = 1
+        found = self.cf.tether(self.rule, self.influence, objective=self.objective).thresholds()
+        needed, ended = 1, self.policy.world.graph.ended
         for t, taken in enumerate(chain.taken):
-            states = chain.visits[t].states[taken.source]
+            states, pairs = chain.visits[t].states[taken.source], taken.pairs
+            if ended is not None:  # where the property is decided nothing is asked any more
+                states, pairs = states[~ended.mask[states]], pairs[~ended.mask[states]]
             first = found.offsets[t][np.searchsorted(found.nodes[t].states, states)]
-            needed = max(needed, int(found.kappa[t][first + taken.pairs - form.pair_start[states]].max()))
+            needed = max(needed, int(found.kappa[t][first + pairs - form.pair_start[states]].max(initial=1)))
         return min(needed, self.cf.T + 1)
 
     @cached_property
-    def certificate(self) -> Certificate:
-        """What holds of it whatever the causal model is.
+    def certificate(self) -> Certificate | None:
+        """What holds of its return whatever the causal model is; None where a property was asked for.
 
         Examples
         --------
@@ -118,7 +124,7 @@ class WhatIf:
         """
         from tether.evaluation.certificate import certify
 
-        return certify(self.cf, self.policy)
+        return certify(self.cf, self.policy) if self.objective is None else None
 
     def outcomes(self) -> dict[str, float]:
         """Probability of each outcome at the end; see `Evaluation.outcomes`."""
@@ -134,7 +140,7 @@ class WhatIf:
         >>> print(tether.counterfactual(case.mdp, case.path).what_if({5: "V_I"}).sentences()[0])
         At t = 5 'V_I' instead of 'NIL'; everything else as observed.
         """
-        told = policy_sentences(self.cf, self.outlook, self.steps, self.observed_value)
+        told = policy_sentences(self.cf, self.outlook, self.steps, self.observed_value, self.objective)
         return [self._choices(name), *told, self._tether()]
 
     def _choices(self, name: Callable[[Any], str]) -> str:
@@ -180,8 +186,11 @@ class WhatIf:
         return facts(rows) + "".join(f"<p>{typeset(one)}</p>" for one in self.sentences(str))
 
 
-def what_if(cf: CounterfactualMDP, actions: Any, best_from: Any, rule: Any, influence: Any) -> WhatIf:
+def what_if(
+    cf: CounterfactualMDP, actions: Any, best_from: Any, rule: Any, influence: Any, objective: Any = None
+) -> WhatIf:
     """What would have followed; see `CounterfactualMDP.what_if`."""
-    tied = cf.tether(rule, influence)
-    policy = make_instead(cf, actions, best_from)
-    return WhatIf(cf, policy, policy.evaluate(tied.influence), observed_value(cf), tied.rule, tied.influence)
+    tied = cf.tether(rule, influence, objective=objective)
+    policy = make_instead(cf, actions, best_from, tied.objective)
+    outlook, observed = policy.evaluate(tied.influence), observed_value(policy.world)
+    return WhatIf(cf, policy, outlook, observed, tied.rule, tied.influence, tied.objective)

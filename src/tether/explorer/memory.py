@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tether._words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.explanation.decisions import Decisions
@@ -20,6 +21,8 @@ from tether.explanation.what_if import WhatIf
 from tether.explorer.naming import Naming
 from tether.explorer.offered import Entry, Offered
 from tether.explorer.view import Choices, View
+from tether.model.mdp import MDP
+from tether.model.properties import Property, avoid, reach
 from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
 from tether.plan.robust import Robust, robust
@@ -27,7 +30,7 @@ from tether.plan.sweep import Sweep
 from tether.plan.tethered import Tethered
 from tether.views.report.limits import sweep_around
 
-__all__ = ["Answer", "Memory"]
+__all__ = ["Answer", "Memory", "labels_of"]
 
 _EPISODES, _BYTES = 8, 512_000_000
 """How many episodes are kept, and how large they may be together."""
@@ -43,7 +46,7 @@ class Answer:
 
     def __init__(self, entry: Entry, cf: CounterfactualMDP, view: View, naming: Naming) -> None:
         self.entry, self.cf, self.naming = entry, cf, naming
-        self.tied: Tethered = cf.tether(view.rule, view.test)
+        self.tied: Tethered = cf.tether(view.rule, view.test, objective=_property(cf.mdp, view))
         self._k, self.m = view.k, min(view.m, cf.T)
         self._asked: dict[Choices, WhatIf] = {}
 
@@ -60,13 +63,12 @@ class Answer:
     @cached_property
     def explanation(self) -> Explanation:
         """The plan beside what happened."""
-        return self.plan.explain(certificate=False)
+        return self.plan.explain(certificate=False, draws=0)
 
     @cached_property
     def certified(self) -> Explanation:
-        """The same, with what holds whatever the causal model is."""
-        found = self.explanation
-        return Explanation(found.plan, found.outlook, found.steps, with_certificate=True)
+        """The same, with how sure it is: under other causal models, and by what a learned model's log leaves open."""
+        return self.plan.explain()
 
     @cached_property
     def _table(self) -> tuple[Sweep, bool]:
@@ -106,11 +108,29 @@ class Answer:
                 if t >= T or not 0 <= action < len(actions):
                     raise QueryError(f"the address has action {action} at t = {t}: there is no such action or step")
             named = {t: actions[action] for t, action in chosen.actions.items()}
-            options: Any = {"rule": self.tied.rule, "influence": self.tied.influence}
+            tied = self.tied
+            options: Any = {"rule": tied.rule, "influence": tied.influence, "objective": tied.objective}
             self._asked[chosen] = self.cf.what_if(named, chosen.best_from, **options)
             while len(self._asked) > _ANSWERS:
                 self._asked.pop(next(iter(self._asked)))
         return self._asked[chosen]
+
+
+def labels_of(mdp: MDP) -> list[str]:
+    """The labels that a property can be about, in the order in which addresses number them."""
+    return list(mdp.label_sets)
+
+
+def _property(mdp: MDP, view: View) -> Property | None:
+    """The property that is asked for in place of the return."""
+    wanted = view.wanted
+    if wanted is None:
+        return None
+    kind, number = wanted
+    labels = labels_of(mdp)
+    if not 0 <= number < len(labels):
+        raise QueryError(f"the address asks for label {number}: the model has {counted(len(labels), 'label')}")
+    return (reach if kind == "reach" else avoid)(labels[number])
 
 
 @dataclass
@@ -134,7 +154,7 @@ class Memory:
         key = view.episode or self.offered.first
         which = (key, *view.limits)
         if which not in self._answers:
-            kept = self._episode(key, (view.rule, view.influence))
+            kept = self._episode(key, (view.rule, view.influence, view.objective))
             self._answers[which] = Answer(kept.entry, kept.cf, view, kept.naming)
         self._answers.move_to_end(which)
         while len(self._answers) > _ANSWERS:

@@ -156,6 +156,12 @@ class View:
         return tv(number) if name == "tv" else effective(number)
 
     @property
+    def wanted(self) -> tuple[str, int] | None:
+        """The property that is asked for in place of the return: its kind, and which label of the model."""
+        kind, _, label = self.objective.partition(":")
+        return (kind, int(label)) if self.objective else None
+
+    @property
     def limits(self) -> tuple[Any, ...]:
         """What decides the answer, within an episode."""
         return self.k, self.m, self.rule, self.influence, self.objective
@@ -207,6 +213,13 @@ def _one_of(*known: str) -> Any:
     return read
 
 
+def _objective(name: str, text: str) -> str:
+    kind, _, label = text.partition(":")
+    if kind not in ("reach", "avoid"):
+        raise _wrong(name, text[:40], "reach:NUMBER or avoid:NUMBER, the number of a label")
+    return f"{kind}:{_whole(name, label)}"
+
+
 def _influence(name: str, text: str) -> str:
     if text.partition(":")[0] not in ("support", "tv", "effective"):
         raise _wrong(name, text[:40], "support, tv:EPS or effective:EPS")
@@ -218,6 +231,7 @@ _READERS: dict[str, Any] = {
     "m": _at_least(0),
     "rule": _one_of(*get_args(Rule)),
     "influence": _influence,
+    "objective": _objective,
     "tab": _one_of(*TABS),
     "chosen": lambda _name, text: Choices.read(text),
     "beside": lambda _name, text: Choices.read(text),

@@ -7,12 +7,16 @@ from typing import Any
 from tether._words import average, number
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say
+from tether.explanation.evidence import learned_sentences
 from tether.explanation.terms import beyond_the_limits, question_in_words, suggestion
 from tether.explorer.panels import Asked
 from tether.views.report.drawings import draw_certificate, draw_guarantees, draw_values
 from tether.views.report.steps import step_table
 
 __all__ = ["chart", "ladder", "sentences", "steps", "sure"]
+
+_AS_SENTENCE = 2
+"""Up to so many changes are one sentence; more are a list."""
 
 _LISTED = 15
 """How many changes are listed."""
@@ -22,22 +26,18 @@ _RUNGS, _WORK = 16, 3e6
 
 
 def sentences(asked: Asked) -> dict[str, Any]:
-    """What to change, what follows, how much of it is about this episode."""
+    """The answer in its parts; how sure it is comes by itself, because it takes longer."""
     answer = asked.answer
     plan, explanation, name = answer.plan, answer.explanation, answer.naming.any
-    best = answer.table.value(plan.k, plan.m)
-    outlook = explanation.outlook
-    tailoring = outlook.tailoring
-    assert tailoring is not None
-    about = [say.strength(plan.cf, outlook, explanation.steps)]
-    if say.left_to_chance(plan.cf, outlook):
-        about.append(say.influenced_steps(tailoring, plan.k, plan.rule))
+    told = explanation.answer(name)
+    many = len(explanation.changes) > _AS_SENTENCE
     return {
-        "question": question_in_words(plan, best),
-        "changes": say.changes(explanation, name, _LISTED) if explanation.changes else [],
-        "expected": [*say.outcomes(plan.cf, outlook), *say.expected(explanation, best)],
-        "episode": about,
+        "change": f"Change {say.how_many(explanation)}:" if many else told.change[0],
+        "changes": say.changes(explanation, name, _LISTED) if many else [],
+        "follows": told.follows,
+        "episode": told.episode,
         "beyond": beyond_the_limits(explanation, answer.table, answer.complete),
+        "question": question_in_words(plan, answer.table.value(plan.k, plan.m)),
     }
 
 
@@ -87,15 +87,17 @@ def chart(asked: Asked) -> dict[str, Any]:
 
 def sure(asked: Asked) -> dict[str, Any]:
     """What holds whatever the causal model is."""
-    explanation = asked.answer.certified
+    explanation, name = asked.answer.certified, asked.answer.naming.any
     found = explanation.certificate
+    learned = learned_sentences(explanation, name)
     if found is None:
-        return {"left_out": explanation.uncertified}
+        return {"left_out": explanation.uncertified, "learned": learned}
     asked.check()
     by_k = None if found.is_certain else guarantees_by_k(explanation.plan)
     asked.check()
     return {
         "left_out": "",
+        "learned": learned,
         "sentence": found.sentence,
         "certain": found.is_certain,
         "drawn": None if found.is_certain else draw_certificate(found),

@@ -47,6 +47,7 @@ def decisions_part(asked: Asked) -> dict[str, Any]:
         "grid": grid,
         "left_out": max(0, cf.T - _STEPS) or max(0, len(actions) - _ACTIONS),
         "outcome": found.outcome,
+        "by_return": answer.plan.objective is not None,
         "k": answer.plan.k,
     }
 

@@ -14,7 +14,6 @@ from tether.explorer.memory import Answer
 from tether.explorer.panels import Asked
 from tether.explorer.panels.over_time import drawings_of
 from tether.explorer.view import Choices
-from tether.plan.backward import observed_value
 
 __all__ = ["over_time_part", "what_if_part"]
 
@@ -108,7 +107,8 @@ def _available(answer: Answer, states: Any) -> list[int]:
 def _compared(asked: Asked, answer: Answer, found: WhatIf, other: WhatIf | None) -> dict[str, Any]:
     """Everything about each, in columns."""
     explanation = answer.explanation
-    seen = answer.cf.evaluate("observed", influence=answer.tied.influence)
+    tied = answer.tied
+    seen = answer.cf.evaluate("observed", influence=tied.influence, objective=tied.objective)
     asked.check()
     columns: list[tuple[str, Evaluation, int | None, Certificate | None]] = [
         ("what happened", seen, 1, None),
@@ -123,10 +123,11 @@ def _compared(asked: Asked, answer: Answer, found: WhatIf, other: WhatIf | None)
     if other is not None:
         asked.check()
         columns.append(("the other what-if", other.outlook, other.needed_k, _certificate(other)))
-    observed, T = observed_value(answer.cf), answer.cf.T
+    observed, T = found.observed_value, answer.cf.T
+    value_name = "expected return" if tied.objective is None else f"probability that {tied.objective.in_words}"
     outcomes = [one.outcomes() for _, one, _, _ in columns]
     rows: list[tuple[str, list[str]]] = [
-        ("expected return", [_spread(one) for _, one, _, _ in columns]),
+        (value_name, [_spread(one) for _, one, _, _ in columns]),
         ("gain", [_gain(one.value - observed, observed) for _, one, _, _ in columns]),
         *(
             (name, [percent(by.get(name, 0.0)) for by in outcomes])
@@ -147,11 +148,7 @@ def _certificate(found: WhatIf) -> Certificate | None:
 
 
 def _sure(found: Certificate | None) -> str:
-    return (
-        "Other causal models were not looked at: the what-if can come to too many states."
-        if found is None
-        else found.sentence
-    )
+    return "Other causal models were not looked at here." if found is None else found.sentence
 
 
 def _range(found: Certificate | None) -> str:

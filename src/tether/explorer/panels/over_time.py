@@ -8,10 +8,11 @@ import numpy as np
 
 from tether._words import counted
 from tether.evaluation.evaluate import Evaluation
+from tether.explanation.sentences import goes_on
 from tether.explorer.memory import Answer
 from tether.explorer.panels import Asked
 from tether.plan.plan import Plan
-from tether.views.report.drawings import Drawing, draw_band, draw_influence, draw_strip
+from tether.views.report.drawings import Drawing, draw_band, draw_influence, draw_outcomes, draw_strip
 from tether.views.report.features import Band, over_time
 
 __all__ = ["drawings_of", "over_time_part"]
@@ -22,7 +23,11 @@ def over_time_part(asked: Asked) -> dict[str, Any]:
     answer = asked.answer
     explanation = answer.explanation
     gained = np.cumsum([0.0, *(step.gain for step in explanation.steps[:-1])])
-    return drawings_of(asked, answer, explanation.plan, explanation.outlook, gained, "plan")
+    found = drawings_of(asked, answer, explanation.plan, explanation.outlook, gained, "plan")
+    outcomes = explanation.outcomes
+    if len(outcomes.classes) > 1 and not goes_on(answer.cf, explanation.outlook):
+        found["outcomes"] = [draw_outcomes(outcomes)]
+    return found
 
 
 def drawings_of(
@@ -32,9 +37,11 @@ def drawings_of(
     courses = over_time(plan, outlook, None, answer.naming.state)
     low, high = outlook.returns.band()
     mean = outlook.returns.mean
+    objective = plan.objective
+    name = "Return so far" if objective is None else f"Chance that {objective.in_words}, so far"
     drawn: list[Drawing] = [
         draw_band(
-            Band("Return so far", mean, low, high, mean - gained, whole=False),
+            Band(name, mean, low, high, mean - gained, whole=False),
             f"{prefix}return",
             "one standard deviation",
             legend=True,

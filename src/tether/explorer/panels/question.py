@@ -7,16 +7,20 @@ from typing import Any
 import numpy as np
 
 from tether._html import heat
-from tether._words import average, counted, number
+from tether._words import average, counted, cut, number
 from tether.explanation import sentences as say
+from tether.explanation.naming import shown
 from tether.explanation.terms import tether_in_words
-from tether.explorer.memory import Answer
+from tether.explorer.memory import Answer, labels_of
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
 from tether.views.pages import drawing
 from tether.views.report.limits import COLUMNS
 
 __all__ = ["controls", "limits"]
+
+_LABELS = 40
+"""Labels that fit into a menu."""
 
 _CASES = 30
 """Episodes that fit into a menu; more are chosen from the list."""
@@ -54,7 +58,20 @@ def controls(asked: Asked) -> dict[str, Any]:
         "tests": {"support": TESTS["support"]} if only_support else TESTS,
         "test": name,
         "eps": eps or "0",
+        "objectives": _objectives(answer, view.objective),
     }
+
+
+def _objectives(answer: Answer, chosen: str) -> list[tuple[str, str, bool]]:
+    """What can be asked for: the return, or that a label is met or avoided."""
+    mdp = answer.cf.mdp
+    start = int(answer.cf.observation.states[0])
+    found = [("", "the return", not chosen)]
+    for i, label in enumerate(labels_of(mdp)[:_LABELS]):
+        if start not in mdp.label_sets[label]:  # else it is decided before anything is done
+            for kind in ("avoid", "reach"):
+                found.append((f"{kind}:{i}", f"{kind} {cut(shown(label), 40)}", chosen == f"{kind}:{i}"))
+    return found
 
 
 def limits(asked: Asked) -> dict[str, Any]:
@@ -85,6 +102,7 @@ def limits(asked: Asked) -> dict[str, Any]:
             )
         ),
         "complete": answer.complete,
+        "what": "Expected return" if plan.objective is None else f"Probability that {plan.objective.in_words}",
     }
 
 

@@ -34,6 +34,9 @@ def python_lines(answer: Answer, view: View) -> list[str]:
     )
     test = repr(str(plan.influence)) if str(plan.influence) == "support" else f"tether.{plan.influence}"
     options = f"rule={plan.rule!r}, influence={test}"
+    if plan.objective is not None:
+        kind, label = plan.objective.kind, plan.objective.sets[0]
+        options += f", objective=tether.{kind}({label!r})"
     lines = [
         *opened,
         "cf = tether.counterfactual(mdp, path)",
@@ -62,6 +65,8 @@ def command_line(answer: Answer) -> list[str]:
     if str(plan.influence) != "support":
         name, _, rest = str(plan.influence).partition("(")
         limits += ["--influence", f"{name}:{rest.rstrip(')')}"]
+    if plan.objective is not None:
+        limits += ["--objective", str(plan.objective)]
     return [shlex.join(["tether", command, *words, *limits]) for command in ("explain", "report")]
 
 
