@@ -15,8 +15,9 @@ from typing import Any
 from tether._words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
+from tether.evaluation.evaluate import Evaluation
 from tether.explanation.decisions import Decisions
-from tether.explanation.explain import Explanation
+from tether.explanation.explain import Explanation, explained_steps
 from tether.explanation.what_if import WhatIf
 from tether.explorer.naming import Naming
 from tether.explorer.offered import Entry, Offered
@@ -61,9 +62,15 @@ class Answer:
         return self.tied.plan(self._k, self.m)
 
     @cached_property
+    def outlook(self) -> Evaluation:
+        """What to expect of the plan, exactly."""
+        return self.plan.evaluate()
+
+    @cached_property
     def explanation(self) -> Explanation:
         """The plan beside what happened."""
-        return self.plan.explain(certificate=False, draws=0)
+        steps = explained_steps(self.cf, self.outlook, world=self.plan.asked)
+        return Explanation(self.plan, self.outlook, steps, with_certificate=False)
 
     @cached_property
     def certified(self) -> Explanation:

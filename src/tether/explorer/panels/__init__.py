@@ -48,6 +48,7 @@ def parts() -> dict[str, Part]:
     return {
         "controls": Part("controls", question.controls, of_episode),
         "limits": Part("limits", question.limits, (*_LIMITS, "tab")),
+        "headline": Part("headline", question.headline),
         "sentences": Part("sentences", answer.sentences),
         "ladder": Part("ladder", answer.ladder, ("e", "m", *of_episode[1:])),
         "chart": Part("chart", answer.chart),

@@ -17,7 +17,10 @@ from tether.explorer.view import View
 from tether.views.pages import drawing
 from tether.views.report.limits import COLUMNS
 
-__all__ = ["controls", "limits"]
+__all__ = ["controls", "headline", "limits"]
+
+_K, _M = "987654301", "987654302"
+"""Stand for k and m in an address: no episode is so long."""
 
 _LABELS = 40
 """Labels that fit into a menu."""
@@ -37,6 +40,11 @@ TESTS = {
     "tv": "tv: its outcomes are distributed alike",
     "effective": "effective: the observation moves its probabilities",
 }
+
+
+def headline(asked: Asked) -> dict[str, Any]:
+    """The answer in one sentence."""
+    return {"headline": say.headline(asked.answer.explanation)}
 
 
 def controls(asked: Asked) -> dict[str, Any]:
@@ -78,9 +86,9 @@ def limits(asked: Asked) -> dict[str, Any]:
     """What k and m mean now, what they give, and what others would give."""
     answer, view = asked.answer, asked.view
     plan, table = answer.plan, answer.table
+    anywhere = view.address(k=int(_K), m=int(_M))  # one address for all cells: there may be hundreds
     return {
         "plan": plan,
-        "headline": say.headline(answer.explanation),
         "tether": _in_words(answer),
         "changes": f"at most {counted(plan.m, 'action')} may change" if plan.m else "no action may change",
         "ticks_k": _ticks(_where_k_matters(answer), 1, plan.T + 1, "k", view),
@@ -98,7 +106,7 @@ def limits(asked: Asked) -> dict[str, Any]:
                 merge=True,
                 wide=COLUMNS,
                 suggested=answer.suggested,
-                link=lambda k, m: view.address(k=k, m=m),
+                link=lambda k, m: anywhere.replace(_K, str(k)).replace(_M, str(m)),
             )
         ),
         "complete": answer.complete,
@@ -113,7 +121,7 @@ def _in_words(answer: Answer) -> str:
 
 def _meters(answer: Answer) -> list[dict[str, Any]]:
     """What is gained and what is still about this episode: as k grows, one grows and the other shrinks."""
-    plan, table, outlook = answer.plan, answer.table, answer.explanation.outlook
+    plan, table, outlook = answer.plan, answer.table, answer.outlook
     tailoring = outlook.tailoring
     assert tailoring is not None
     most = float(np.max(table.values[np.isfinite(table.values)])) - table.observed_value

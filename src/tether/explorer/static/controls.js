@@ -56,16 +56,16 @@ async function copy(button) {
   }
 }
 
-/** Sliders and their words stand where the answer says k and m are. */
+/** Sliders stand where the address says; where it does not say, where the answer says k and m are. */
 export function settle() {
   const now = document.getElementById("now");
   if (!now) return;
   for (const name of ["k", "m"]) {
     const input = document.getElementById(name);
-    if (!input || (document.activeElement === input && dragging)) continue;
+    if (!input) continue;
     input.max = now.dataset[`${name}Max`];
-    input.value = now.dataset[name];
-    document.getElementById(`${name}-now`).textContent = now.dataset[name];
+    input.value = view().get(name) ?? now.dataset[name]; // the answer may be to an older question
+    document.getElementById(`${name}-now`).textContent = input.value;
   }
   for (const row of document.querySelectorAll(".ladder tr[data-k]")) {
     row.classList.toggle("here", row.dataset.k === now.dataset.k);
