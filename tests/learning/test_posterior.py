@@ -135,7 +135,8 @@ def told_by(plan):
 def followed(plan, cf):
     """Expected return of a plan in another counterfactual MDP, and the chance to get off it, by recursion."""
     mdp, path, said = cf.mdp, plan.cf.path, told_by(plan)
-    solution = plan.cf.mdp.solve(plan.T)
+    solution = plan.cf.mdp.solve(plan.T, objective=plan.objective, minimise=plan.minimise)
+    decided = None if plan.objective is None else plan.objective.on(mdp)
 
     def influenced(t, s, a):
         seen = path.states[t], path.actions[t]
@@ -145,6 +146,8 @@ def followed(plan, cf):
 
     @cache
     def go(t, s, c, run):
+        if decided is not None and (t == plan.T or decided.ended[mdp.states.index(s)]):
+            return float(decided.holds[mdp.states.index(s)]), 0.0
         if t == plan.T:
             return (0.0 if mdp.final_reward is None else float(mdp.final_reward[mdp.states.index(s)])), 0.0
         a = said.get((t, s, c, run))
@@ -157,7 +160,8 @@ def followed(plan, cf):
         value, lost = 0.0, 0.0
         for j, p in zip(*cf.row(t, s, a), strict=True):
             onward = go(t + 1, j, left, after)
-            value += p * (mdp.reward(s, a, j, t) + mdp.discount * onward[0])
+            earned = mdp.reward(s, a, j, t) + mdp.discount * onward[0]
+            value += p * (earned if decided is None else onward[0])
             lost += p * onward[1]
         return value, 1.0 if off else lost
 
@@ -179,7 +183,16 @@ def questions(draw):
     if rule in ("definition", "assured"):
         influence = draw(st.sampled_from(["support", tether.effective(0.05)]))
     k, m = draw(st.integers(1, path.T + 1)), draw(st.integers(0, path.T))
-    return tether.counterfactual(mdp, path).plan(k, m, rule=rule, influence=influence)
+    others, objective = [s for s in mdp.states if s != path.states[0]], None
+    if others and draw(st.booleans()):
+        objective = draw(st.sampled_from([tether.reach, tether.avoid]))([draw(st.sampled_from(others))])
+    about = {"objective": objective, "minimise": draw(st.booleans())}
+    return tether.counterfactual(mdp, path).plan(k, m, rule=rule, influence=influence, **about)
+
+
+def asked_again(plan, cf):
+    """The same question of another counterfactual MDP."""
+    return cf.tether(plan.rule, plan.influence, objective=plan.objective, minimise=plan.minimise)
 
 
 def worlds(plan, draws):
@@ -197,11 +210,12 @@ def test_a_plan_followed_as_it_is(plan):
         value, off = followed(plan, cf)
         assert sure.values[i] == pytest.approx(value, rel=1e-9, abs=1e-9)
         assert sure.off_plan[i] == pytest.approx(off, rel=1e-9, abs=1e-12)
-        again = cf.plan(plan.k, plan.m, rule=plan.rule, influence=plan.influence)
+        again = asked_again(plan, cf).plan(plan.k, plan.m)
         assert sure.best[i] == again.value
         assert sure.observed[i] == again.observed_value
         if (plan.k, plan.m) == (plan.T + 1, plan.T):  # without limits no policy beats the best
-            assert sure.values[i] <= sure.best[i] + 1e-9
+            sign = -1.0 if plan.minimise else 1.0
+            assert sign * sure.values[i] <= sign * sure.best[i] + 1e-9
 
 
 @given(questions())
@@ -209,11 +223,13 @@ def test_a_plan_followed_as_it_is(plan):
 def test_changes_that_would_be_made_again(plan):
     draws = posterior(plan.cf.mdp, 4, rng=6)
     sure, outlook = draws.of(plan), plan.evaluate()
-    again = [cf.plan(plan.k, plan.m, rule=plan.rule, influence=plan.influence).evaluate() for cf in worlds(plan, draws)]
+    again = [asked_again(plan, cf).plan(plan.k, plan.m).evaluate() for cf in worlds(plan, draws)]
     wanted = []
     for t, observed in enumerate(plan.cf.path.actions):
         state, _ = outlook.likeliest(t)
         done = outlook.actions(t, state)
+        if not done:  # the plan has ended there
+            continue
         action = max(done, key=done.get)
         if action == observed or sorted(done.values())[-2:] == [0.5, 0.5]:
             continue
@@ -307,22 +323,21 @@ def test_the_mechanism_of_the_plan_is_the_mechanism_of_its_draws():
 @FEWER
 def test_a_sweep_is_all_its_plans(plan):
     cf, draws = plan.cf, posterior(plan.cf.mdp, 3, rng=9)
-    table = cf.sweep(rule=plan.rule, influence=plan.influence)
+    table = asked_again(plan, cf).sweep()
     sure = draws.of(table)
     assert sure.values.shape == sure.best.shape == (3, *table.values.shape)
     one = draws.of(plan)
     np.testing.assert_allclose(sure.at(plan.k, plan.m), one.values, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(sure.observed, one.observed)
     for i, world in enumerate(worlds(plan, draws)):
-        np.testing.assert_array_equal(sure.best[i], world.sweep(rule=plan.rule, influence=plan.influence).values)
+        np.testing.assert_array_equal(sure.best[i], asked_again(plan, world).sweep().values)
     low, high = sure.interval(0.8)
     np.testing.assert_allclose(low, np.quantile(sure.values, 0.1, axis=0))
     np.testing.assert_allclose(high, np.quantile(sure.values, 0.9, axis=0))
     np.testing.assert_allclose(sure.mean, sure.values.sum(axis=0) / 3)
     margin = 1e-9 * np.maximum(np.abs(sure.values), np.abs(sure.observed[:, None, None]))
-    np.testing.assert_array_equal(
-        sure.probability_better, np.mean(sure.values - sure.observed[:, None, None] > margin, axis=0)
-    )
+    gained = (-1.0 if plan.minimise else 1.0) * (sure.values - sure.observed[:, None, None])
+    np.testing.assert_array_equal(sure.probability_better, np.mean(gained > margin, axis=0))
 
 
 def test_limits_asked_for_in_any_order_and_twice():

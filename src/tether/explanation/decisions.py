@@ -286,15 +286,16 @@ def decide(
     tied = cf.tether(rule, influence, objective=objective, minimise=minimise)
     thresholds, world = tied.thresholds(), tied.asked
     outcome, observed = _outcome(world, tied.objective), observed_value(world)
+    worth = -observed if minimise else observed  # of which more is better
     rows: list[Decision] = []
     for t, found in enumerate(_alternatives(world, m, outcome, minimise)):
         if t >= world.graph.end:  # the objective is decided: whatever is done, nothing changes
-            rows += _idle(cf, t, observed, outcome is not None)
+            rows += _idle(cf, t, worth, outcome is not None)
             continue
         at = int(np.searchsorted(thresholds.nodes[t].states, int(cf.observation.states[t])))
         first = int(thresholds.offsets[t][at])
         kappa = thresholds.kappa[t][first : first + found.pairs.size]
-        rows += [_row(cf, t, found, i, int(kappa[i]), -observed if minimise else observed) for i in range(kappa.size)]
+        rows += [_row(cf, t, found, i, int(kappa[i]), worth) for i in range(kappa.size)]
     if minimise:
         rows = [replace(row, value=_opposite(row.value), best=_opposite(row.best)) for row in rows]
     name = None if outcome is None else outcome.name

@@ -64,7 +64,9 @@ class Follower:
             pairs[mine] = form.pair_start[visits.states[mine]] + local
             off[mine] = local < 0
         pairs[off] = self._otherwise(t, visits.states[off])
-        changed = is_change(form, visits.states, pairs, int(cf.observation.actions[t]))
+        rests = np.zeros(visits.size, dtype=bool) if cf.graph.ended is None else cf.graph.ended.mask[visits.states]
+        pairs[rests], off[rests] = form.pair_start[visits.states[rests]], False  # the plan has ended
+        changed = is_change(form, visits.states, pairs, int(cf.observation.actions[t])) & ~rests
         left = which * self._width + np.maximum(changes - changed, 0)
         runs = np.zeros(visits.size, dtype=np.int64)
         if self.plans[0].rule == "assured":
@@ -93,7 +95,8 @@ class Follower:
 
     @cached_property
     def _solution(self) -> Solution:
-        return solve(self.made_for.mdp, self.made_for.T)
+        plan = self.plans[0]
+        return solve(self.made_for.mdp, self.made_for.T, plan.objective, plan.minimise)
 
 
 def _choice(plan: Plan, t: int, states: Ints, changes: Ints, runs: Ints) -> Ints:
@@ -102,6 +105,8 @@ def _choice(plan: Plan, t: int, states: Ints, changes: Ints, runs: Ints) -> Ints
     width = max(plan.T + 2, int(runs.max(initial=0)) + 1)
     own = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs.astype(np.int64)
     known, wanted = nodes.states.astype(np.int64) * width + own, states * width + runs
+    if known.size == 0:
+        return np.full(wanted.size, -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
     chosen = choice[at, np.minimum(changes, choice.shape[1] - 1)].astype(np.int64)
     return np.where(known[at] == wanted, chosen, -1)

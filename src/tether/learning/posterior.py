@@ -30,6 +30,7 @@ from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUnc
 from tether.model.form import Form
 from tether.model.mdp import MDP
 from tether.plan.backward import observed_value
+from tether.plan.objective import asked as asked_of
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
@@ -210,13 +211,15 @@ def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> Pl
     outcomes: dict[str, Floats] = {}
     changes = _changes(asked)
     same, reached = np.zeros(len(changes)), np.zeros(len(changes))
-    for i, cf in enumerate(worlds):
+    about: Any = {"objective": asked.objective, "minimise": asked.minimise}
+    for i, drawn in enumerate(worlds):
+        cf = asked_of(drawn, asked.objective)
         chain, lost = follower.walk(cf)
         (values[i],), (off_plan[i],) = expected(cf, chain, lost)
         for name, chance in outcome_probabilities(cf.mdp, chain.visits[-1].states, chain.occupancy()[-1]).items():
             outcomes.setdefault(name, np.zeros(draws))[i] = chance
         observed[i] = observed_value(cf)
-        again = cf.plan(asked.k, asked.m, rule=asked.rule, influence=asked.influence)
+        again = drawn.plan(asked.k, asked.m, rule=asked.rule, influence=asked.influence, **about)
         best[i] = again.value
         for n, (t, s, action) in enumerate(changes):
             done = _does(again, t, s)
@@ -232,24 +235,27 @@ def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> Pl
     for array in (values, observed, best, off_plan, *outcomes.values()):
         array.flags.writeable = False
     in_the_model = (asked.k, asked.m, asked.value, asked.observed_value)
-    return PlanUncertainty(*in_the_model, values, observed, best, off_plan, told, outcomes)
+    return PlanUncertainty(*in_the_model, values, observed, best, off_plan, told, outcomes, **about)
 
 
 def _of_sweep(asked: Sweep, worlds: Iterator[CounterfactualMDP], draws: int) -> SweepUncertainty:
     ks, ms = np.unique(asked.ks), np.unique(asked.ms)
     row, column = np.searchsorted(ks, asked.ks), np.searchsorted(ms, asked.ms)
-    question = asked.cf.tether(rule=asked.rule, influence=asked.influence)
+    about: Any = {"rule": asked.rule, "influence": asked.influence}
+    about |= {"objective": asked.objective, "minimise": asked.minimise}
+    question = asked.cf.tether(**about)
     follower = Follower([question.plan(int(k), int(ms[-1])) for k in ks], ms.tolist())
     values = np.empty((draws, asked.ks.size, asked.ms.size))
     best, observed = np.empty_like(values), np.empty(draws)
-    for i, cf in enumerate(worlds):
+    for i, drawn in enumerate(worlds):
+        cf = asked_of(drawn, asked.objective)
         followed, _ = follower.follow(cf)
         values[i] = followed[row][:, column]
-        best[i] = cf.sweep(rule=asked.rule, influence=asked.influence, ks=asked.ks, ms=asked.ms).values
+        best[i] = drawn.sweep(ks=asked.ks, ms=asked.ms, **about).values
         observed[i] = observed_value(cf)
     for array in (values, best, observed):
         array.flags.writeable = False
-    return SweepUncertainty(asked.ks, asked.ms, values, best, observed)
+    return SweepUncertainty(asked.ks, asked.ms, values, best, observed, asked.minimise)
 
 
 def _changes(asked: Plan) -> list[tuple[int, int, int]]:
@@ -259,16 +265,16 @@ def _changes(asked: Plan) -> list[tuple[int, int, int]]:
         state, _ = outlook.likeliest(t)
         s = asked.cf.mdp.state_index(state)
         action = _does(asked, t, s)
-        if action != asked.cf.observation.actions[t]:
+        if action not in (-1, asked.cf.observation.actions[t]):
             found.append((t, s, action))
     return found
 
 
 def _does(asked: Plan, t: int, s: int) -> int:
-    """Index of the action that a plan most likely takes in a state at t; -1 if it is never there."""
+    """Index of the action that a plan most likely takes in a state at t; -1 if it is never there, or has ended."""
     chain = asked.chain
     here = np.flatnonzero(chain.visits[t].states == s)
-    if here.size == 0:
+    if here.size == 0 or (chain.ended is not None and chain.ended[s]):
         return -1
     actions = asked.cf.mdp.form.pair_action[chain.taken[t].pairs[here]]
     if here.size == 1:

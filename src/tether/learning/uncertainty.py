@@ -13,6 +13,7 @@ from tether._checks import whole_number
 from tether._types import Floats, Ints
 from tether._words import number, percent
 from tether.errors import QueryError
+from tether.model.properties import Property
 
 __all__ = ["ChangedAction", "PlanUncertainty", "SweepUncertainty"]
 
@@ -77,6 +78,8 @@ class PlanUncertainty:
         The changes of the plan, each in the state it is most likely in.
     outcomes : mapping of str to array (draws,)
         Probability of each outcome at the end in each drawn model; see `Evaluation.outcomes`.
+    objective, minimise
+        What the plan was made for: values are the probability of a property, or a return; and whether less is better.
 
     Examples
     --------
@@ -103,6 +106,8 @@ class PlanUncertainty:
     off_plan: Floats
     changes: tuple[ChangedAction, ...]
     outcomes: Mapping[str, Floats] = field(default_factory=dict)
+    objective: Property | None = None
+    minimise: bool = False
 
     @property
     def draws(self) -> int:
@@ -121,11 +126,11 @@ class PlanUncertainty:
 
     @property
     def probability_better(self) -> float:
-        """Share of the drawn models in which the plan is worth more than the observed path.
+        """Share of the drawn models in which the plan is worth more than the observed path, or less, if that was asked.
 
         For an episode that ended as badly as it could this is 1: look at the interval instead.
         """
-        return float(np.mean(better(self.values, self.observed)))
+        return float(np.mean(better(self.values, self.observed, self.minimise)))
 
     def interval(self, level: float = 0.9) -> tuple[float, float]:
         """The credible interval of the value: with probability ``level`` it lies within, as likely below as above."""
@@ -143,11 +148,12 @@ class PlanUncertainty:
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """What to expect, how likely it beats what was done, and how firm each change is; ``name`` prints a label."""
         low, high = self.interval()
+        which = "The plan is worth" if self.objective is None else f"The chance that {self.objective.in_words} is"
         told = [
-            f"The plan is worth {number(self.value)}; in 90 % of {self.draws:,} models that the log leaves possible, "
+            f"{which} {number(self.value)}; in 90 % of {self.draws:,} models that the log leaves possible, "
             f"{number(low)} to {number(high)}.",
-            f"It is worth more than what was done ({number(float(self.observed.mean()))}) in "
-            f"{percent(self.probability_better)} of them.",
+            f"It is {'worth ' if self.objective is None else ''}{'less' if self.minimise else 'more'} than what was "
+            f"done ({number(float(self.observed.mean()))}) in {percent(self.probability_better)} of them.",
         ]
         return told + self.changes_in_words(name)
 
@@ -194,6 +200,8 @@ class SweepUncertainty:
         What the best plan made with that model would be worth there: the sweep, done again.
     observed : array (draws,)
         What the observed path is worth there.
+    minimise : bool
+        Whether less is better.
 
     Examples
     --------
@@ -213,6 +221,7 @@ class SweepUncertainty:
     values: Floats
     best: Floats
     observed: Floats
+    minimise: bool = False
 
     @property
     def draws(self) -> int:
@@ -228,7 +237,7 @@ class SweepUncertainty:
     @property
     def probability_better(self) -> Floats:
         """Share of the drawn models in which each plan is worth more than the observed path: (ks, ms)."""
-        share: Floats = np.mean(better(self.values, self.observed[:, None, None]), axis=0)
+        share: Floats = np.mean(better(self.values, self.observed[:, None, None], self.minimise), axis=0)
         return share
 
     def quantile(self, q: float) -> Floats:
@@ -261,11 +270,15 @@ class SweepUncertainty:
     def __str__(self) -> str:
         low, high = self.interval()
         parts = (
-            ("Probability of being worth more than what was done", self.probability_better, ".2f"),
+            (f"Probability of being worth {self._better} than what was done", self.probability_better, ".2f"),
             (f"Value: the lower end of the 90 % interval over {self.draws:,} models", low, ".2f"),
             ("Value: the upper end", high, ".2f"),
         )
         return "\n\n".join(f"{title}\n{self._table(numbers, spec)}" for title, numbers, spec in parts)
+
+    @property
+    def _better(self) -> str:
+        return "less" if self.minimise else "more"
 
     def _table(self, numbers: Floats, spec: str) -> str:
         width = max(8, *(len(f"{number:{spec}}") for number in numbers.reshape(-1))) + 1
@@ -286,14 +299,15 @@ class SweepUncertainty:
                 for j in range(self.ms.size)
             ]
             body += f"<tr><th>k = {k}</th>{''.join(cells)}</tr>"
-        title = "<p>90 % interval of the value, and how often it is worth more than what was done</p>"
+        title = f"<p>90 % interval of the value, and how often it is worth {self._better} than what was done</p>"
         return f"{title}<table><tr><th></th>{head}</tr>{body}</table>"
 
 
-def better(values: Floats, observed: Floats) -> Ints:
-    """Where values exceed the observed ones by more than rounding."""
+def better(values: Floats, observed: Floats, minimise: bool = False) -> Ints:
+    """Where values exceed the observed ones by more than rounding, or fall below them, where less is better."""
     scale = np.maximum(np.abs(values), np.abs(observed))
-    return np.asarray(values - observed > _ROUNDING * scale)
+    gained = observed - values if minimise else values - observed
+    return np.asarray(gained > _ROUNDING * scale)
 
 
 def tails(level: float) -> tuple[float, float]:
