@@ -241,3 +241,16 @@ def test_guarantees_for_each_k():
     robust = tether.robust(case.mdp, case.path, assume="stability")
     found = guarantees_by_k(robust.plan(6, 4))
     assert found.worst.tolist() == [robust.plan(k, 4).value for k in found.ks.tolist()]
+
+
+def test_a_model_that_ends_where_other_causal_models_lead_is_refused():
+    """Explored from a step earlier: Gumbel-max does not lead to the edge of it, another causal model does."""
+    rows = {("s", "a"): {"t": 0.5, "u": 0.5}, ("s", "b"): {"t": 0.8, "u": 0.2}}
+    rows |= {("r", did): {"s": 1.0} for did in "ab"}
+    edge = {"initial": ["r", "t"], "actions": lambda s: ["a", "b"], "step": lambda s, a: rows.get((s, a), {s: 1.0})}
+    mdp = tether.MDP.from_function(**edge, horizon=2)
+    plan = tether.counterfactual(mdp, tether.Path(["s", "t", "t"], ["a", "a"])).plan(3, 2)
+    policy = {"s": "b", "t": "a"}
+    assert tether.certify(plan.cf, plan).is_certain
+    with pytest.raises(tether.PathError, match="'u' can be reached, but the model has no action there"):
+        tether.certify(plan.cf, policy)

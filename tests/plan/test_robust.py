@@ -258,6 +258,31 @@ def test_the_worst_model_attains_the_worst_case(assume, world, data):
                 assert low - 1e-9 <= row.get(name, 0.0) <= high + 1e-9
 
 
+@pytest.mark.parametrize("assume", KINDS)
+@FEWER
+@given(world=worlds())
+def test_the_worst_model_attains_the_worst_case_of_a_plan_without_limits(assume, world):
+    """With as many changes as steps a plan does not look at the changes left: neither can the adversary."""
+    mdp, path = world.cf.mdp, world.path
+    cf = tether.counterfactual(mdp, path)
+    plan = cf.plan(world.T + 1, world.T)
+    known = {
+        (t, mdp.states[int(s)]): mdp.actions[int(mdp.form.pair_action[pair])]
+        for t in range(world.T)
+        for s, pair in zip(plan.chain.visits[t].states, plan.chain.taken[t].pairs, strict=True)
+    }
+
+    def policy(t, state):
+        return known.get((t, state), path.actions[t])
+
+    guaranteed = tether.robust(mdp, path, assume=assume)
+    reached = [(t, s) for t in range(world.T) for s in guaranteed.models.possible.reachable(t)]
+    assume_(all((t, s) in known or path.actions[t] in mdp.actions_in(s) for t, s in reached))
+    worst, best = guaranteed.range(plan)
+    near = 1e-9 * max(1.0, abs(worst), abs(best))
+    assert guaranteed.worst_model(plan).evaluate(policy).value == pytest.approx(worst, rel=1e-9, abs=near)
+
+
 @given(world=worlds(), data=st.data())
 def test_bounds_are_tight_and_hold_gumbel_max(world, data):
     t = data.draw(st.integers(0, world.T - 1))

@@ -89,7 +89,8 @@ def robust_nodes(
         run = runs[node] if with_runs else 0
         begin, end = pair_start[s], pair_start[s + 1]
         here = (run * n_states + s) * columns
-        computed = columns if s == goal.seen or columns == 1 else columns - 1
+        needed = columns if s == goal.seen or columns == 1 else columns - 1
+        computed = min(needed, goal.steps + 1)  # more changes left than steps are as good as one for each step
         for c in range(columns):
             before[here + c] = -np.inf
             choice[node, c] = -1
@@ -126,6 +127,9 @@ def robust_nodes(
                     if found > best + _TIE * goal.steps * size:
                         before[here + c] = found
                         choice[node, c] = x - begin
+        for c in range(computed, needed):
+            before[here + c] = before[here + computed - 1]
+            choice[node, c] = choice[node, computed - 1]
 
 
 class RowsTaken(NamedTuple):

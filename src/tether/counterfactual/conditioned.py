@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
     from tether.plan.tethered import Tethered
 
-__all__ = ["CounterfactualMDP", "counterfactual"]
+__all__ = ["CounterfactualMDP", "check_not_stuck", "counterfactual"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -652,7 +652,7 @@ def counterfactual(
     layers: list[Layer] = []
     with walking(mdp, (step.next_state for step in observed)) as walk:
         for step, posterior in zip(observed, posteriors, strict=True):
-            _check_not_stuck(mdp, step.t, states)
+            check_not_stuck(mdp, step.t, states)
             layers.append(make_layer(walk, states, step, posterior))
             states = walk.onward(states, layers[-1].edits)
     graph = Graph(mdp, observation, tuple(layers), states)
@@ -675,7 +675,7 @@ def _observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:
     return ObservedStep(t, mdp.form.next_state[entries], mdp.form.probability[entries], outcome, pair)
 
 
-def _check_not_stuck(mdp: MDP, t: int, states: Ints) -> None:
+def check_not_stuck(mdp: MDP, t: int, states: Ints) -> None:
     """In every state that can be reached before the end, some action must be available."""
     pair_start = mdp.form.pair_start
     stuck = states[pair_start[states + 1] == pair_start[states]]

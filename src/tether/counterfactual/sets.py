@@ -24,6 +24,7 @@ at least as good.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -71,20 +72,33 @@ class ModelSet:
     ----------
     gumbel : CounterfactualMDP
         Gumbel-max, to compare with.
-    possible : CounterfactualMDP
-        A causal model whose graph is what some model of the set can do.
     assume : Assumption
     intervals : Intervals or None
         Where the transition probabilities too are known only as intervals.
     given_steps : tuple of Observed, or None
         The observed steps, where they are not those of the graph's own path (`tether.plan.objective.asked_set`).
+    given_possible : callable, or None
+        Makes ``possible``, where that is not simply the model of the assumption.
     """
 
     gumbel: CounterfactualMDP
-    possible: CounterfactualMDP
     assume: Assumption
     intervals: Intervals | None = None
     given_steps: tuple[Observed, ...] | None = None
+    given_possible: Callable[[], CounterfactualMDP] | None = None
+
+    @cached_property
+    def possible(self) -> CounterfactualMDP:
+        """A causal model whose graph is what some model of the set can do.
+
+        What some model of the other sets can do, Gumbel-max can; without an assumption it is all that the model can,
+        but for the observed pair.
+        """
+        if self.given_possible is not None:
+            return self.given_possible()
+        if self.assume != "nothing":
+            return self.gumbel
+        return counterfactual(self.gumbel.mdp, self.gumbel.path, mechanism="independent")
 
     @property
     def kind(self) -> int:
@@ -115,7 +129,7 @@ class ModelSet:
         """The observed steps, as kernels take them."""
         if self.given_steps is not None:
             return self.given_steps
-        layers, pairs = self.possible.graph.layers, self.possible.observation.pairs.tolist()
+        layers, pairs = self.gumbel.graph.layers, self.gumbel.observation.pairs.tolist()
         return tuple(self._step(layer.observed, pair) for layer, pair in zip(layers, pairs, strict=True))
 
     def _step(self, seen: ObservedStep, pair: int) -> Observed:
@@ -126,7 +140,7 @@ class ModelSet:
             is_o = seen.next_state == seen.outcome
             chance = float(seen.probability[is_o][0])
             if self.intervals is not None:
-                entries = self.possible.mdp.entries(pair)
+                entries = self.gumbel.mdp.entries(pair)
                 low, high = self.intervals.lower[entries], self.intervals.upper[entries]
                 chance = max(float(low[is_o][0]), 1.0 - float(high[~is_o].sum()), _LEAST)
         return Observed(seen.next_state, seen.probability, int(seen.outcome), pair, chance)
@@ -139,7 +153,7 @@ class ModelSet:
         from tether._kernels.robust import extreme_rows
         from tether._kernels.sets import limits_for, scratch_for
 
-        form = self.possible.mdp.form
+        form = self.gumbel.mdp.form
         starts = nominal_start(form, pairs)
         _, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
         out, row = np.empty(pairs.size), np.empty(entries.size)
@@ -150,8 +164,8 @@ class ModelSet:
 
     def bounds(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats, Floats]:
         """Next states that some model of the set can lead to, and the exact bounds of each one's probability."""
-        mdp = self.possible.mdp
-        t, pair = self.possible.time(t), mdp.pair_index(state, action)
+        mdp = self.gumbel.mdp
+        t, pair = self.gumbel.time(t), mdp.pair_index(state, action)
         ((lower, upper),) = self.row_bounds(t, np.array([pair]))
         possible = np.flatnonzero(upper > 0.0)
         names = mdp.names_of(mdp.form.next_state[mdp.entries(pair)][possible])
@@ -159,7 +173,7 @@ class ModelSet:
 
     def row_bounds(self, t: int, pairs: Ints) -> list[tuple[Floats, Floats]]:
         """The exact bounds of each probability of the rows of some pairs, outcome by outcome of the nominal rows."""
-        form = self.possible.mdp.form
+        form = self.gumbel.mdp.form
         lengths = form.row_start[pairs + 1] - form.row_start[pairs]
         if pairs.size == 0:
             return []
@@ -186,7 +200,4 @@ def model_set(cf: CounterfactualMDP, assume: Any, confidence: float | None = Non
         )
     gumbel = cf if isinstance(cf.mechanism, GumbelMax) else counterfactual(cf.mdp, cf.path)
     intervals = None if confidence is None else row_intervals(cf.mdp, confidence)
-    # What some model of the other sets can do, Gumbel-max can; of all of them, all that the model can, but for the
-    # observed pair.
-    possible = gumbel if assume != "nothing" else counterfactual(cf.mdp, cf.path, mechanism="independent")
-    return ModelSet(gumbel, possible, assume, intervals)
+    return ModelSet(gumbel, assume, intervals)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._types import Floats, Ints
+from tether.counterfactual.conditioned import check_not_stuck
 from tether.counterfactual.layers import replay
 from tether.counterfactual.rows import Rows, nominal_start, spans
 from tether.counterfactual.sets import ModelSet
@@ -84,7 +85,7 @@ class Followed:
         from tether._kernels.robust import RowsTaken, limit_rows
         from tether._kernels.sets import limits_for, scratch_for
 
-        form = models.possible.mdp.form
+        form = models.gumbel.mdp.form
         limits, how = limits_for(self.entries.size, self.pairs.size), np.empty(self.pairs.size, np.int64)
         rows = self.starts, form.next_state[self.entries], form.probability[self.entries], self.pairs
         chance, room = np.empty(self.pairs.size), scratch_for(self.longest)
@@ -109,7 +110,7 @@ class Followed:
 def follow(base: ModelSet, policy: Any, objective: Property | None = None) -> Followed:
     """Follow a plan or policy through all that some model of the set can do, until the objective is decided."""
     models = asked_set(base, objective)
-    cf = models.possible
+    cf = models.gumbel
     start, ended = int(cf.observation.states[0]), cf.graph.ended
     if not isinstance(policy, Plan):
         given = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path, objective))
@@ -119,7 +120,7 @@ def follow(base: ModelSet, policy: Any, objective: Property | None = None) -> Fo
             return taken, np.zeros(visits.size, dtype=bool)
 
         return _walk(models, visit(start), as_given)
-    if policy.cf.mdp is not base.possible.mdp or policy.cf.path != cf.path:
+    if policy.cf.mdp is not base.gumbel.mdp or policy.cf.path != cf.path:
         raise QueryError("this plan was made for another model or another path")
     if policy.objective not in (None, objective):
         raise QueryError(
@@ -143,12 +144,13 @@ Decide = Callable[[int, Visits, Any], tuple[Taken, Any]]
 
 def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
     """Layer by layer; ``decide`` is also told which nodes Gumbel-max leads to."""
-    cf, mdp = models.possible, models.possible.mdp
+    cf, mdp = models.gumbel, models.gumbel.mdp
     form = mdp.form
     visits, met = start, np.ones(start.size, dtype=bool)
     node_start, first, parts = [0, start.size], [0], []
     undecided = []
     for t in range(cf.T):
+        check_not_stuck(mdp, t, visits.states)
         decided, open_nodes = decide(t, visits, met)
         pairs = decided.pairs
         owner, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
@@ -178,21 +180,25 @@ def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
 
 
 def _possible(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -> Any:
-    """Which entries some model of the set can lead to: all that its graph's rows hold."""
-    cf, form = models.possible, models.possible.mdp.form
-    edits = cf.graph.layers[t].edits
+    """Which entries some model of the set can lead to; see `ModelSet.possible`."""
+    cf, form = models.gumbel, models.gumbel.mdp.form
     possible = np.ones(entries.size, dtype=bool)
-    at = edits.locate(pairs)
-    edited = np.flatnonzero(at >= 0)
-    if edited.size:
-        possible[(at >= 0)[owner]] = False
-        _put(form, edits, at[edited], edited, nominal_start(form, pairs), pairs, possible)
+    if models.assume != "nothing":
+        edits = cf.graph.layers[t].edits
+        at = edits.locate(pairs)
+        edited = np.flatnonzero(at >= 0)
+        if edited.size:
+            possible[(at >= 0)[owner]] = False
+            _put(form, edits, at[edited], edited, nominal_start(form, pairs), pairs, possible)
+    elif models.steps[t].outcome >= 0:
+        own = np.flatnonzero((pairs == models.steps[t].pair)[owner])
+        possible[own] = form.next_state[entries[own]] == models.steps[t].outcome
     return possible
 
 
 def _gumbel(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -> Floats:
     """Probabilities of the pairs' rows under Gumbel-max, entry for entry of the nominal ones."""
-    mdp = models.possible.mdp
+    mdp = models.gumbel.mdp
     form, layer, posterior = mdp.form, models.gumbel.graph.layers[t], models.gumbel.posteriors[t]
     found = form.probability[entries]
     if posterior is None:
@@ -254,7 +260,7 @@ def by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
 
 def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: Plan) -> tuple[Taken, Any]:
     """The pairs known, the observed action elsewhere, and every action where that is not available."""
-    cf = models.possible
+    cf = models.gumbel
     mdp, action = cf.mdp, int(cf.observation.actions[t])
     unknown = np.flatnonzero(pairs < 0)
     pairs[unknown] = _pairs_of(mdp, visits.states[unknown], action)
@@ -270,7 +276,7 @@ def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan:
     runs = np.zeros(owner.size, np.int64)
     if plan.rule == "assured":
         # What Gumbel-max cannot lead to, the plan's own test was not asked about.
-        beyond = cf.tether(plan.rule, plan.influence).thresholds(plan.k).influenced[t]
+        beyond = models.possible.tether(plan.rule, plan.influence).thresholds(plan.k).influenced[t]
         influenced = np.union1d(plan.influenced[t], beyond)
         runs = np.where(np.isin(chosen, influenced), 0, visits.runs[owner] + 1)
     return Taken(owner, chosen, share, changes, runs), open_nodes

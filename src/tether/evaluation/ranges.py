@@ -115,7 +115,7 @@ def worst_model(models: ModelSet, policy: Any) -> CounterfactualMDP:
     followed = follow(models, policy)
     values = _Values(models, followed)
     values.at(1.0)
-    form, rows = models.possible.mdp.form, []
+    form, rows = models.gumbel.mdp.form, []
     for begin, end in zip(followed.first[:-1].tolist(), followed.first[1:].tolist(), strict=True):
         order = begin + np.lexsort((-followed.changes[begin:end], followed.pairs[begin:end]))
         pairs, first = np.unique(followed.pairs[order], return_index=True)
@@ -126,7 +126,7 @@ def worst_model(models: ModelSet, policy: Any) -> CounterfactualMDP:
         strength = 0.5 * np.add.reduceat(distance, nominal_start(form, pairs)[:-1])
         rows.append(Rows.from_entries(form, pairs, probability, strength))
     mechanism = GivenRows(tuple(rows), models.member)
-    return counterfactual(models.possible.mdp, models.possible.path, mechanism=mechanism)
+    return counterfactual(models.gumbel.mdp, models.gumbel.path, mechanism=mechanism)
 
 
 class _Values:
@@ -135,7 +135,7 @@ class _Values:
     def __init__(self, models: ModelSet, followed: Followed) -> None:
         from tether._kernels.sets import scratch_for
 
-        mdp = models.possible.mdp
+        mdp = models.gumbel.mdp
         self._discount, self._undecided = mdp.discount, followed.undecided
         self._taken: RowsTaken = followed.limited(models)
         self._last = np.zeros(followed.undecided.size)

@@ -63,8 +63,8 @@ def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
     """The same of a set of causal models. The observed steps, and what they say about others, are the original's."""
     if objective is None:
         return models
-    gumbel, possible = asked(models.gumbel, objective), asked(models.possible, objective)
-    form, ended = models.possible.mdp.form, objective.on(models.possible.mdp).ended
+    mdp = models.gumbel.mdp
+    form, ended = mdp.form, objective.on(mdp).ended
     intervals = models.intervals
     if intervals is not None:
         kept, certain = _entries_at_rest(form, ended)[1:]
@@ -75,7 +75,13 @@ def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
     steps = tuple(
         step._replace(pair=-1) if ended[pair_states(form.pair_start, step.pair)] else step for step in models.steps
     )
-    return replace(models, gumbel=gumbel, possible=possible, intervals=intervals, given_steps=steps)
+    return replace(
+        models,
+        gumbel=asked(models.gumbel, objective),
+        intervals=intervals,
+        given_steps=steps,
+        given_possible=lambda: asked(models.possible, objective),
+    )
 
 
 def negated(graph: Graph) -> Graph:
