@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,8 +56,6 @@ class RobustPlan(Plan):
     ----------
     value : float
         The worst case: guaranteed under every causal model of the set.
-    best_case : float
-        The best case of the same plan.
     assume : str
         The set.
     confidence : float or None
@@ -71,9 +70,13 @@ class RobustPlan(Plan):
     (-26.79, -38.0)
     """
 
-    best_case: float = np.nan
     assume: Assumption = "stability"
     confidence: float | None = None
+
+    @cached_property
+    def best_case(self) -> float:
+        """The best case of the same plan: its value under the model of the set that is best for it."""
+        return self.robust.range(self)[1]
 
     @property
     def robust(self) -> Robust:
@@ -189,13 +192,12 @@ class Robust:
             about: Any = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
             k = enough_k(self.sweep(ms=[m], **about), m) or 1
         k = min(whole_number("k", k, 1), T + 1)
-        models, found = self._asked(rule, influence, k, objective, minimise)
+        models, found = self._asked(rule, influence, k, objective, minimise, alone=True)
         values, nodes, choices = _solve(models, found, k, m)
         arrays = nodes, choices, found.influenced
         value, observed = float(_signed(values[m], objective, minimise)), observed_value(models.gumbel)
         made = RobustPlan(self.cf, k, m, found.rule, found.influence, value, observed, *arrays, assume=self.assume)
-        made = replace(made, confidence=self.confidence, objective=objective, minimise=minimise)
-        return replace(made, best_case=self.range(made)[1])
+        return replace(made, confidence=self.confidence, objective=objective, minimise=minimise)
 
     def sweep(
         self,
@@ -244,7 +246,7 @@ class Robust:
         -17.01
         """
         m, k = min(whole_number("m", m, 0), self.cf.T), min(whole_number("k", k, 1), self.cf.T + 1)
-        models, found = self._asked(rule, "support", k, None, False)
+        models, found = self._asked(rule, "support", k, None, False, alone=True)
         return float(_solve(models, found, k, m, -1.0)[0][m])
 
     def range(self, policy: Any, objective: Property | None = None) -> tuple[float, float]:
@@ -329,9 +331,19 @@ class Robust:
         return write_intervals(self, file, k, m, rule, floor)
 
     def _asked(
-        self, rule: Rule, influence: Any, up_to: int, objective: Property | None, minimise: bool
+        self,
+        rule: Rule,
+        influence: Any,
+        up_to: int,
+        objective: Property | None,
+        minimise: bool,
+        *,
+        alone: bool = False,
     ) -> tuple[ModelSet, Thresholds]:
-        """The set as the objective sees it, and κ on the graph whose largest return is the best."""
+        """The set as the objective sees it, and κ on the graph whose largest return is the best.
+
+        κ is for all k ``up_to`` some number, or for that one ``alone``.
+        """
         if influence != "support":
             raise QueryError(
                 f"under a set of causal models influence is tested by 'support' alone, not {influence}: "
@@ -339,7 +351,7 @@ class Robust:
             )
         models = asked_set(self.models, make_property(objective))
         question = self.models.possible.tether(rule, influence, objective=objective, minimise=minimise)
-        return models, question.weighed(question.thresholds(up_to))
+        return models, question.weighed(question.thresholds_for(up_to) if alone else question.thresholds(up_to))
 
     def __repr__(self) -> str:
         return f"<Robust: {self.cf.T} steps, {_assuming(self.assume, self.confidence)}>"

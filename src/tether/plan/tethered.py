@@ -102,6 +102,11 @@ class Tethered:
     def _opposite(self) -> Tethered:
         return self.cf.tether(self.rule, self.influence, objective=self.objective, minimise=not self.minimise)
 
+    def thresholds_for(self, k: int) -> Thresholds:
+        """κ for one k alone: beyond T every pair is allowed, and no rule has to look at anything for that."""
+        cf = self.asked
+        return unconstrained(cf.graph, self.rule, self.influence) if k > cf.T else self.thresholds(k)
+
     def weighed(self, found: Thresholds) -> Thresholds:
         """The same thresholds, on the graph whose largest return is the best."""
         return replace(found, graph=negated(found.graph)) if self.minimise else found
@@ -132,7 +137,7 @@ class Tethered:
             from tether.plan.constrained import constrained
 
             return constrained(self, k, m, subject_to)
-        found = unconstrained(cf.graph, self.rule, self.influence) if k > cf.T else self.thresholds(k)
+        found = self.thresholds_for(k)
         solved = solve_backward(self.weighed(found), np.array([k]), m, keep=True)
         value, observed = float(self._signed(solved.values[0, m])), observed_value(cf)
         arrays = solved.nodes, solved.choices, found.influenced
