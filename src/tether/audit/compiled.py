@@ -37,8 +37,8 @@ __all__ = ["Engine", "is_usual"]
 _MOST_ENTRIES = 50_000_000
 """Transitions of a model up to which it is worth knowing what leads to each state."""
 
-_POOL = 160 << 20
-"""How many bytes of edited rows an engine keeps for the batches to come."""
+_POOL = 64 << 20
+"""How many bytes of edited rows an engine keeps for the batches to come; beyond, it begins anew."""
 
 
 def is_usual(mdp: MDP, question: Question) -> bool:
@@ -329,16 +329,27 @@ class _EditedRows:
         self._met, self._size = room(mdp.n_pairs, np.int64), room(mdp.n_pairs, np.int64)
         self._nominal = room(mdp.n_pairs, np.bool_)
         self._numbers, self._places = np.empty((2, longest)), np.empty((3, longest), np.int64)
+        self._pool = _grown(None, 1 << 14, 1 << 17, form.next_state.dtype)
         self._forget()
 
     def _forget(self) -> None:
+        """Begin anew, in the same memory."""
         self._keys = np.empty(0, np.int64)
         self._row_end = np.zeros(1, np.int64)
-        self._pool = _grown(None, 1 << 14, 1 << 17, self._mdp.form.next_state.dtype)
+
+    @property
+    def _used(self) -> int:
+        """How many bytes the rows take."""
+        rows, pool = int(self._row_end[-1]), self._pool
+        entries = int(pool.start[rows]) if rows else 0
+        return sum(
+            array.itemsize * (entries if name in ("next_state", "probability") else rows)
+            for name, array in pool._asdict().items()
+        )
 
     def of(self, pairs: Ints, outcomes: Ints) -> tuple[Ints, Ints, Pool]:
         """For each step the number of its transition; where the rows of each transition lie; and the rows."""
-        if sum(array.nbytes for array in self._pool) > _POOL:
+        if self._used > _POOL:
             self._forget()
         wanted = pairs * (self._mdp.n_states + 1) + outcomes + 1
         new = np.setdiff1d(wanted, self._keys)
