@@ -7,6 +7,7 @@ import tether
 from tether.explanation.answers import explanation_data
 from tether.explanation.caveats import cannot_know
 from tether.explanation.evidence import default_draws
+from tether.learning.following import Follower, expected
 
 
 def clinic(treated=8, prior=1.0):
@@ -81,6 +82,37 @@ def test_outcomes_of_the_drawn_models_are_those_of_the_plan_followed_in_each():
     assert sure.outcome_interval("dead") == tuple(np.quantile(sure.outcomes["dead"], [0.05, 0.95]))
     with pytest.raises(tether.QueryError, match="there is no outcome 'gone'; there are '"):
         sure.outcome_interval("gone")
+
+
+def test_how_sure_a_property_is():
+    """That well is reached is a return of 1 for ending there; the smallest chance to die is the same plan."""
+    mdp = clinic()
+    path = tether.Path(["sick", "dead"], ["wait"])
+    cf = tether.counterfactual(mdp, path)
+    draws = tether.posterior(mdp, 20, rng=2)
+    returns = draws.of(cf.plan(2, 1))
+    reached = draws.of(cf.plan(2, 1, objective=tether.reach("well")))
+    died = draws.of(cf.plan(2, 1, objective=tether.reach("dead"), minimise=True))
+    for name in ("values", "observed", "best", "off_plan"):
+        np.testing.assert_allclose(getattr(reached, name), getattr(returns, name), atol=1e-12)
+    np.testing.assert_allclose(died.values, 1.0 - returns.values, atol=1e-12)
+    assert died.probability_better == reached.probability_better == returns.probability_better == 1.0
+    table = draws.of(cf.sweep(objective=tether.reach("dead"), minimise=True))
+    np.testing.assert_allclose(table.at(2, 1), died.values, atol=1e-12)
+    assert table.probability_better[-1, 1] == 1.0
+    told = cf.plan(2, 1, objective=tether.reach("well")).explain(draws=20).sentences(str)
+    assert told[-1].startswith("In 90 % of them: the chance that well is reached ")
+
+
+def test_a_long_property_is_followed_as_it_is_planned():
+    """In the learned model itself the plan, followed by the code for drawn models, is worth what it is worth."""
+    grid = tether.cases.grid_world()
+    paths = [grid.mdp.simulate("random", 11, rng=seed) for seed in range(40)]
+    mdp = tether.learn([*paths, grid.path], prior=1).with_labels({"danger": [6]})
+    plan = tether.counterfactual(mdp, grid.path).plan(8, 2, objective=tether.avoid("danger"))
+    chain, lost = Follower([plan], [plan.m]).walk(plan.asked)
+    assert expected(plan.asked, chain, lost)[0] == pytest.approx(plan.value, abs=1e-12)
+    assert not any(off.any() for off in lost)
 
 
 def test_what_cannot_be_known_is_said_of_every_model():

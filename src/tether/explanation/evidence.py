@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tether._checks import whole_number
 from tether._words import counted, number, percent
 from tether.errors import QueryError
+from tether.explanation.outcomes import goes_on
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
@@ -77,9 +78,9 @@ def default_draws(plan: Plan, draws: int | None) -> int:
     >>> default_draws(tether.counterfactual(case.mdp, case.path).plan(k=2, m=1), None)
     0
     """
-    mdp, returns = plan.cf.mdp, plan.objective is None and not plan.minimise
+    mdp = plan.cf.mdp
     if draws is None:
-        if mdp.counts is None or not returns:
+        if mdp.counts is None:
             return 0
         return max(_FEWEST, DRAWS * _ENTRIES // max(mdp.n_transitions, _ENTRIES))
     draws = whole_number("draws", draws, 0)
@@ -89,8 +90,6 @@ def default_draws(plan: Plan, draws: int | None) -> int:
         raise QueryError(
             "this model was not learned from episodes, so nothing says how uncertain it is; see tether.learn"
         )
-    if draws and not returns:
-        raise QueryError("draws say how sure a plan for the largest return is; leave them out for another objective")
     return draws
 
 
@@ -142,7 +141,9 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     source = counted(counts.episodes, "episode") if counts.episodes else "a log"
     told = [f"The model is learned, from {source}{_how_often(explanation, name)}."]
     sure = explanation.uncertainty
-    return told + ([] if sure is None or not explanation.changes else _left_open(sure, name))
+    if sure is None or not explanation.changes:
+        return told
+    return told + _left_open(sure, name, goes_on(explanation.plan.cf, explanation.outlook))
 
 
 def _how_often(explanation: Explanation, name: Callable[[Any], str]) -> str:
@@ -179,10 +180,13 @@ def _times(one: Evidence) -> str:
     return f"{only}{'once' if one.times == 1 else counted(one.times, 'time')}"
 
 
-def _left_open(sure: PlanUncertainty, name: Callable[[Any], str]) -> list[str]:
+def _left_open(sure: PlanUncertainty, name: Callable[[Any], str], after: bool) -> list[str]:
+    """``after``: the episode can go on after what was asked for is decided, so that its end says nothing."""
     low, high = sure.interval()
     parts = [f"the return {_range(number(low), number(high))}"]
-    for outcome in sure.outcomes:
+    if sure.objective is not None:
+        parts = [f"the chance that {sure.objective.in_words} {_range(percent(low), percent(high))}"]
+    for outcome in () if after else sure.outcomes:
         ends = sure.outcome_interval(outcome)
         if max(ends) > 1e-9:
             parts.append(f"{name(outcome)}: {_range(*map(percent, ends))}")

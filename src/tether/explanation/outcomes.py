@@ -12,14 +12,16 @@ from tether._html import grid
 from tether._types import Floats
 from tether._words import percent
 from tether.evaluation.evaluate import Evaluation
-from tether.evaluation.outcomes import outcome_classes
+from tether.evaluation.outcomes import absorbing, outcome_classes
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["WHO", "OutcomeChance", "Outcomes", "outcomes_of"]
+    from tether.counterfactual.conditioned import CounterfactualMDP
+
+__all__ = ["WHO", "OutcomeChance", "Outcomes", "goes_on", "outcomes_of"]
 
 WHO = ("observed", "plan", "optimal")
 """Whose outcomes there are."""
@@ -160,6 +162,12 @@ def outcomes_of(by_whom: Mapping[str, Evaluation]) -> Outcomes:
     end = tuple(OutcomeChance(name, *(ends[who].get(name, 0.0) for who in WHO)) for name in names)
     classes, courses = _over_time(by_whom)
     return Outcomes(end, classes, *courses)
+
+
+def goes_on(cf: CounterfactualMDP, outlook: Evaluation) -> bool:
+    """Whether the episode can go on after the objective is decided: what it does then is nobody's plan."""
+    ended = outlook.chain.ended
+    return ended is not None and not absorbing(cf.mdp, np.flatnonzero(ended)).all()
 
 
 def _over_time(by_whom: Mapping[str, Evaluation]) -> tuple[tuple[str, ...], list[Floats]]:

@@ -23,6 +23,7 @@ from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.naming import in_words
+from tether.explanation.outcomes import goes_on
 from tether.plan.objective import asked
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ __all__ = [
     "expected",
     "falls_short",
     "first_letter",
-    "goes_on",
     "guaranteed",
     "headline",
     "how_many",
@@ -280,12 +280,6 @@ def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     when = "by" if all(_stays(cf, name) for name, _ in told) else "at"
     parts = [f"{first_letter(first)} {when} t = {cf.T}: {comparison}"]
     return ["; ".join([*parts, *(f"{name}: {one}" for name, one in others)]) + "."]
-
-
-def goes_on(cf: CounterfactualMDP, outlook: Evaluation) -> bool:
-    """Whether the episode can go on after the objective is decided: what it does then is nobody's plan."""
-    ended = outlook.chain.ended
-    return ended is not None and not absorbing(cf.mdp, np.flatnonzero(ended)).all()
 
 
 def first_letter(name: str) -> str:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tether._words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
-from tether.explanation.sentences import falls_short, goes_on
+from tether.explanation.outcomes import goes_on
+from tether.explanation.sentences import falls_short
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.plan.limits import SHARE, enough_k
 from tether.plan.objective import value_name

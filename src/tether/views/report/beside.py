@@ -12,6 +12,7 @@ from tether.errors import QueryError
 from tether.explanation import sentences as say
 from tether.explanation.decisions import Decision, Decisions
 from tether.explanation.explain import Explanation
+from tether.explanation.outcomes import goes_on
 from tether.plan.plan import Plan
 
 __all__ = ["Action", "Beside", "DecisionStep", "decision_steps", "numbers_beside", "shares_sentence"]
@@ -58,7 +59,7 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     """How the episode ends, the return, how much is changed, and the two measures of influence."""
     plan, outlook, optimal = explanation.plan, explanation.outlook, explanation.optimal
     lines = []
-    ends = () if say.goes_on(plan.cf, outlook) else explanation.outcomes
+    ends = () if goes_on(plan.cf, outlook) else explanation.outcomes
     for one in sorted(ends, key=lambda one: -one.observed):  # first what happened
         if max(one.observed, one.plan, one.optimal) > _ROUNDING:
             lines.append(Beside(say.first_letter(one.name), *map(_chance, (one.observed, one.plan, one.optimal))))

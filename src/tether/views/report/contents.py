@@ -14,6 +14,7 @@ from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say
 from tether.explanation.caveats import cannot_know
 from tether.explanation.explain import Explanation
+from tether.explanation.outcomes import goes_on
 from tether.explanation.terms import beyond_the_limits, granted, question_in_words, suggestion
 from tether.influence.classes import CLASSES
 from tether.learning.learned import learned
@@ -125,7 +126,7 @@ class Contents:
 
     def _over_time(self) -> dict[str, Any]:
         courses, outcomes = self.courses, self.explanation.outcomes
-        shows_outcomes = len(outcomes.classes) > 1 and not say.goes_on(self.plan.cf, self.explanation.outlook)
+        shows_outcomes = len(outcomes.classes) > 1 and not goes_on(self.plan.cf, self.explanation.outlook)
         drawn = [draw_outcomes(outcomes)] if shows_outcomes else []
         drawn.append(draw_band(self._returns(), "return", "one standard deviation", legend=True))
         bands = 0
