@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._words import counted
 from tether.evaluation.evaluate import Evaluation
-from tether.explanation.sentences import goes_on
+from tether.explanation.outcomes import goes_on
 from tether.explorer.memory import Answer
 from tether.explorer.panels import Asked
 from tether.plan.plan import Plan
