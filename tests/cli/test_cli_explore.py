@@ -72,6 +72,23 @@ def test_a_model_and_a_path_or_a_log(served, tmp_path, monkeypatch):
     assert names["path"] == log.episodes[log.episodes.ids[3]]
 
 
+def test_a_log_ranked_by_its_audit(served, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = tether.io.read_episodes(WARD)
+    mdp = tether.learn(log, prior=1)
+    mdp.save("ward")
+    found = tether.audit(mdp, log, k=2, certify=False, out="audit", workers=1)
+    assert explore("ward", WARD, "--audit", "audit").exit_code == 0
+    listed = served[-1].offered.listed()
+    best = found.top(1).to_pylist()[0]
+    assert listed[0].name == str(best["episode"])
+    assert listed[0].about.startswith("gain")
+    assert len(listed) == len(log)
+    assert "goes with a log" in explore("case:toy", "--audit", "audit").stderr
+    (tmp_path / "empty").mkdir()
+    assert "no episodes.parquet" in explore("ward", WARD, "--audit", "empty").stderr
+
+
 def test_what_cannot_be_served_is_said(served):
     done = explore("missing.csv", "path.csv")
     assert (done.exit_code, served) == (2, [])

@@ -11,7 +11,7 @@ import click
 from tether.cli.options import Episode, about_an_episode_or_none, as_json
 
 if TYPE_CHECKING:
-    from tether.explorer.offered import Offered, Source
+    from tether.explorer.offered import Gained, Offered, Source
 
 __all__ = ["explore"]
 
@@ -25,6 +25,12 @@ Examples:
   tether explore learned-model log.csv --no-browser"""
 )
 @about_an_episode_or_none
+@click.option(
+    "--audit",
+    metavar="DIRECTORY",
+    type=click.Path(exists=True, file_okay=False),
+    help="What tether audit found of the log: the list is ranked by what could be gained.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen.  [default: any free port]")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @click.option(
@@ -35,7 +41,7 @@ Examples:
     help="Another address lets other machines in: whoever has the printed address sees the model.",
 )
 @as_json
-def explore(episode: Episode, port: int, no_browser: bool, listen: str, as_json: bool) -> None:
+def explore(episode: Episode, audit: str | None, port: int, no_browser: bool, listen: str, as_json: bool) -> None:
     """Play with k, m and "what if" in a page of your browser.
 
     PATH may also be a log of many episodes: the page then has a list of them. Without MODEL it opens the embedded
@@ -44,7 +50,7 @@ def explore(episode: Episode, port: int, no_browser: bool, listen: str, as_json:
     from tether.explorer.safety import is_loopback
     from tether.explorer.server import Explorer
 
-    serving = Explorer(_offered(episode), port, listen)
+    serving = Explorer(_offered(episode, audit), port, listen)
     if not is_loopback(listen):
         click.echo(
             f"tether: warning: listening on {listen}: other machines can reach this page. Whoever has the address "
@@ -64,7 +70,7 @@ def explore(episode: Episode, port: int, no_browser: bool, listen: str, as_json:
     serving.run()
 
 
-def _offered(episode: Episode) -> Offered:
+def _offered(episode: Episode, audit: str | None) -> Offered:
     """What the words on the command line offer."""
     from tether.explorer.offered import Cases, Log, One
 
@@ -78,8 +84,24 @@ def _offered(episode: Episode) -> Offered:
         with progress() as say:
             say(f"reading {episode.path}")
             episodes = read_episodes(episode.path, mdp, **episode.reading_path)
-        return Log(mdp, episodes, _source(episode, "#{episode}"))
+        return Log(mdp, episodes, _source(episode, "#{episode}"), None if audit is None else _audited(audit))
+    if audit is not None:
+        raise click.UsageError("--audit goes with a log of many episodes as PATH.")
     return One(episode.replay(), episode.path_source, _source(episode))
+
+
+def _audited(directory: str) -> dict[Any, Gained]:
+    """What an audit found, by episode."""
+    from pyarrow import parquet
+
+    from tether.explorer.offered import audit_of
+
+    file = os.path.join(directory, "episodes.parquet")
+    if not os.path.exists(file):
+        raise click.UsageError(
+            f"{directory}: there is no episodes.parquet: is it the directory of a complete tether audit?"
+        )
+    return audit_of(parquet.read_table(file, columns=["episode", "gain", "verdict"]))
 
 
 def _is_log(episode: Episode) -> bool:

@@ -5,8 +5,8 @@ A key is looked up among what was offered when the server was started; it is nev
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tether._types import Floats
+from tether._words import number
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
@@ -24,7 +25,7 @@ from tether.observation.earned import model_return
 from tether.observation.episodes import Episodes
 from tether.observation.path import observe
 
-__all__ = ["Cases", "Entry", "Listed", "Log", "Offered", "One", "Source"]
+__all__ = ["Cases", "Entry", "Gained", "Listed", "Log", "Offered", "One", "Source", "audit_of"]
 
 _FROM_ELSEWHERE = ("icu-sepsis",)
 """Cases whose model is read from a package of others, of the same name."""
@@ -69,6 +70,40 @@ class Listed:
     outcome: str = ""
     value: float | None = None
     about: str = ""
+
+
+@dataclass(frozen=True)
+class Gained:
+    """What an audit found of an episode: the gain of its plan, and whether that holds under other causal models."""
+
+    gain: float
+    verdict: str
+
+    @property
+    def in_words(self) -> str:
+        """For the list."""
+        if not np.isfinite(self.gain):
+            return "no answer in the audit"
+        told = "nothing to gain" if self.gain <= 0 else f"gain {number(self.gain)}"
+        return f"{told}, {self.verdict}" if self.verdict and self.gain > 0 else told
+
+
+def audit_of(table: Any) -> dict[Any, Gained]:
+    """What an audit found, by episode; ``table`` is its table of episodes (`tether.audit`).
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> audit_of(tether.audit(case.mdp, {"ann": case.path}, k=3).table)["ann"].in_words
+    'gain 0.8889, holds'
+    """
+    rows = table.select(["episode", "gain", "verdict"]).to_pylist()
+    found = {}
+    for row in rows:
+        gain = float("-inf") if row["gain"] is None else row["gain"]
+        found[row["episode"]] = Gained(gain, row["verdict"] or "")
+    return found
 
 
 class Offered(Protocol):
@@ -172,10 +207,11 @@ class Log:
     mdp: MDP
     episodes: Episodes
     source: Source = field(default_factory=Source)
+    audited: Mapping[Any, Gained] | None = None
 
     @property
     def first(self) -> str:
-        """The one with the smallest return: it is the likeliest to be asked about."""
+        """The first of the list: it is the likeliest to be asked about."""
         return self.listed()[0].key
 
     def entry(self, key: str) -> Entry:
@@ -191,11 +227,17 @@ class Log:
         return counterfactual(self.mdp, self.episodes.observation(name, self.mdp))
 
     def listed(self) -> list[Listed]:
-        """The smallest return first."""
-        return self._ranked
+        """The smallest return first; with an audit, the largest gain."""
+        if self.audited is None:
+            return self._by_return
+        worst = Gained(float("-inf"), "")
+        ids = self.episodes.ids
+        gained = {one.key: self.audited.get(ids[int(one.key)], worst) for one in self._by_return}
+        order = sorted(self._by_return, key=lambda one: -gained[one.key].gain)
+        return [replace(one, about=gained[one.key].in_words) for one in order]
 
     @cached_property
-    def _ranked(self) -> list[Listed]:
+    def _by_return(self) -> list[Listed]:
         episodes = self.episodes
         lengths, returns = np.diff(episodes.start), self._returns
         last = episodes.next_state[episodes.start[1:] - 1]

@@ -15,6 +15,7 @@ _PAGE = 50
 """Episodes per page."""
 
 _ORDERS = {"": "smallest return first", "most": "largest return first", "long": "longest first", "name": "by name"}
+_AUDITED = {"": "largest gain first", "least": "smallest return first", **dict(list(_ORDERS.items())[1:])}
 
 
 def episodes_part(asked: Asked) -> dict[str, Any]:
@@ -49,9 +50,10 @@ def episodes_part(asked: Asked) -> dict[str, Any]:
         "search": view.search,
         "outcomes": outcomes if len(outcomes) > 1 else [],
         "outcome": view.outcome,
-        "orders": _ORDERS,
+        "orders": _ORDERS if getattr(offered, "audited", None) is None else _AUDITED,
         "order": view.order,
         "with_about": any(one.about for one in rows),
+        "about": "Audit" if getattr(offered, "audited", None) is not None else "About",
     }
 
 
@@ -68,6 +70,8 @@ def _fits(one: Listed, view: View) -> bool:
 
 
 def _ordered(found: list[Listed], order: str) -> list[Listed]:
+    if order == "least":
+        return sorted(found, key=lambda one: one.value if one.value is not None else float("inf"))
     if order == "most":
         return sorted(found, key=lambda one: -one.value if one.value is not None else float("inf"))
     if order == "long":

@@ -171,8 +171,8 @@ def _row(answer: Answer, t: int, s: int, a: int) -> dict[str, Any]:
                 "high": 100.0 * high,
                 "nominal_text": percent(float(nominal[one])),
                 "counterfactual_text": percent(float(counterfactual.get(one, 0.0))),
-                "bounds": f"{percent(low)} to {percent(high)}",
-                "stable": f"{percent(low_stable)} to {percent(high_stable)}",
+                "bounds": _span(low, high),
+                "stable": _span(low_stable, high_stable),
                 "happened": _is_seen(answer, t, s)
                 and a == int(cf.observation.actions[t])
                 and cf.mdp.states.find(one) == int(cf.observation.states[t + 1]),
@@ -184,6 +184,10 @@ def _row(answer: Answer, t: int, s: int, a: int) -> dict[str, Any]:
         "left_out": max(0, len(names) - _OUTCOMES),
         "strength": number(cf.strength(t, state, action)),
     }
+
+
+def _span(low: float, high: float) -> str:
+    return percent(low) if percent(low) == percent(high) else f"{percent(low)} to {percent(high)}"
 
 
 def _bounds(robust: Any, t: int, state: Any, action: Any) -> dict[Any, tuple[float, float]]:
