@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tether
 from tether._kernels.audit import pairwise, sort_ascending
-from tether.audit import compiled
+from tether.audit import compiled, engine
 from tether.audit.answering import Asked, answer_each
 from tether.audit.compiled import Engine, is_usual
 from tether.audit.logs import open_log
@@ -26,10 +26,10 @@ def question(k, m, certify=False):
     return make_question(k, m, "definition", "support", None, certify, None, 0, 0)
 
 
-def check_same(mdp, log, k, m, certify=False, engine=None):
+def check_same(mdp, log, k, m, certify=False, solver=None):
     asked, cohort = Asked.of(mdp, question(k, m, certify)), cohort_of(mdp, log)
     assert is_usual(mdp, asked.question)
-    found, expected = (engine or Engine(asked))(cohort), answer_each(asked, cohort)
+    found, expected = (solver or Engine(asked))(cohort), answer_each(asked, cohort)
     for field in fields(expected):
         one, other = getattr(found, field.name), getattr(expected, field.name)
         if isinstance(other, np.ndarray):
@@ -68,13 +68,30 @@ def test_a_state_without_actions_that_luck_rules_out_is_left_to_the_single_calls
 def test_batches_share_rows_until_they_are_too_many(monkeypatch):
     mdp = tether.cases.sepsis().mdp
     log = [mdp.simulate("optimal", 6 + i, start=mdp.states[700 + 7 * i], rng=i, noise=0.3) for i in range(6)]
-    engine = Engine(Asked.of(mdp, question(4, 2)))
+    solver = Engine(Asked.of(mdp, question(4, 2)))
     for some in (log[:2], log[1:5], log[:2]):
-        check_same(mdp, some, 4, 2, engine=engine)
+        check_same(mdp, some, 4, 2, solver=solver)
     monkeypatch.setattr(compiled, "_POOL", 0)
-    check_same(mdp, log[4:], 4, 2, engine=engine)
+    check_same(mdp, log[4:], 4, 2, solver=solver)
     kept = cohort_of(mdp, log[4:])
-    assert engine._rows._keys.size == len({*zip(kept.pair.tolist(), kept.next_state.tolist(), strict=True)})
+    assert solver._rows._keys.size == len({*zip(kept.pair.tolist(), kept.next_state.tolist(), strict=True)})
+
+
+def test_the_engine_is_made_when_it_is_worth_it(monkeypatch):
+    mdp = tether.cases.toy().mdp
+    log = [tether.cases.toy().path] * 3
+    made = []
+    monkeypatch.setattr(
+        engine, "Engine", lambda asked: made.append(asked) or (lambda cohort: answer_each(asked, cohort))
+    )
+    monkeypatch.setattr(engine, "_LOADING", 0.05)  # as long as five episodes
+    asked = Asked.of(mdp, question(2, 1))
+    answer, cohort = engine.prepare(asked), cohort_of(mdp, log)
+    for times in (0, 1, 1):
+        assert answer(cohort).value.tolist() == answer_each(asked, cohort).value.tolist()
+        assert made == [asked] * times
+    published = make_question(2, 1, "published", "support", None, False, None, 0, 0)
+    assert len(engine.prepare(Asked.of(mdp, published))(cohort)) == 3
 
 
 @given(st.integers(0, 700), st.integers(0, 2**32 - 1))

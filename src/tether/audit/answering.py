@@ -5,6 +5,8 @@ This is what an audit means: `tether.counterfactual(mdp, path).plan(k, m)`, its 
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,15 @@ class Asked:
     codes: Ints
     posterior: Posterior | None
     _known: dict[tuple[int, int], float] = field(default_factory=dict)
+    _made: dict[str, Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, made once for all threads."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            return self._made[name]
 
     @classmethod
     def of(cls, mdp: MDP, question: Question) -> Asked:

@@ -62,12 +62,12 @@ class Engine:
         from tether._kernels.audit import Outcomes
 
         self._asked, mdp = asked, asked.mdp
-        self._model = _model(mdp)
+        self._model = asked.once("model", lambda: _model(mdp))
         member = np.zeros((len(mdp.label_sets), mdp.n_states), dtype=np.uint8)
         for number, states in enumerate(mdp.label_sets.values()):
             member[number, states] = 1
         self._outcomes = Outcomes(member, asked.codes + 1)
-        self._rows = _EditedRows(mdp, self._model)
+        self._rows = _EditedRows(mdp, self._model, *asked.once("leads", lambda: _leads(mdp)))
         self._room: Room | None = None
         self._longest = 0
 
@@ -260,6 +260,14 @@ def _model(mdp: MDP) -> Model:
     )
 
 
+def _leads(mdp: MDP) -> tuple[Ints, Ints]:
+    """The pairs that lead to each state: where those of a state begin, and the pairs."""
+    form = mdp.form
+    order = np.argsort(form.next_state, kind="stable")
+    pair, _ = spans(form.row_start[:-1], form.row_start[1:])
+    return np.searchsorted(form.next_state[order], np.arange(mdp.n_states + 1)), pair[order]
+
+
 def _read_only(array: Any) -> Any:
     """Kernels are compiled for one kind of array."""
     view = np.ascontiguousarray(array).view()
@@ -316,13 +324,10 @@ def _found(episodes: int, steps: int, labels: int) -> Found:
 class _EditedRows:
     """Edited rows by observed transition, kept from batch to batch up to a limit."""
 
-    def __init__(self, mdp: MDP, model: Model) -> None:
+    def __init__(self, mdp: MDP, model: Model, lead_start: Ints, lead_pair: Ints) -> None:
         self._mdp, self._model = mdp, model
+        self._lead_start, self._lead_pair = lead_start, lead_pair
         form, n = mdp.form, mdp.n_states
-        order = np.argsort(form.next_state, kind="stable")
-        pair, _ = spans(form.row_start[:-1], form.row_start[1:])
-        self._lead_pair = pair[order]
-        self._lead_start = np.searchsorted(form.next_state[order], np.arange(n + 1))
         self._values = mdp.rewards.at(0) if mdp.rewards.by_entry else np.empty(0)
         longest = int(np.diff(form.row_start).max(initial=1))
         self._weight, self._seen = room(n, np.float64), room(mdp.n_pairs, np.uint8)

@@ -1,4 +1,8 @@
-"""How a batch is answered: prepared once per process, then asked for batch after batch."""
+"""How batches are answered: by the single calls, or by the engine for many episodes where there are many.
+
+The answers are the same, bit for bit. The engine has to know of every state what leads to it, and its kernel has to be
+loaded: for a few episodes, or for a few in a very large model, the single calls are done sooner.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,33 @@ from tether.audit.answering import Asked, answer_each
 from tether.audit.answers import Answers
 from tether.audit.cohort import Cohort
 from tether.audit.compiled import Engine, is_usual
-from tether.audit.question import Question
-from tether.model.mdp import MDP
 
 __all__ = ["Answering", "prepare"]
 
 Answering = Callable[[Cohort], Answers]
 """A batch to its answers."""
 
+_SINGLE, _LOADING, _PREPARING = 1e-2, 0.5, 7e-7
+"""About how many seconds take: an episode by itself; the kernel; a transition of the model, when the engine is made."""
 
-def prepare(mdp: MDP, question: Question) -> Answering:
-    """What answers batches for a model and a question."""
-    asked = Asked.of(mdp, question)
-    if is_usual(mdp, question):
-        return Engine(asked)
+
+def prepare(asked: Asked) -> Answering:
+    """What answers batches, one at a time: one for each thread."""
+    if is_usual(asked.mdp, asked.question):
+        return _WhenWorthIt(asked)
     return lambda cohort: answer_each(asked, cohort)
+
+
+class _WhenWorthIt:
+    """The single calls, until an engine would have been made in the time that they have taken."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked, self._answered = asked, 0
+        self._worth = (_LOADING + _PREPARING * asked.mdp.n_transitions) / _SINGLE
+        self._engine: Engine | None = None
+
+    def __call__(self, cohort: Cohort) -> Answers:
+        self._answered += len(cohort)
+        if self._engine is None and self._answered >= self._worth:
+            self._engine = Engine(self._asked)
+        return answer_each(self._asked, cohort) if self._engine is None else self._engine(cohort)

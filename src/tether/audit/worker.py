@@ -53,9 +53,10 @@ def main() -> None:
             continue
         try:
             if answer is None:
+                from tether.audit.answering import Asked
                 from tether.audit.engine import prepare
 
-                answer = prepare(*asked)
+                answer = prepare(Asked.of(*asked))
                 send(answers, None)
             else:
                 send(answers, answer(asked))
