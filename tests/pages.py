@@ -68,7 +68,7 @@ class Page(HTMLParser):
             self.headings[-1] += data
             self.parts.setdefault(self.headings[-1], "")
             return
-        if "style" in self.open or "head" in self.open:
+        if {"style", "head", "script"} & set(self.open):
             return
         if {"td", "th"} & set(self.open) and self.inside[-1] and self.inside[-1][-1]:
             self.inside[-1][-1][-1] += data

@@ -232,7 +232,7 @@ def test_places_in_pieces_and_episodes_whose_rows_lie_apart(tmp_path, rows, monk
 def test_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_episodes({f"p{i}": path for i, path in enumerate(LOG)}, "log.csv")
-    call = ["audit", "case:grid-world", "log.csv", "-o", "out", "-k", "3", "--no-certificate"]
+    call = ["audit", "case:grid-world", "log.csv", "-o", "out", "-k", "3", "--no-certificate", "--reports", "0"]
     done = CliRunner().invoke(main, call)
     assert done.exit_code == 0, done.output
     assert "10 episodes were answered." in done.output
@@ -254,3 +254,10 @@ def test_the_command(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     values = parquet.read_table("right/episodes.parquet").column("value").to_pylist()
     assert values[0] == tether.counterfactual(MDP, LOG[0]).evaluate(lambda _state: "right").value
+    assert "audit.html" in done.output
+    assert sorted(file.name for file in (tmp_path / "right").iterdir() if file.suffix == ".html") == ["audit.html"]
+    done = CliRunner().invoke(
+        main, ["audit", "case:grid-world", "log.csv", "-o", "more", "--policy", "optimal", "--reports", "3"]
+    )
+    assert done.exit_code == 2
+    assert "--policy makes none" in done.output

@@ -1,4 +1,4 @@
-"""The report in a browser: headless Chromium opens it, at the width of a phone and of a desk."""
+"""The report, and the overview of an audit, in a browser: headless Chromium opens them, as a phone and a desk do."""
 
 import shutil
 
@@ -113,5 +113,55 @@ def test_it_prints(browser, tmp_path):
         assert visit.page.evaluate("getComputedStyle(document.querySelector('.steps thead')).display") == (
             "table-header-group"
         )
+    finally:
+        visit.close()
+
+
+@pytest.fixture(scope="module")
+def overview(tmp_path_factory):
+    """The overview of an audit of twenty episodes, with one report."""
+    mdp = tether.cases.grid_world().mdp
+    log = {f"p{seed}": mdp.simulate("optimal", 8, rng=seed, noise=0.4) for seed in range(20)}
+    audit = tether.audit(mdp, log, k=4, m=2, workers=1)
+    return audit, audit.report(tmp_path_factory.mktemp("audit") / "audit.html", reports=1)
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_an_overview_opens_quietly_and_fits(browser, overview, width):
+    check(browser, overview[1], width)
+
+
+def test_episodes_are_sorted_and_filtered(browser, overview):
+    """With the keyboard alone; by the numbers, not by their text."""
+    audit, file = overview
+    visit = Visit(browser, file, 1280)
+    page = visit.page
+    rows = "[...document.querySelectorAll('#listed tbody tr:not([hidden])')]"
+    shown = f"() => {rows}.map(one => one.cells[0].innerText)"
+    by_gain = audit.top(200).column("episode").to_pylist()
+    try:
+        assert page.evaluate(shown) == by_gain
+        page.locator("#listed th button", has_text="observed").press("Enter")
+        observed = dict(zip(*(audit.table.column(name).to_pylist() for name in ("episode", "observed")), strict=True))
+        assert page.evaluate(shown) == sorted(by_gain, key=lambda one: -observed[one])
+        page.locator("#listed th button", has_text="observed").press("Enter")
+        assert page.evaluate(shown) == sorted(by_gain, key=lambda one: observed[one])
+        assert page.locator("#listed th[aria-sort=ascending]").inner_text() == "observed"
+        page.locator("#find").fill(by_gain[0])
+        assert set(page.evaluate(shown)) == {one for one in by_gain if by_gain[0] in one}
+        page.locator("#find").fill("no such episode")
+        assert page.evaluate(shown) == []
+        assert page.locator("#shown").inner_text() == f"0 of {len(by_gain)} episodes"
+        page.locator("#find").fill("")
+        outcome = dict(zip(*(audit.table.column(name).to_pylist() for name in ("episode", "outcome")), strict=True))
+        page.locator("#outcome").select_option("danger")
+        page.set_viewport_size({"width": 400, "height": 800})
+        page.locator("#sort").select_option("gain, smallest first")
+        assert page.evaluate(shown) == [one for one in reversed(by_gain) if outcome[one] == "danger"]
+        page.locator("#outcome").select_option("any")
+        page.locator("#listed a").click()
+        page.wait_for_load_state("networkidle")
+        assert page.title() == f"Episode {by_gain[0]}"
+        assert visit.complaints == []
     finally:
         visit.close()

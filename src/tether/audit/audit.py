@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +16,7 @@ from tether.model.mdp import MDP
 from tether.observation.path import Path
 
 if TYPE_CHECKING:
+    import datetime as dt
     import pathlib
 
     import pandas
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from tether.audit.directory import Directory
     from tether.audit.logs import Log
     from tether.audit.pools import Pool
+    from tether.audit.question import Question
     from tether.audit.running import Progress
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
     from tether.model.properties import Property
+    from tether.plan.plan import Plan
 
 __all__ = ["Audit", "Consistency", "audit"]
 
@@ -108,6 +111,7 @@ class Audit:
     """
 
     _read: Callable[[str], pyarrow.Table]
+    _asked: Question
     question: dict[str, Any]
     mdp: MDP
     log: Log
@@ -198,6 +202,119 @@ class Audit:
         """
         return self.log.paths(episodes)
 
+    def plan(self, episode: Any) -> Plan:
+        """The plan of one episode in full, by its id: to explain it, to draw it, to report it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> audit = tether.audit(case.mdp, {"ann": case.path}, k=3)
+        >>> plan = audit.plan("ann")
+        >>> plan.gain == audit.table.column("gain")[0].as_py()
+        True
+        """
+        return next(plan for _, plan in self.plans([episode]))
+
+    def plans(self, episodes: Iterable[Any]) -> Iterator[tuple[Any, Plan]]:
+        """The plans of some episodes in full, one after the other, with their ids; the log is looked through once.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> audit = tether.audit(case.mdp, {"ann": case.path}, k=3)
+        >>> [(episode, plan.k) for episode, plan in audit.plans(audit.top(5).column("episode").to_pylist())]
+        [('ann', 3)]
+        """
+        from tether.audit.cohort import in_names_of
+        from tether.counterfactual.conditioned import counterfactual
+
+        asked = self._asked
+        if asked.policy is not None:
+            raise QueryError("a policy was asked about, no plan was made: tether.counterfactual(mdp, path).evaluate(…)")
+        for episode, path in self.paths(episodes).items():
+            cf = counterfactual(self.mdp, in_names_of(self.mdp, path))
+            tied = cf.tether(asked.rule, asked.influence, objective=asked.objective, minimise=asked.minimise)
+            yield episode, tied.plan(asked.k, asked.m)
+
+    def report(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        reports: int | None = None,
+        title: str | None = None,
+        about: Mapping[str, Any] | None = None,
+        date: dt.date | None = None,
+    ) -> pathlib.Path:
+        """Write an overview as one HTML file, and the reports of the top episodes beside it.
+
+        The page loads nothing. Its one script sorts and filters the table of episodes; all can be read without it. It
+        lists the top episodes only: `table` has them all.
+
+        Parameters
+        ----------
+        file : path
+            Where to write it, such as ``audit.html``. The reports of single episodes then are in ``audit-episodes``.
+        reports : int, optional
+            How many of the top episodes get a report of their own: 10 by default; 0 for a policy, which has none.
+        title : str, optional
+        about : mapping, optional
+            Further lines for the settings at the end, such as the files that were read.
+        date : datetime.date, optional
+            The date that the page carries: by default today, or the day of ``SOURCE_DATE_EPOCH`` where that is set.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.epidemic()
+        >>> audit = tether.audit(case.mdp, {"ann": case.path}, k=3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = audit.report(f"{folder}/audit.html", reports=0)
+        ...     "ann" in page.read_text(encoding="utf-8")
+        True
+        """
+        from tether.views.audit import report
+
+        return report(self, file, reports=reports, title=title, about=about, date=date)
+
+    def is_gained(self) -> Any:
+        """Which episodes gain something, rounding aside, as an array of truth values.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).is_gained().tolist()
+        [True]
+        """
+        return self._gains(self.table.column("gain").to_numpy(zero_copy_only=False))
+
+    def is_lost(self) -> Any:
+        """Which episodes lose something, rounding aside; a policy may do so, a plan never does.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).is_lost().tolist()
+        [False]
+        """
+        return self._gains(-self.table.column("gain").to_numpy(zero_copy_only=False))
+
+    @property
+    def influence(self) -> Influence:
+        """The test of influence that k counts by.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> print(tether.audit(case.mdp, [case.path], k=3).influence)
+        support
+        """
+        return self._asked.influence
+
     def to_pandas(self) -> pandas.DataFrame:
         """The table of episodes as a pandas one; pandas must be installed.
 
@@ -235,7 +352,7 @@ class Audit:
         if not answered:
             return told
         gain = self.table.column("gain").to_numpy(zero_copy_only=False)
-        gained = np.flatnonzero(self._gains(gain))
+        gained = np.flatnonzero(self.is_gained())
         mean = f", {number(float(gain[gained].mean()))} on average" if gained.size else ""
         told.append(
             f"In {gained.size:,} of them ({percent(gained.size / answered)}) something could be gained{mean}; in "
@@ -267,7 +384,7 @@ class Audit:
 
         wrong = len(self) - self._answered
         asked = f"policy {self.question['policy']}" if self.question["policy"] else self._limits()
-        some = int(np.count_nonzero(self._gains(self.table.column("gain").to_numpy(zero_copy_only=False))))
+        some = int(np.count_nonzero(self.is_gained()))
         broken = f"; {wrong:,} not answered" if wrong else ""
         return f"<Audit: {counted(len(self), 'episode')}, {asked}; something to gain in {some:,}{broken}>"
 
@@ -379,11 +496,11 @@ def audit(
     if out is None:
         with closing(hire()) as pool:
             tables = run_in_memory(log, mdp, pool, condition, **told)
-        return Audit(tables.__getitem__, named, mdp, log)
+        return Audit(tables.__getitem__, question, named, mdp, log)
     about: dict[str, Any] = {"model": digest_of_model(mdp), "log": log.digest(), "question": dict(named)}
     if policy is not None:
         about["question"]["digest"] = digest_of_policy(policy)
     with opened(out, about, fresh=bool(fresh)) as directory:
         if not directory.complete:
             run_in_directory(log, mdp, lambda: hire(directory), condition, directory, **told)
-    return Audit(directory.table, named, mdp, log, directory.place)
+    return Audit(directory.table, question, named, mdp, log, directory.place)

@@ -20,7 +20,7 @@ from tether.model.names import Names
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["Cohort", "find_episodes", "search"]
+__all__ = ["Cohort", "find_episodes", "in_names_of", "search"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +112,7 @@ def find_episodes(
     lengths = np.diff(log.start)
     too_long = np.flatnonzero(lengths > mdp.horizon) if mdp.horizon is not None else np.empty(0, np.int64)
     for i in np.union1d(owner[wrong], too_long).tolist():
-        problem[i] = _reason(mdp, _path(mdp, log, i))
+        problem[i] = _reason(mdp, in_names_of(mdp, log[log.ids[i]]))
     fit = np.array([one is None for one in problem], dtype=bool)
     keep = fit[owner]
     start = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(fit, lengths, 0))))
@@ -154,9 +154,8 @@ def search(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
     return np.where(there, low, -1)
 
 
-def _path(mdp: MDP, log: Episodes, i: int) -> Path:
-    """An episode in the names of the model, where it has them."""
-    found = log[log.ids[i]]
+def in_names_of(mdp: MDP, found: Path) -> Path:
+    """An episode of a log in the names of the model, where it has them."""
 
     def known(names: Names, given: Any) -> Any:
         place = find_index(names, given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -33,8 +34,8 @@ Examples:
 
 \b
 Stopped, it goes on where it was when the same command is given again. DIR
-then holds episodes.parquet (one row per episode), decisions.parquet and
-outcomes.parquet."""
+then holds audit.html (the overview), episodes.parquet (one row per episode),
+decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
 )
 @about_a_model
 @click.argument("log", metavar="EPISODES")
@@ -56,6 +57,8 @@ outcomes.parquet."""
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the draws.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many processes answer.  [default: as many as cores]")
 @click.option("--scheduler", metavar="ADDRESS", help="Let the workers of a Dask cluster answer: tcp://host:8786.")
+@click.option("--reports", type=click.IntRange(min=0), metavar="N",
+              help="How many of the top episodes get a report of their own.  [default: 10, policy: 0]")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Begin again, whatever DIR holds.")
 @click.option("--strict", is_flag=True, help="Stop at the first batch with an episode that cannot be answered.")
 @as_json
@@ -75,6 +78,7 @@ def audit(
     seed: int,
     workers: int | None,
     scheduler: str | None,
+    reports: int | None,
     fresh: bool,
     strict: bool,
     as_json: bool,
@@ -85,11 +89,14 @@ def audit(
     within k and m, or the policy; broken episodes are listed with the reason.
     """
     from tether.audit.audit import audit as ask
+    from tether.cli.doing import note
     from tether.cli.screen import put
     from tether.io.opening import must_exist
     from tether.io.policies import open_policy
 
     must_exist(log)
+    if policy is not None and reports:
+        raise click.UsageError("--reports are about plans, and --policy makes none")
     mdp = source.open()
     with _client(scheduler) as client, _progress(f"auditing {log}") as progress:
         found = ask(
@@ -116,12 +123,16 @@ def audit(
             step=step,
             progress=progress,
         )
+    page = Path(out) / "audit.html"
+    note(f"writing {page}")
+    found.report(page, reports=reports, about={"model file": source.model, "log file": log})
     if as_json:
         print_json(
             "audit",
             model=source.model,
             log=log,
             output=out,
+            page=str(page),
             question=found.question,
             episodes=len(found),
             problems=found.problems.num_rows,
@@ -130,7 +141,7 @@ def audit(
         )
         return
     put(*found.sentences())
-    put(f"Written to {out}: episodes.parquet, decisions.parquet, outcomes.parquet.")
+    put(f"Written to {out}: audit.html, episodes.parquet, decisions.parquet, outcomes.parquet.")
 
 
 @contextmanager

@@ -1,22 +1,26 @@
 """Pages of HTML from templates. Whatever a template prints is escaped, and cleaned of what no page may hold.
 
 The templates are in ``templates/``: `page.html` is the frame that every page stands in, with its style sheet and the
-rule that it loads nothing; `report.html` is the report; `answer.html`, `decisions.html`, `pieces.html` are parts that
-pages share; `reproduction.html` is the paper's experiments beside the published numbers.
+rule that it loads nothing; `report.html` is the report; `audit.html` is the overview of a log; `answer.html`,
+`decisions.html`, `pieces.html` are parts that pages share; `reproduction.html` is the paper's experiments beside the
+published numbers.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tether._html import clean, signed, together
 from tether._words import counted, cut, number, percent
+from tether.errors import QueryError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["drawing", "render"]
+__all__ = ["date_of_page", "drawing", "render", "source"]
 
 
 def render(template: str, **contents: Any) -> str:
@@ -27,6 +31,17 @@ def render(template: str, **contents: Any) -> str:
     True
     """
     return _environment().get_template(template).render(**contents)
+
+
+def source(name: str) -> str:
+    """A file of the templates as it is: a script of ours, which a page takes whole.
+
+    >>> source("style.css")[:2]
+    '/*'
+    """
+    environment = _environment()
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
 
 
 def drawing(markup: str) -> Any:
@@ -67,3 +82,17 @@ def _cut(value: Any, most: int = 160) -> str:
 def _printable(value: Any) -> Any:
     """What a template prints, without characters that no page may hold; drawings of ours have none."""
     return value if hasattr(value, "__html__") else clean(value)
+
+
+def date_of_page(date: Any) -> dt.date:
+    """The date of the page; ``SOURCE_DATE_EPOCH`` is what makes builds reproducible."""
+    if date is None:
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        if epoch is None:
+            return dt.date.today()
+        if not epoch.isdecimal():
+            raise QueryError(f"SOURCE_DATE_EPOCH must be a number of seconds, not {epoch!r}")
+        return dt.datetime.fromtimestamp(int(epoch), dt.UTC).date()
+    if not isinstance(date, dt.date):
+        raise QueryError(f"date must be a datetime.date, not {date!r}")
+    return date.date() if isinstance(date, dt.datetime) else date

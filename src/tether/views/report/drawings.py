@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Drawing",
+    "chart",
     "draw_band",
     "draw_certificate",
     "draw_classes",
@@ -72,7 +73,7 @@ class Drawing:
 def draw_band(band: Band, name: str, what: str, legend: bool) -> Drawing:
     """A mean and its band, beside what was observed; ``what`` says what the band is."""
     height = _HIGH + 30.0 if legend else _HIGH
-    ax = _chart(height, bottom=_BOTTOM + (30.0 if legend else 0.0))
+    ax = chart(height, bottom=_BOTTOM + (30.0 if legend else 0.0))
     figures.plot_band(band.mean, band.low, band.high, band.observed, ax, band=what, whole=band.whole, legend=legend)
     return _drawn(ax, name, band.name)
 
@@ -81,7 +82,7 @@ def draw_strip(strip: Strip, name: str) -> Drawing:
     """One row per value, shaded by its probability; the observed values marked."""
     rows = cut_apart([single_line(row) for row in strip.rows], _NAME)
     left = max(_LEFT, 8.0 + max(map(text_width, rows)))
-    ax = _chart(_TOP + _ROW * len(rows) + _BOTTOM, left)
+    ax = chart(_TOP + _ROW * len(rows) + _BOTTOM, left)
     figures.plot_strip(rows, strip.chance, strip.observed, ax)
     return _drawn(ax, name, strip.name)
 
@@ -89,7 +90,7 @@ def draw_strip(strip: Strip, name: str) -> Drawing:
 def draw_outcomes(outcomes: Outcomes) -> Drawing:
     """The probability of each outcome over time, stacked; what happened above."""
     legend = 30.0 if sum(map(text_width, outcomes.classes)) < _WIDE / 2 else 50.0
-    ax = _chart(_HIGH + legend, left=_LEFT + 8.0, bottom=_BOTTOM + legend)
+    ax = chart(_HIGH + legend, left=_LEFT + 8.0, bottom=_BOTTOM + legend)
     figures.plot_outcomes(outcomes, ax=ax)
     return _drawn(ax, "outcomes", "Outcomes")
 
@@ -99,35 +100,35 @@ def draw_decisions(decisions: Decisions, action_name: Callable[[Any], str]) -> D
     actions = len({row.action for row in decisions.rows})
     names = cut_apart([single_line(action_name(row.action)) for row in decisions.rows], _ACTION)
     left = max(_LEFT, 8.0 + max(map(text_width, names)))
-    ax = _chart(_TOP + max(_ROW * actions, 80.0) + _BOTTOM + 30.0, left, right=30.0, bottom=_BOTTOM + 30.0)
+    ax = chart(_TOP + max(_ROW * actions, 80.0) + _BOTTOM + 30.0, left, right=30.0, bottom=_BOTTOM + 30.0)
     figures.plot_decisions(decisions, ax=ax, action_name=action_name, letters=_ACTION)
     return _drawn(ax, "decisions", "Gain, had only this action been different")
 
 
 def draw_influence(outlook: Evaluation) -> Drawing:
     """Strength and probability of influence at each step of the plan, and where it may change the action."""
-    ax = _chart(_HIGH + 60.0, bottom=_BOTTOM + 60.0)
+    ax = chart(_HIGH + 60.0, bottom=_BOTTOM + 60.0)
     figures.plot_tailoring({"plan": outlook}, ax)
     return _drawn(ax, "influence", "")
 
 
 def draw_values(table: Sweep, plan: Plan, suggested: int | None) -> Drawing:
     """The best value with m changes against k; without a tether and as observed for comparison."""
-    ax = _chart(_HIGH + 70.0, left=_LEFT + 8.0, bottom=_BOTTOM + 52.0, right=52.0)
+    ax = chart(_HIGH + 70.0, left=_LEFT + 8.0, bottom=_BOTTOM + 52.0, right=52.0)
     figures.plot_lost(table, plan.m, ax, suggested, plan.k)
     return _drawn(ax, "limits", "")
 
 
 def draw_certificate(certificate: Certificate) -> Drawing:
     """Observed, worst, Gumbel-max and best, for each assumption."""
-    ax = _chart(160.0, left=78.0, bottom=_BOTTOM + 46.0)
+    ax = chart(160.0, left=78.0, bottom=_BOTTOM + 46.0)
     figures.plot_certificate(certificate, ax)
     return _drawn(ax, "certificate", "")
 
 
 def draw_guarantees(by_k: GuaranteesByK, chosen: int) -> Drawing:
     """The same for the best plan of each k."""
-    ax = _chart(_HIGH + 60.0, left=_LEFT + 8.0, bottom=_BOTTOM + 46.0)
+    ax = chart(_HIGH + 60.0, left=_LEFT + 8.0, bottom=_BOTTOM + 46.0)
     figures.plot_guarantees(by_k, ax, chosen)
     return _drawn(ax, "guarantees", "")
 
@@ -144,7 +145,7 @@ def draw_classes(
     """
     options: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence}
     graph = figures.is_graph(plan.cf, plan.k, **options)
-    ax = None if graph else _chart(_HIGH + 60.0, bottom=_BOTTOM + 46.0)
+    ax = None if graph else chart(_HIGH + 60.0, bottom=_BOTTOM + 46.0)
     ax = figures.plot_classes(plan.cf, plan.k, ax, plan=plan, label=state_name, action_label=action_name, **options)
     if link is None:
         return _drawn(ax, "states", ""), graph
@@ -163,7 +164,7 @@ def _marks(ax: Axes, plan: Plan, link: Callable[[int, int], str]) -> dict[str, M
     return found
 
 
-def _chart(height: float, left: float = _LEFT, right: float = _RIGHT, bottom: float = _BOTTOM) -> Axes:
+def chart(height: float, left: float = _LEFT, right: float = _RIGHT, bottom: float = _BOTTOM) -> Axes:
     """Axes in a figure of our own, laid out by hand: charts are alike, and cost a fraction of what layout does."""
     from matplotlib.figure import Figure
 

@@ -11,7 +11,7 @@ from typing import Any
 from tether._writing import written
 from tether.errors import Problem, QueryError
 from tether.plan.plan import Plan
-from tether.views.pages import render
+from tether.views.pages import date_of_page, render
 from tether.views.report.contents import Contents
 from tether.views.report.features import over_time
 from tether.views.report.limits import sweep_around
@@ -87,7 +87,7 @@ def report(
         "report.html",
         title=title or _TITLE,
         meanings=meanings(plan),
-        settings=settings(plan, contents.state_name, about or {}, _day(date)),
+        settings=settings(plan, contents.state_name, about or {}, date_of_page(date)),
         **contents.sections(),
     )
     target = Path(file)
@@ -129,17 +129,3 @@ def _naming(option: str, name: Callable[[Any], str] | None) -> Callable[[Any], s
             raise QueryError(Problem(message, value=label)) from error
 
     return named
-
-
-def _day(date: Any) -> dt.date:
-    """The date of the page; ``SOURCE_DATE_EPOCH`` is what makes builds reproducible."""
-    if date is None:
-        epoch = os.environ.get("SOURCE_DATE_EPOCH")
-        if epoch is None:
-            return dt.date.today()
-        if not epoch.isdecimal():
-            raise QueryError(f"SOURCE_DATE_EPOCH must be a number of seconds, not {epoch!r}")
-        return dt.datetime.fromtimestamp(int(epoch), dt.UTC).date()
-    if not isinstance(date, dt.date):
-        raise QueryError(f"date must be a datetime.date, not {date!r}")
-    return date.date() if isinstance(date, dt.datetime) else date

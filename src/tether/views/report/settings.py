@@ -15,7 +15,7 @@ from tether.explanation.sentences import guaranteed
 from tether.explanation.terms import influence_in_words, mechanism_in_words, rule_in_words
 from tether.plan.plan import Plan
 
-__all__ = ["meanings", "settings"]
+__all__ = ["meanings", "settings", "versions"]
 
 
 def settings(
@@ -51,11 +51,11 @@ def settings(
         ("influence", f"{test}: {influence_in_words(plan.influence)}"),
         ("call", _call(plan)),
         ("date", date.isoformat()),
-        ("versions", ", ".join(f"{name} {number}" for name, number in _versions())),
+        ("versions", ", ".join(f"{name} {number}" for name, number in versions())),
     ]
 
 
-def _versions() -> list[tuple[str, str]]:
+def versions() -> list[tuple[str, str]]:
     """What computed it; asked of the installed packages, so that none need be imported for it."""
     numbers = [("NumPy", version("numpy")), ("numba", version("numba")), ("Python", platform.python_version())]
     return [("Tether", __version__), *numbers]

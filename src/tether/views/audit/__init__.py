@@ -1,0 +1,9 @@
+"""The overview of an audit as one page, and the reports of its top episodes beside it.
+
+`page` writes; `contents` says what each section holds, from the three tables of the audit; `episodes` is the table of
+the top episodes; `words` names states and says what was asked.
+"""
+
+from tether.views.audit.page import report
+
+__all__ = ["report"]

@@ -1,0 +1,230 @@
+"""What each section of the page of an audit holds, from the three tables of the audit alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether._html import shade
+from tether._types import Floats
+from tether._words import number, percent
+from tether.audit.audit import Audit
+from tether.audit.tables import NO_OUTCOME, NOT_RECORDED
+from tether.views import figures
+from tether.views.audit.words import VERDICTS, is_certified, name_in_words, outcome_in_words, question_in_words
+from tether.views.pages import drawing
+from tether.views.report.drawings import Drawing, chart
+
+__all__ = ["sections"]
+
+_PROBLEMS = 10
+"""How many episodes without an answer are listed."""
+
+_DECISIONS = 20
+"""How many decisions are listed."""
+
+_OUTCOMES = 8
+"""How many outcomes the matrix has down and across; the rest is one more."""
+
+_REST = "(others)"
+
+_ENDS = ("observed", "counterfactual")
+
+_NOTES = {
+    NO_OUTCOME: "the last state has no label and is not absorbing.",
+    NOT_RECORDED: "the outcome of the last step is not in the log.",
+    _REST: "all other outcomes together; outcomes.parquet, or audit.outcomes, has each of them.",
+}
+
+
+def sections(audit: Audit) -> dict[str, Any]:
+    """The sections by the names that the template has for them."""
+    gain = audit.table.column("gain").to_numpy(zero_copy_only=False)
+    gained, lost = audit.is_gained(), audit.is_lost()
+    return {
+        "question": question_in_words(audit.question),
+        "is_policy": audit.question["policy"] is not None,
+        "sentences": audit.sentences(),
+        "cards": _cards(audit, gain, gained, lost),
+        "problems": _problems(audit),
+        "matrix": _matrix(audit),
+        "gains": _gains(gain, gained | lost),
+        "helped": _helped(audit, gained, lost),
+        "decisions": _decisions(audit),
+        "verdicts": _verdicts(audit, gained),
+    }
+
+
+def _cards(audit: Audit, gain: Floats, gained: Any, lost: Any) -> list[tuple[str, str, str]]:
+    """The numbers to remember: name, value, and what stands beside it."""
+    answered, some = int(audit.table.column("problem").null_count), int(np.count_nonzero(gained))
+    wrong = len(audit) - answered
+    cards = [("Episodes", f"{answered:,}", f"{wrong:,} without an answer" if wrong else "all answered")]
+    if not answered:
+        return cards
+    cards.append(("Something to gain", f"{some:,}", f"{percent(some / answered)} of them"))
+    if some:
+        cards.append(("Mean gain", number(float(gain[gained].mean())), "where there is one"))
+    if audit.question["policy"] is not None:
+        worse = int(np.count_nonzero(lost))
+        cards.append(("Something to lose", f"{worse:,}", f"{percent(worse / answered)} of them"))
+    else:
+        cards.append(("Nothing to gain", f"{answered - some:,}", f"{percent((answered - some) / answered)} of them"))
+    if is_certified(audit.question) and some:
+        holds = _verdict_counts(audit, gained).get("holds", 0)
+        cards.append(("Holds whatever the causal model", f"{holds:,}", f"{percent(holds / some)} of the gains"))
+    return cards
+
+
+def _problems(audit: Audit) -> dict[str, Any]:
+    found = audit.problems
+    first = found.slice(0, _PROBLEMS).to_pylist()
+    rows = [("(no episode)" if one["episode"] is None else one["episode"], one["problem"]) for one in first]
+    return {"count": found.num_rows, "rows": rows, "more": found.num_rows - len(rows)}
+
+
+def _matrix(audit: Audit) -> dict[str, Any] | None:
+    """Observed × counterfactual outcomes, in episodes and percent; shaded by the share of the row."""
+    found = audit.outcomes.to_pylist()
+    cells = [(*(outcome_in_words(audit.mdp, one[end]) for end in _ENDS), one["episodes"]) for one in found]
+    total = sum(mass for _, _, mass in cells)
+    if not total:
+        return None
+    down, across = _merged([(one, mass) for one, _, mass in cells]), _merged([(one, mass) for _, one, mass in cells])
+    rows_of, columns_of = list(dict.fromkeys(down.values())), list(dict.fromkeys(across.values()))
+    table = np.zeros((len(rows_of), len(columns_of)))
+    for before, after, mass in cells:
+        table[rows_of.index(down[before]), columns_of.index(across[after])] += mass
+    return {
+        "columns": columns_of,
+        "rows": [
+            {
+                "name": name,
+                "cells": [_share(mass, total, mass / row.sum() if row.sum() else 0.0) for mass in row],
+                "sum": _share(row.sum(), total),
+            }
+            for name, row in zip(rows_of, table, strict=True)
+        ],
+        "sums": [_share(mass, total) for mass in table.sum(axis=0)],
+        "total": _share(total, total),
+        "notes": [f"{name}: {words}" for name, words in _NOTES.items() if name in {*rows_of, *columns_of}],
+        "more": "many" if len(columns_of) > 5 else "some" if len(columns_of) > 2 else "",
+    }
+
+
+def _merged(found: list[tuple[str, float]]) -> dict[str, str]:
+    """What each outcome is called in the matrix: itself, or one of the others where there are many."""
+    mass: dict[str, float] = {}
+    for name, some in found:
+        mass[name] = mass.get(name, 0.0) + some
+    kept = set(sorted(mass, key=lambda name: -mass[name])[:_OUTCOMES]) if len(mass) > _OUTCOMES + 1 else set(mass)
+    return {name: name if name in kept else _REST for name in sorted(mass, key=lambda name: name not in kept)}
+
+
+def _share(mass: float, total: float, of_row: float | None = None) -> dict[str, str]:
+    """Episodes, percent of all, and the shade of the cell."""
+    episodes = f"{mass:,.0f}" if abs(mass - round(mass)) < 1e-6 else f"{mass:,.1f}" if mass >= 0.05 else "<0.1"
+    share = 100 * mass / total
+    told = "0 %" if mass < 1e-9 else f"{share:.1f} %" if share >= 0.05 else "<0.1 %"
+    return {"episodes": episodes, "percent": told, "style": shade(of_row) if of_row and of_row > 1e-9 else ""}
+
+
+def _gains(gain: Floats, moved: Any) -> dict[str, Any] | None:
+    """How gains are spread; nothing where there are none."""
+    some = gain[moved]
+    if some.size == 0:
+        return None
+    ranked = np.sort(some[some > 0])[::-1]
+    told = []
+    if ranked.size:
+        middle, most = number(float(np.median(ranked))), number(float(ranked[0]))
+        told.append(
+            f"Where something is gained, half of the episodes gain {middle} or more; the largest gain is {most}."
+        )
+    if ranked.size >= 10:
+        first = -(-ranked.size // 10)
+        told.append(
+            f"The first {first:,} of them have {percent(float(ranked[:first].sum() / ranked.sum()))} of all gains."
+        )
+    if np.any(some < 0):
+        losses = some[some < 0]
+        told.append(f"In {losses.size:,} something is lost, {number(float(-losses.mean()))} on average.")
+    return {"figures": [_spread(some), _ranked(some)], "sentences": told}
+
+
+def _spread(gain: Floats) -> Drawing:
+    ax = figures.plot_gains(gain, chart(190.0))
+    return Drawing("How much is gained", drawing(figures.inline_svg(ax, "gains", "Histogram of the gains")))
+
+
+def _ranked(gain: Floats) -> Drawing:
+    ax = figures.plot_ranked_gains(gain, chart(190.0))
+    return Drawing("The gains, ranked", drawing(figures.inline_svg(ax, "ranked", "Gains from the largest on")))
+
+
+def _helped(audit: Audit, gained: Any, lost: Any) -> list[dict[str, Any]]:
+    """For each observed outcome: of how many episodes, and for how many there is something to gain or to lose."""
+    codes = audit.table.column("outcome").combine_chunks().dictionary_encode()
+    at = np.asarray(codes.indices.fill_null(-1))
+    rows: list[dict[str, Any]] = []
+    for code, name in enumerate(codes.dictionary.to_pylist()):
+        here = at == code
+        all_of, some, worse = (int(np.count_nonzero(one)) for one in (here, here & gained, here & lost))
+        same = all_of - some - worse
+        rows.append(
+            {
+                "name": outcome_in_words(audit.mdp, name),
+                "episodes": all_of,
+                "gained": some,
+                "same": same,
+                "lost": worse,
+                "share": percent(same / all_of),
+            }
+        )
+    rows.sort(key=lambda row: -row["episodes"])
+    rest = rows[_OUTCOMES:]
+    if len(rest) > 1:
+        sums = {key: sum(row[key] for row in rest) for key in ("episodes", "gained", "same", "lost")}
+        rows = [*rows[:_OUTCOMES], {"name": _REST, **sums, "share": percent(sums["same"] / sums["episodes"])}]
+    return rows
+
+
+def _decisions(audit: Audit) -> dict[str, Any]:
+    """The decisions that would change most often, states and actions in words."""
+    table, mdp = audit.decisions, audit.mdp
+    rows = [
+        {
+            "state": name_in_words(mdp.states, one["state"]),
+            "done": name_in_words(mdp.actions, one["observed_action"]),
+            "advised": name_in_words(mdp.actions, one["advised_action"]),
+            "episodes": one["episodes"],
+            "mean": one["mean_gain"],
+            "certified": None if one["certified"] is None else percent(one["certified"], short=True),
+        }
+        for one in table.slice(0, _DECISIONS).to_pylist()
+    ]
+    return {"rows": rows, "count": table.num_rows, "certified": any(row["certified"] is not None for row in rows)}
+
+
+def _verdicts(audit: Audit, gained: Any) -> list[dict[str, Any]] | None:
+    """Of the episodes with a gain, how many hold under which causal models; nothing where it was not asked."""
+    some = int(np.count_nonzero(gained))
+    if not is_certified(audit.question) or not some:
+        return None
+    counts = _verdict_counts(audit, gained)
+    rows = [(name, words, counts.get(name, 0)) for name, words in VERDICTS.items()]
+    left = some - sum(count for _, _, count in rows)
+    if left:
+        rows.append(("not looked at", "The model is large: tether certify looks at a single episode.", left))
+    return [
+        {"name": name, "words": words, "episodes": count, "percent": percent(count / some), "bar": 100 * count / some}
+        for name, words, count in rows
+    ]
+
+
+def _verdict_counts(audit: Audit, gained: Any) -> dict[str, int]:
+    import pyarrow.compute as pc
+
+    found = pc.value_counts(audit.table.column("verdict").filter(gained))
+    return {one["values"]: one["counts"] for one in found.to_pylist() if one["values"] is not None}

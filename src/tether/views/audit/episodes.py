@@ -1,0 +1,115 @@
+"""The table of the top episodes: what happened, what would have, and what to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether._html import signed
+from tether._words import cut, number, percent
+from tether.audit.audit import Audit
+from tether.views.audit.words import is_certified, name_in_words, outcome_in_words
+
+__all__ = ["listed_episodes"]
+
+_LISTED = 200
+"""How many episodes the page lists. The file of the table has them all."""
+
+_CHANGES, _ENDS = 3, 2
+"""How many changes and ends of an episode are told."""
+
+
+def listed_episodes(audit: Audit, links: dict[Any, str]) -> dict[str, Any]:
+    """The head, the rows, and what to filter them by.
+
+    For a policy, those it would have served worst are listed as well.
+    """
+    chosen = _chosen(audit)
+    records = audit.table.take(chosen).to_pylist()
+    columns = _columns(audit)
+    rows = []
+    for one in records:
+        cells = [_cell(kind, field, one, audit) for _, kind, field in columns]
+        filters = {"outcome": outcome_in_words(audit.mdp, one["outcome"]), "verdict": one["verdict"] or ""}
+        rows.append({"link": links.get(one["episode"], ""), "cells": cells, **filters})
+    return {
+        "head": [{"name": name, "kind": kind} for name, kind, _ in columns],
+        "rows": rows,
+        "outcomes": list(dict.fromkeys(row["outcome"] for row in rows)),
+        "verdicts": list(dict.fromkeys(row["verdict"] for row in rows if row["verdict"])),
+        "most": _LISTED,
+        "is_policy": audit.question["policy"] is not None,
+    }
+
+
+def _chosen(audit: Audit) -> Any:
+    """The places of the episodes to list, the largest gain first."""
+    gain = audit.table.column("gain").to_numpy(zero_copy_only=False)
+    gained = np.flatnonzero(audit.is_gained())
+    best = gained[np.argsort(-gain[gained], kind="stable")]
+    if audit.question["policy"] is None:
+        return best[:_LISTED]
+    lost = np.flatnonzero(audit.is_lost())
+    worst = lost[np.argsort(gain[lost], kind="stable")]
+    share = _LISTED // 2
+    few = _LISTED - min(share, worst.size)
+    best = best[:few]
+    return np.concatenate((best, worst[: _LISTED - best.size][::-1]))
+
+
+def _columns(audit: Audit) -> list[tuple[str, str, str]]:
+    """Name, kind and field of each column."""
+    question = audit.question
+    found = [
+        ("episode", "id", "episode"),
+        ("steps", "whole", "steps"),
+        ("ended", "outcome", "outcome"),
+        ("would have ended", "ends", "ends"),
+        ("observed", "number", "observed"),
+        ("expected", "number", "value"),
+        ("gain", "number", "gain"),
+    ]
+    if is_certified(question):
+        found += [("guaranteed gain", "number", "guaranteed_gain"), ("verdict", "text", "verdict")]
+    if question["draws"]:
+        found += [("credible interval", "interval", "credible_low")]
+    if question["policy"] is None and question["k"] is None:
+        found += [("k", "whole", "k")]
+    if question["policy"] is None:
+        found += [("what to change", "changes", "changes")]
+    return found
+
+
+def _cell(kind: str, field: str, row: dict[str, Any], audit: Audit) -> dict[str, Any]:
+    """The text of a cell, and the number it is sorted by where it is not sorted by its text."""
+    value, key = row[field], None
+    if value is None:
+        text = ""
+    elif kind in ("number", "whole"):
+        text, key = signed(number(value)), value
+    elif kind == "interval":
+        text, key = signed(f"{number(value)} to {number(row['credible_high'])}"), value
+    elif kind == "ends":
+        likely = sorted(value, key=lambda one: -one["probability"])[:_ENDS]
+        text = ", ".join(
+            f"{cut(outcome_in_words(audit.mdp, one['outcome']), 40)} {percent(one['probability'], short=True)}"
+            for one in likely
+        )
+    elif kind == "changes":
+        told = [_change(one, audit) for one in value[:_CHANGES]]
+        more = f"; and {len(value) - _CHANGES} more" if len(value) > _CHANGES else ""
+        text = "; ".join(told) + more
+    elif kind == "outcome":
+        text = cut(outcome_in_words(audit.mdp, value), 80)
+    else:
+        text = cut(str(value), 80)
+        key = value if isinstance(value, int) else None
+    return {"text": text, "key": key}
+
+
+def _change(one: dict[str, Any], audit: Audit) -> str:
+    actions = audit.mdp.actions
+    advised, done = (cut(name_in_words(actions, one[name]), 60) for name in ("advised_action", "observed_action"))
+    often = "" if one["probability"] > 1 - 1e-9 else f" ({percent(one['probability'], short=True)})"
+    return f"t = {one['t']}: {advised} instead of {done}{often}"

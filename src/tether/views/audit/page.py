@@ -1,0 +1,100 @@
+"""The page of an audit, put together and written; and the reports of its top episodes beside it."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tether._checks import whole_number
+from tether._words import counted
+from tether._writing import written
+from tether.audit.audit import Audit
+from tether.errors import FileError, Problem, QueryError
+from tether.views.audit.contents import sections
+from tether.views.audit.episodes import listed_episodes
+from tether.views.audit.words import settings
+from tether.views.pages import date_of_page, drawing, render, source
+
+__all__ = ["report"]
+
+_REPORTS = 10
+"""How many of the top episodes get a report of their own, unless asked for otherwise."""
+
+_REPORT = re.compile(r"\d{4,}\.html")
+
+
+def report(
+    audit: Audit,
+    file: str | os.PathLike[str],
+    *,
+    reports: int | None = None,
+    title: str | None = None,
+    about: Mapping[str, Any] | None = None,
+    date: dt.date | None = None,
+) -> Path:
+    """Write the overview of an audit; see `tether.Audit.report`."""
+    if about is not None and not isinstance(about, Mapping):
+        raise QueryError(f"about must map names to what is to be said of them, not {about!r}")
+    is_policy = audit.question["policy"] is not None
+    if reports is None:
+        reports = 0 if is_policy else _REPORTS
+    reports = whole_number("reports", reports, 0)
+    if reports and is_policy:
+        raise QueryError("reports of single episodes are about plans, and a policy was asked about: leave reports out")
+    target, day = Path(file), date_of_page(date)
+    links = _write_reports(audit, target, reports, day)
+    script = source("audit.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    text = render(
+        "audit.html",
+        title=title or f"An audit of {counted(len(audit), 'episode')}",
+        script=drawing(script),
+        digest=drawing(digest),
+        reports=len(links),
+        listed=listed_episodes(audit, links),
+        settings=settings(audit, about or {}, day.isoformat()),
+        directory="" if audit.directory is None else str(audit.directory),
+        **sections(audit),
+    )
+    with written(target) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+    return target
+
+
+def _write_reports(audit: Audit, page: Path, n: int, day: dt.date) -> dict[Any, str]:
+    """Write the reports of the top episodes into a folder beside the page; and where each of them is."""
+    folder = page.parent / f"{page.stem}-episodes"
+    top = audit.top(n).column("episode").to_pylist() if n else []
+    if top:
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise FileError(Problem(f"it cannot be made: {error.strerror or error}", file=str(folder))) from error
+    links = {}
+    rank_of = {episode: rank for rank, episode in enumerate(top, start=1)}
+    for episode, plan in audit.plans(top) if top else ():
+        rank = rank_of[episode]
+        name = f"{rank:04d}.html"
+        plan.report(
+            folder / name,
+            title=f"Episode {episode}",
+            about={"audit": f"number {rank} by gain"},
+            date=day,
+            certificate=audit.question["certify"],
+        )
+        links[episode] = f"{folder.name}/{name}"
+    _remove_others(folder, {Path(link).name for link in links.values()})
+    return links
+
+
+def _remove_others(folder: Path, kept: set[str]) -> None:
+    """Remove the reports of an earlier page, to which nothing leads any more."""
+    for old in folder.glob("*.html") if folder.is_dir() else ():
+        if _REPORT.fullmatch(old.name) and old.name not in kept:
+            old.unlink()

@@ -1,0 +1,117 @@
+"""What was asked of a log, and its states, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tether._html import signed
+from tether._words import counted
+from tether.audit.audit import Audit
+from tether.explanation.naming import in_words, shown
+from tether.explanation.terms import influence_in_words
+from tether.io.names import find_index
+from tether.learning.learned import learned
+from tether.model.mdp import MDP
+from tether.model.names import Names
+from tether.views.report.settings import versions
+
+__all__ = ["VERDICTS", "is_certified", "name_in_words", "outcome_in_words", "question_in_words", "settings"]
+
+VERDICTS = {
+    "holds": "The gain holds under every causal model.",
+    "holds if stable": "It holds under every causal model that is counterfactually stable.",
+    "never worse": "Never worse than what was done; that something is gained rests on Gumbel-max.",
+    "never worse if stable": "The same under every stable causal model; under others it could do harm.",
+    "could do harm": "It rests on the causal model: under others it could do harm.",
+}
+
+
+def question_in_words(question: Mapping[str, Any]) -> str:
+    """What was asked of every episode, for someone new to the method.
+
+    >>> asked = {"policy": None, "k": 3, "m": 1, "where": None, "objective": None, "minimise": False}
+    >>> print(question_in_words(asked)[-90:])
+    est plan that changes at most 1 action (m = 1), with a tether of at most 3 steps (k = 3).
+    """
+    asked = "Every episode is replayed with the luck it had: what would have happened, had other actions been taken?"
+    if question["policy"]:
+        answer = f"Each answer is what the policy {question['policy']} would have led to."
+    else:
+        k = question["k"]
+        tether = f"a tether of at most {counted(k, 'step')} (k = {k})" if k else "the shortest tether that is enough"
+        changes = f"changes at most {counted(question['m'], 'action')} (m = {question['m']})"
+        answer = f"Each answer is the best plan that {changes}, with {tether}."
+    goal = f"{'smallest' if question['minimise'] else 'largest'} chance of {question['objective']}"
+    if question["objective"]:
+        answer += f" Asked for: the {goal}, in place of a return."
+    elif question["minimise"]:
+        answer += " Asked for: the smallest return."
+    where = f" Asked about the episodes with {question['where']}." if question["where"] else ""
+    return f"{asked} {answer}{where}"
+
+
+def is_certified(question: Mapping[str, Any]) -> bool:
+    """Whether other causal models were looked at: they are where a return was asked for."""
+    return bool(question["certify"]) and question["objective"] is None
+
+
+def name_in_words(names: Names, value: Any) -> str:
+    """A name of the model as a table of the audit has it, in words; fields with their names.
+
+    >>> import tether
+    >>> name_in_words(tether.cases.epidemic().mdp.states, {"S": 9, "I": 1, "R": 20})
+    'S 9, I 1, R 20'
+    """
+    name = tuple(value.values()) if isinstance(value, dict) else value
+    place = names.find(name)
+    return _in_words(names[place] if place >= 0 else name)
+
+
+def outcome_in_words(mdp: MDP, outcome: str | None) -> str:
+    """What a table calls an outcome, in words: a label as it is, an absorbing state with the names of its fields."""
+    if outcome is None or outcome in mdp.label_sets:
+        return outcome or ""
+    place = find_index(mdp.states, outcome)
+    return outcome if place < 0 else _in_words(mdp.states[place])
+
+
+def _in_words(name: Any) -> str:
+    fields = getattr(name, "_fields", None)
+    if fields and not in_words(name):
+        return ", ".join(f"{field} {shown(one)}" for field, one in zip(fields, name, strict=True))
+    return shown(name)
+
+
+def settings(audit: Audit, about: Mapping[str, Any], date: str) -> list[tuple[str, str]]:
+    """Names and values of all that made the page; what the caller adds comes first."""
+    mdp, question = audit.mdp, audit.question
+    shape = mdp.describe()
+    rewards = f"{shape.rewards}, from {shape.reward_range[0]:g} to {shape.reward_range[1]:g}"
+    facts = [
+        *((str(name), str(value)) for name, value in about.items()),
+        (
+            "model",
+            f"{counted(shape.states, 'state')} ({shape.absorbing:,} absorbing), {counted(shape.actions, 'action')}, "
+            f"{counted(shape.transitions, 'transition')}",
+        ),
+        ("learned", "no" if mdp.counts is None else " ".join(learned(mdp).sentences(shown))),
+        ("rewards", signed(rewards)),
+        ("log", counted(len(audit), "episode")),
+    ]
+    if question["objective"]:
+        facts.append(("objective", str(question["objective"])))
+    if question["where"]:
+        facts.append(("episodes", f"those with {question['where']}"))
+    if question["policy"]:
+        facts.append(("policy", str(question["policy"])))
+    else:
+        k = "the shortest that is enough, episode by episode" if question["k"] is None else str(question["k"])
+        facts += [("k", k), ("m", str(question["m"])), ("rule", str(question["rule"]))]
+    facts.append(("influence", f"{question['influence']}: {influence_in_words(audit.influence)}"))
+    facts.append(("causal models", "every one was looked at" if is_certified(question) else "Gumbel-max only"))
+    if question["draws"]:
+        facts.append(("draws", f"{question['draws']:,} models, seed {question['seed']}"))
+    facts.append(("date", date))
+    facts.append(("versions", ", ".join(f"{name} {number}" for name, number in versions())))
+    return facts
