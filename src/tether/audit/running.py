@@ -38,18 +38,17 @@ def run_in_memory(
     """The tables of an audit, by name."""
     import pyarrow as pa
 
-    naming, tally, found = Naming(mdp, log.id_type), Tally(), {}
+    naming, tally, found, tables = Naming(mdp, log.id_type), Tally(), {}, {}
     batches = _Batches(log, mdp, where, set(), progress)
     for number, answers in pool.answers(batches):
         _note(answers, strict)
         batches.tell(number)
         assert isinstance(answers, Answers)
-        found[number] = answers
+        found[number], tables[number] = answers, naming.episodes(answers)  # while others are at work
     for number in sorted(found):
         tally.add(found[number])
-    tables = [naming.episodes(found[number]) for number in sorted(found)]
     return {
-        "episodes": pa.concat_tables(tables),
+        "episodes": pa.concat_tables([tables[number] for number in sorted(tables)]),
         "decisions": tally.decisions(naming),
         "outcomes": tally.outcomes(naming),
     }
