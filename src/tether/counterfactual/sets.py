@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tether._kernels.robust import Models
     from tether._kernels.sets import Observed
 
-__all__ = ["IN_WORDS", "Assumption", "ModelSet", "model_set"]
+__all__ = ["IN_WORDS", "Assumption", "ModelSet", "has_copies", "model_set"]
 
 Assumption = Literal["nothing", "stability", "published-stability", "published-monotonicity"]
 
@@ -185,11 +185,21 @@ class ModelSet:
         return list(rows)
 
 
+def has_copies(cf: CounterfactualMDP) -> bool:
+    """Whether states are there several times, for what was decided (`tether.plan.tracked`)."""
+    return cf.graph.layers[0].own is not None
+
+
 def model_set(cf: CounterfactualMDP, assume: Any, confidence: float | None = None) -> ModelSet:
     """The set of causal models of the path of ``cf`` under an assumption.
 
     ``confidence`` takes a learned model's transition probabilities as intervals that hold together at that level.
     """
+    if has_copies(cf):
+        raise QueryError(
+            "the states of this plan remember whether a property was decided (tether.Tracked), which a set of causal "
+            "models knows nothing of: ask about a plan without the limit"
+        )
     if assume not in get_args(Assumption):
         known = ", ".join(map(repr, get_args(Assumption)))
         raise QueryError(f"assume must be one of {known}, not {assume!r}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tether._html import grid
 from tether._words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
-from tether.counterfactual.sets import Assumption, model_set
+from tether.counterfactual.sets import Assumption, has_copies, model_set
 from tether.evaluation.ranges import Range, ranges_with_breakdown
 from tether.model.properties import Property
 from tether.plan.backward import observed_value
@@ -222,6 +222,8 @@ def why_uncertified(plan: Plan) -> str:
     >>> print(why_uncertified(sampled.plan(k=3, m=1)))
     Other causal models were not looked at: the rows of this one are sampled. `tether certify` does it.
     """
+    if has_copies(plan.cf):
+        return "Other causal models were not looked at: the plan remembers whether its limit was met."
     if isinstance(plan.cf.mechanism, SampledGumbelMax):
         reason = "the rows of this one are sampled"
     else:
