@@ -9,6 +9,7 @@ import numpy as np
 from tether._types import Floats, Ints
 from tether.counterfactual.sets import Assumption, model_set
 from tether.evaluation.ranges import range_of
+from tether.model.properties import Property
 from tether.plan.plan import Plan
 from tether.plan.robust import RobustPlan
 
@@ -35,6 +36,8 @@ class GuaranteesByK:
     assume : str
         The set.
     observed_value : float
+    objective : Property or None
+        What values are the probability of; None for returns.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class GuaranteesByK:
     m: int
     assume: Assumption
     observed_value: float
+    objective: Property | None = None
 
 
 def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
@@ -75,7 +79,7 @@ def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
         ranges = [range_of(models, one) for one in best]
         values, assume = [one.value for one in best], models.assume
     worst, highest = np.array(ranges).T
-    return GuaranteesByK(ks, np.array(values), worst, highest, plan.m, assume, plan.observed_value)
+    return GuaranteesByK(ks, np.array(values), worst, highest, plan.m, assume, plan.observed_value, plan.objective)
 
 
 def _different(plan: Plan) -> Ints:

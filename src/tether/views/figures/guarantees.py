@@ -64,7 +64,7 @@ def plot_certificate(certificate: Certificate, ax: Axes | None = None) -> Axes:
         room = 0.06 * (max(numbers) - min(numbers)) or 1.0
         ax.set_xlim(min(numbers) - room, max(numbers) + room)
         number_axis(ax.xaxis)
-        ax.set_xlabel(_RETURN)
+        ax.set_xlabel(_RETURN if certificate.objective is None else "probability")
         explain_with(ax, [range_, gumbel, seen])
     return ax
 
@@ -105,7 +105,7 @@ def plot_guarantees(by_k: GuaranteesByK, ax: Axes | None = None, chosen: int | N
         steps_axis(ax, int(by_k.ks[0]), int(last))
         number_axis(ax.yaxis)
         ax.set_xlabel(TETHER)
-        ax.set_ylabel(_RETURN)
+        ax.set_ylabel(_RETURN if by_k.objective is None else "probability")
         explain_with(ax, told)
     return ax
 

@@ -190,8 +190,9 @@ class Contents:
 
     def _limits(self) -> dict[str, Any]:
         plan, table = self.plan, self.table
+        value = "expected return" if plan.objective is None else "probability"
         if np.all(table.gains <= 1e-9 * max(1.0, abs(table.observed_value))):
-            stays, value = number(table.observed_value), "expected return" if plan.objective is None else "probability"
+            stays = number(table.observed_value)
             return {"nothing": f"Whatever k and m, nothing is gained: the {value} stays {stays}."}
         some = "Of so many, only some are shown." if table.ms.size > COLUMNS else ""
         if not self.complete:
@@ -201,6 +202,7 @@ class Contents:
         columns = shown.count("scope='col'")
         return {
             "nothing": "",
+            "value": value,
             "some": some,
             "table": drawing(shown),
             "more": "many" if columns > _TABLET else "some" if columns > _PHONE else "",

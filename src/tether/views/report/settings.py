@@ -79,14 +79,25 @@ def _reach(plan: Plan) -> int:
     return sum(int(plan.cf.graph.states(t).size) for t in range(plan.T + 1))
 
 
+def _value_meaning(plan: Plan) -> tuple[str, str]:
+    better = "Less is better." if plan.minimise else "More is better."
+    if plan.objective is None:
+        return (
+            "return",
+            f"The sum of the rewards of an episode, as the model counts them. {better} The expected return of a plan "
+            "is its average over all that may happen.",
+        )
+    return (
+        "probability",
+        f"How likely it is, within the steps of the episode, that {plan.objective.in_words}. {better} Rewards do not "
+        "count. The plan ends where that is decided.",
+    )
+
+
 def meanings(plan: Plan) -> list[tuple[str, str]]:
     """The words of the report, explained."""
     return [
-        (
-            "return",
-            "The sum of the rewards of an episode, as the model counts them. More is better. The expected return of a "
-            "plan is its average over all that may happen.",
-        ),
+        _value_meaning(plan),
         (
             "luck",
             "Chance decided how each observed step ended. The plan is judged with that same luck: where it does what "
