@@ -48,8 +48,8 @@ def read_prism(text):
     return states, choices, labels
 
 
-def guaranteed(states, choices, labels):
-    """max over choices of min over the intervals of the expected reward until done: acyclic, so by recursion."""
+def guaranteed(states, choices, labels, sign=1):
+    """max over choices of min (``sign`` = -1: max) over the intervals of the reward until done, by recursion."""
     by_state, known = {}, {}
     for s, reward, row in choices:
         by_state.setdefault(s, []).append((reward, row))
@@ -65,7 +65,7 @@ def guaranteed(states, choices, labels):
         rest, total = 1.0 - sum(low for _, low, _ in row), 0.0
         assert rest >= 0.0
         assert sum(high for *_, high in row) >= 1.0
-        for to, low, high in sorted(row, key=lambda one: value(one[0])):
+        for to, low, high in sorted(row, key=lambda one: sign * value(one[0])):
             more = min(rest, high - low)
             rest, total = rest - more, total + (low + more) * value(to)
         return total
@@ -92,6 +92,8 @@ def test_solved_by_other_code_it_gives_the_guaranteed_value(tmp_path_factory, ru
     assert made.is_exact == (assume != "stability")
     if made.is_exact:
         assert found == pytest.approx(value, rel=1e-9, abs=near)
+        best = sure.best_possible(k, m, rule=rule)
+        assert guaranteed(*read, sign=-1) - made.shift == pytest.approx(best, rel=1e-9, abs=near)
     else:  # the intervals are wider than the set
         assert found <= value + near
 

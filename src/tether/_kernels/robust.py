@@ -19,6 +19,7 @@ from tether._kernels.sets import (
     Nominal,
     Observed,
     RowScratch,
+    can_happen,
     expectation,
     extreme_row,
     fill_row,
@@ -114,11 +115,17 @@ def robust_nodes(
                 for j in range(n):
                     order[j] = j
                 for c in range(change, computed):
+                    kept = True  # whether the limits can be kept wherever some model of the set leads
                     for j in range(n):
                         there = (onward * n_states + next_state[start + j]) * columns + c - change
-                        value[j] = goal.discount * after[there]
-                        if goal.by_entry:
-                            value[j] += goal.reward[start + j]
+                        value[j] = goal.reward[start + j] if goal.by_entry else 0.0
+                        if after[there] > -np.inf:
+                            value[j] += goal.discount * after[there]
+                        elif can_happen(how, limits, j):
+                            kept = False
+                            break
+                    if not kept:
+                        continue
                     sort_by(value, order, n)
                     fill_row(how, limits, n, order, sign, step.chance, room)
                     found = gain + expectation(n, room.x, value)

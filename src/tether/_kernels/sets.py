@@ -253,6 +253,16 @@ def _nested(q: Floats, n: int, o: int, p_o: float, limits: Limits, room: RowScra
 
 
 @kernel
+def can_happen(how: int, limits: Limits, j: int) -> bool:
+    """Whether some row of the set leads to an outcome."""
+    if how == _FIXED:
+        return bool(limits.low[j] > 0.0)
+    if how == _STABLE:
+        return bool(limits.level[j] >= 0)
+    return bool(limits.high[j] > 0.0)
+
+
+@kernel
 def fill_row(how: int, limits: Limits, n: int, order: Ints, sign: float, chance: float, room: RowScratch) -> None:
     """The extreme row, in ``room.x``: the outcomes in the given order (``sign`` = 1), or in the opposite one (-1)."""
     x, low = room.x, limits.low

@@ -22,6 +22,7 @@ import numpy as np
 from tether._checks import whole_number
 from tether._types import Floats, Ints
 from tether._writing import written
+from tether.counterfactual.layers import expand
 from tether.errors import FileError, Problem, QueryError
 from tether.io.export import distinct_names, spelled
 from tether.io.prism.write import action_names
@@ -36,6 +37,7 @@ __all__ = ["IntervalModel", "write_intervals"]
 
 _FORMATS = {".drn": "drn", ".nm": "prism", ".prism": "prism"}
 _FLOOR = 1e-9
+_LEAST = 1e-300
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -147,14 +149,17 @@ def _explore(robust: Robust, found: Thresholds, k: int, m: int, least: float) ->
             allowed = pairs[(kappa <= k) & (costs <= changes)]
             influenced = np.isin(allowed, found.influenced[t])
             bounds = robust.models.row_bounds(t, allowed)
+            _, entries, _ = expand(mdp, graph.layers[t].edits, allowed)
+            possible = set(entries.tolist())  # also what is so unlikely that its bounds are lost in rounding
             scale, rewards = mdp.discount**t, mdp.rewards.at(t)
             for pair, is_influenced, ends in zip(allowed.tolist(), influenced.tolist(), bounds, strict=True):
                 left = min(changes - int(costs[pair - pairs[0]]), T - t - 1)
                 onward = 0 if found.nodes[t].runs is None or is_influenced else run + 1
-                low, high = _fitting(*ends, least)
+                begin = int(form.row_start[pair])
+                here = [i for i in range(ends[0].size) if begin + i in possible]
+                low, high = _fitting(ends[0][here], np.maximum(ends[1][here], _LEAST), least)
                 row = []
-                for i in np.flatnonzero(high > 0.0).tolist():
-                    entry = int(form.row_start[pair]) + i
+                for i, entry in enumerate(begin + one for one in here):
                     earned = scale * float(rewards[entry]) if mdp.rewards.by_entry else 0.0
                     key = int(form.next_state[entry]), left, onward, earned
                     there = after.setdefault(key, _Node(t + 1, key[0], left, earned))
@@ -173,7 +178,7 @@ def _places(found: Thresholds, t: int) -> dict[tuple[int, int], int]:
 
 def _fitting(low: Floats, high: Floats, least: float) -> tuple[Floats, Floats]:
     """Ends with a row between them, whatever rounding did; lower ends of possible outcomes at least ``least``."""
-    low = np.minimum(np.where(high > 0.0, np.maximum(low, least), 0.0), high)
+    low = np.minimum(np.maximum(low, least), high)
     excess, lack = low.sum() - 1.0, 1.0 - high.sum()
     if excess > 0.0:
         low[np.argmax(low)] -= excess * (1.0 + 1e-9) + 1e-16
