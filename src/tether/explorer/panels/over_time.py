@@ -17,6 +17,9 @@ from tether.views.report.features import Band, over_time
 
 __all__ = ["drawings_of", "over_time_part"]
 
+_SOLVED = 20_000_000
+"""Transitions, times steps, up to which outcomes are drawn: the plain model is solved for them, which takes seconds."""
+
 
 def over_time_part(asked: Asked) -> dict[str, Any]:
     """The plan beside what happened."""
@@ -24,9 +27,11 @@ def over_time_part(asked: Asked) -> dict[str, Any]:
     explanation = answer.explanation
     gained = np.cumsum([0.0, *(step.gain for step in explanation.steps[:-1])])
     found = drawings_of(asked, answer, explanation.plan, explanation.outlook, gained, "plan")
-    outcomes = explanation.outcomes
-    if len(outcomes.classes) > 1 and not goes_on(answer.cf, explanation.outlook):
-        found["outcomes"] = [draw_outcomes(outcomes)]
+    if answer.cf.mdp.n_transitions * answer.cf.T <= _SOLVED:
+        asked.check()
+        outcomes = explanation.outcomes
+        if len(outcomes.classes) > 1 and not goes_on(answer.cf, explanation.outlook):
+            found["outcomes"] = [draw_outcomes(outcomes)]
     return found
 
 
