@@ -41,7 +41,6 @@ __all__ = [
     "answer",
     "chance_that",
     "changes",
-    "expected",
     "falls_short",
     "first_letter",
     "guaranteed",
@@ -305,35 +304,6 @@ def _stays(cf: CounterfactualMDP, name: str) -> bool:
     """Whether nothing leads out of an outcome."""
     members = cf.mdp.label_sets.get(name)
     return members is None or bool(absorbing(cf.mdp, members).all())
-
-
-def expected(explanation: Explanation, best: float) -> list[str]:
-    """The same at more length; ``best`` is the best value within the plan's limits."""
-    plan, outlook = explanation.plan, explanation.outlook
-    rounding = _ROUNDING * max(1.0, abs(plan.value))
-    sure = guaranteed(plan)
-    if sure is not None and explanation.changes:
-        return [_guarantee(sure, outlook)]
-    if plan.objective is not None:
-        return [chance_that(plan.objective, plan.value, plan.observed_value), *_fallen_short(explanation, best)]
-    seen = f"the return of the observed episode was {number(plan.observed_value)}"
-    if not plan.cf.path.last_recorded:
-        seen += " (its last outcome was not recorded: what the model expects of it is counted)"
-    if abs(plan.gain) <= rounding:
-        told = [f"The expected return is {number(plan.value)}, the same as the observed one."]
-    else:
-        told = [f"The expected return is {number(plan.value)}; {seen}. That is {_gained(plan)}."]
-    if outlook.std > rounding:
-        told.append(f"It is not certain: the standard deviation of the return is {number(outlook.std)}.")
-    elif explanation.changes:
-        told.append("It is certain, as far as the model goes.")
-    return [*told, *_fallen_short(explanation, best)]
-
-
-def _fallen_short(explanation: Explanation, best: float) -> list[str]:
-    if falls_short(explanation.plan, best):
-        return [f"The best plan within these limits would be worth {number(best)}."]
-    return [] if explanation.changes else ["No plan within these limits is expected to do better."]
 
 
 def falls_short(plan: Plan, best: float) -> bool:
