@@ -13,7 +13,7 @@ from msgspec import structs
 
 import tether
 from tether.cli import main
-from tether.reproduce import CASES, check, follow_up, page, reproduce, robust, study
+from tether.reproduce import CASES, check, few_changes, follow_up, page, reproduce, robust, study
 from tether.reproduce.compare import compact, joined
 from tether.reproduce.hidden import mixed_model
 from tether.reproduce.notions import twelve_states
@@ -293,15 +293,18 @@ def run(*arguments):
     return CliRunner().invoke(main, arguments)
 
 
-def test_the_command_checks():
+def test_the_command_checks(monkeypatch):
+    looked = []
+    monkeypatch.setattr(study, "_check_few_changes", lambda: looked.append("few changes") or [])  # a minute of its own
     done = run("reproduce", "--check")
     assert done.exit_code == 0
     assert done.output == "No number has moved.\n"
     assert json.loads(run("reproduce", "--check", "--json").output) == {"moved": []}
+    assert looked == ["few changes"] * 2
 
 
 def test_the_command_says_what_moved(monkeypatch):
-    monkeypatch.setattr("tether.reproduce.screen.check", lambda table: ["Epidemic: something moved"])
+    monkeypatch.setattr("tether.reproduce.screen.check", lambda table, **_: ["Epidemic: something moved"])
     done = run("reproduce", "--check")
     assert done.exit_code == 1
     assert "something moved" in done.output
@@ -411,3 +414,61 @@ def test_rows_of_gumbel_max_that_the_published_set_excludes():
                 )
                 left += not inside or any(chance > 1e-9 for chance in row.values())
     assert robust.left_by_gumbel_max(cf) == (seen, left) == (214, 21)
+
+
+@pytest.mark.compiled
+def test_few_changes_are_drawn_and_valued_by_the_recipe():
+    """METHOD's recipe, written again; and backward induction over (state, changes left) by plain sums."""
+    alpha, seed, number, T = 0.5, 3, 7, 20
+    rng, P = np.random.default_rng(seed), np.zeros((20, 10, 20))
+    for a in range(10):
+        for s in range(20):
+            w = rng.uniform(0, alpha, 20)
+            w[rng.choice(range(20))] = 1
+            P[s, a] = w / sum(w)
+    later, policy = np.arange(20.0), {}
+    for t in range(T - 2, -1, -1):
+        each = np.array([[sum(P[s, a] * later) for a in range(10)] for s in range(20)])
+        policy[t], later = each.argmax(axis=1), np.arange(20.0) + each.max(axis=1)
+    rng = np.random.default_rng(number)
+    states, actions = [rng.choice(range(20))], []
+    for t in range(T - 1):
+        action = policy[t][states[-1]]
+        if rng.binomial(1, 0.05):
+            other = rng.choice(range(10))
+            while other == action:
+                other = rng.choice(range(10))
+            action = other
+        actions.append(action)
+        states.append(rng.choice(range(20), p=P[states[-1], action]))
+    mdp, best = few_changes.draw_model(seed, alpha)
+    path = few_changes.draw_path(mdp, best, number)
+    assert (list(path.states), list(path.actions)) == ([int(s) for s in states], [int(a) for a in actions])
+    cf = tether.counterfactual(mdp, path)
+    value = {(s, c): float(s) for s in range(20) for c in range(2)}
+    for t in range(T - 2, -1, -1):
+        rows = {(s, a): dict(zip(*cf.row(t, s, a), strict=True)) for s in range(20) for a in range(10)}
+        value = {
+            (s, c): s
+            + max(
+                sum(p * value[j, c - (a != actions[t])] for j, p in rows[s, a].items())
+                for a in range(10)
+                if c or a == actions[t]
+            )
+            for s in range(20)
+            for c in range(2)
+        }
+    (found,) = few_changes.outcomes(alpha, [seed], [number])
+    np.testing.assert_allclose(found[:2], [value[states[0], c] for c in range(2)], rtol=1e-12)
+    assert found[0] == sum(states)  # the observed outcome: every state of it earns its reward
+
+
+def test_few_changes_are_held_to_their_numbers(monkeypatch):
+    """With every number in place nothing has moved; one that is off by more than the printed digits is named."""
+    must = expected().few_changes
+    found = {alpha: np.array([values]) for alpha, values in must.outcomes.items()}
+    monkeypatch.setattr(study, "outcomes", found.__getitem__)
+    monkeypatch.setattr(study, "improvements", lambda one: must.improvements[1.0 if one[0, 0] < 220 else 0.1])
+    assert study._check_few_changes() == []
+    found[0.5] = found[0.5] + [0, 0, 0.006, 0, 0]
+    assert study._check_few_changes() == ["Few changes, α = 0.5: number 3 is 231.796, must be 231.79 (1 of 5 differ)"]

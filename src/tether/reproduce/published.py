@@ -108,6 +108,13 @@ class ExpectedRobust(msgspec.Struct, frozen=True):
     ranges: dict[str, list[tuple[int, int, float, float, float]]]
 
 
+class ExpectedFewChanges(msgspec.Struct, frozen=True):
+    """Tsirtsis et al., synthetic, by α: mean outcomes for m = 0, 1, 2, 5, 10; relative improvements from m = 1 on."""
+
+    outcomes: dict[float, list[float]]
+    improvements: dict[float, list[float]]
+
+
 class Expected(msgspec.Struct, frozen=True):
     """The exact numbers that `--check` holds the computation to."""
 
@@ -117,6 +124,7 @@ class Expected(msgspec.Struct, frozen=True):
     sepsis: ExpectedSepsis
     sepsis_table: ExpectedTable
     robust: ExpectedRobust
+    few_changes: ExpectedFewChanges
 
 
 @cache

@@ -16,6 +16,7 @@ from tether.errors import QueryError
 from tether.plan.robust import Robust
 from tether.plan.sweep import Sweep
 from tether.reproduce.compare import first_improvement, sweeps
+from tether.reproduce.few_changes import few_changes_section, improvements, outcomes
 from tether.reproduce.follow_up import robust_grid
 from tether.reproduce.hidden import hidden_section
 from tether.reproduce.notions import notions_section
@@ -36,11 +37,14 @@ CASES: dict[str, Callable[[], Section]] = {
     "hidden_diabetes": hidden_section,
     "notions": notions_section,
     "robust": robust_section,
+    "few_changes": few_changes_section,
 }
 
 
 _ONE_DIGIT = 0.05001
 """Numbers that are printed with one digit."""
+
+_TWO_DIGITS = 5.001e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +103,10 @@ def _timed(compute: Callable[[], Section]) -> Section:
     return replace(section, seconds=time.perf_counter() - start)
 
 
-def check(sepsis_table: str | Path | None = None) -> list[str]:
+def check(sepsis_table: str | Path | None = None, *, all_models: bool = False) -> list[str]:
     """What has moved of the numbers that must not: one sentence each, none if all is well.
+
+    ``all_models`` looks at the 50 random models of the section few_changes as well, which takes longer than all others.
 
     Examples
     --------
@@ -109,6 +115,8 @@ def check(sepsis_table: str | Path | None = None) -> list[str]:
     []
     """
     moved = [*_check_grid(), *_check_epidemic(), *_check_sepsis(), *_check_robust()]
+    if all_models:
+        moved += _check_few_changes()
     if sepsis_table is not None:
         moved += _check_table(load_table(sepsis_table))
     return moved
@@ -183,6 +191,17 @@ def _check_robust() -> list[str]:
             numbers = [k, m, one.value, one.nothing.worst, one.nothing.best]
             digits = 5.001e-3 if make is sepsis else 5.001e-4
             moved += _differ(f"{case.name}, range of ({k}, {m})", numbers, wanted_range, digits)
+    return moved
+
+
+def _check_few_changes() -> list[str]:
+    must, moved = expected().few_changes, []
+    for alpha, wanted in must.outcomes.items():
+        found = outcomes(alpha)
+        moved += _differ(f"Few changes, α = {alpha:g}", found.mean(axis=0), wanted, _TWO_DIGITS)
+        if alpha in must.improvements:
+            what = f"Few changes, α = {alpha:g}, percent"
+            moved += _differ(what, improvements(found), must.improvements[alpha], _TWO_DIGITS)
     return moved
 
 
