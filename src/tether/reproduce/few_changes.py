@@ -78,8 +78,8 @@ def _outcomes(alpha: float, seeds: Iterable[int], trajectories: Sequence[int]) -
 
 def improvements(found: Floats) -> Floats:
     """The mean of the relative improvement in percent, for each of `CHANGES` but 0."""
-    relative: Floats = 100.0 * (found[:, 1:] / found[:, :1] - 1.0)
-    return relative.mean(axis=0)
+    relative: Floats = (100.0 * (found[:, 1:] / found[:, :1] - 1.0)).mean(axis=0)
+    return relative
 
 
 def few_changes_section() -> Section:
