@@ -89,8 +89,7 @@ def audit(
     within k and m, or the policy; broken episodes are listed with the reason.
     """
     from tether.audit.audit import audit as ask
-    from tether.cli.doing import note
-    from tether.cli.screen import put
+    from tether.cli.screen import progress, put
     from tether.io.opening import must_exist
     from tether.io.policies import open_policy
 
@@ -98,7 +97,7 @@ def audit(
     if policy is not None and reports:
         raise click.UsageError("--reports are about plans, and --policy makes none")
     mdp = source.open()
-    with _client(scheduler) as client, _progress(f"auditing {log}") as progress:
+    with _client(scheduler) as client, _progress(f"auditing {log}") as tell:
         found = ask(
             mdp,
             log,
@@ -121,11 +120,12 @@ def audit(
             columns=log_columns or None,
             time=time,
             step=step,
-            progress=progress,
+            progress=tell,
         )
     page = Path(out) / "audit.html"
-    note(f"writing {page}")
-    found.report(page, reports=reports, about={"model file": source.model, "log file": log})
+    with progress() as say:
+        say(f"writing {page}, and the reports of the top episodes")
+        found.report(page, reports=reports, about={"model file": source.model, "log file": log})
     if as_json:
         print_json(
             "audit",
