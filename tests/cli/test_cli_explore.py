@@ -9,8 +9,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from pyarrow import parquet
 
 import tether
 from tether.cli import main
@@ -77,12 +79,14 @@ def test_a_log_ranked_by_its_audit(served, tmp_path, monkeypatch):
     log = tether.io.read_episodes(WARD)
     mdp = tether.learn(log, prior=1)
     mdp.save("ward")
-    found = tether.audit(mdp, log, k=2, certify=False, out="audit", workers=1)
+    (tmp_path / "audit").mkdir()
+    gains = {"episode": list(log), "gain": [0.0, None, 2.5] + [1.0] * (len(log) - 3), "verdict": ["holds"] * len(log)}
+    parquet.write_table(pa.table(gains), "audit/episodes.parquet")
     assert explore("ward", WARD, "--audit", "audit").exit_code == 0
     listed = served[-1].offered.listed()
-    best = found.top(1).to_pylist()[0]
-    assert listed[0].name == str(best["episode"])
-    assert listed[0].about.startswith("gain")
+    assert listed[0].name == str(list(log)[2])
+    assert listed[0].about == "gain 2.5, holds"
+    assert [one.about for one in listed[-2:]] == ["nothing to gain", "no answer in the audit"]
     assert len(listed) == len(log)
     assert "goes with a log" in explore("case:toy", "--audit", "audit").stderr
     (tmp_path / "empty").mkdir()
