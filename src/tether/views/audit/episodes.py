@@ -70,14 +70,14 @@ def _columns(audit: Audit) -> list[tuple[str, str, str]]:
         ("expected", "number", "value"),
         ("gain", "number", "gain"),
     ]
+    if question["policy"] is None:
+        found += [("what to change", "changes", "changes")]
     if is_certified(question):
         found += [("guaranteed gain", "number", "guaranteed_gain"), ("verdict", "text", "verdict")]
     if question["draws"]:
         found += [("credible interval", "interval", "credible_low")]
     if question["policy"] is None and question["k"] is None:
         found += [("k", "whole", "k")]
-    if question["policy"] is None:
-        found += [("what to change", "changes", "changes")]
     return found
 
 
