@@ -68,7 +68,7 @@ def test_what_is_shown():
     cf = tether.counterfactual(case.mdp, case.path)
     plan = cf.plan(7, 4)
     facts = dict(rows(plan))
-    assert (facts["k, m"], facts["value"], facts["observed"]) == ("7, 4", f"{plan.value:.6g}", "-38")
+    assert (facts["k, m"], facts["return"], facts["observed"]) == ("7, 4", f"{plan.value:.6g}", "-38")
     assert facts["plan"] == plan.explain().sentences(str)[0]
     head, *steps = rows(plan.explain())
     assert head[:3] == ["t", "observed", "done"]

@@ -392,8 +392,8 @@ def test_any_plan_has_a_page(tmp_path_factory, world, chosen, data):
     with pytest.MonkeyPatch.context() as patch:  # drawings have tests of their own, and take longest
         for draw in ("band", "strip", "tailoring", "lost", "classes", "decisions", "outcomes"):
             patch.setattr(f"tether.views.figures.plot_{draw}", lambda *given, **options: None)
-        patch.setattr("tether.views.report.drawings._chart", lambda *given, **options: None)
-        patch.setattr("tether.views.report.drawings._drawn", lambda ax, name, caption: Drawing(caption, ""))
+        patch.setattr("tether.views.report.drawings.chart", lambda *given, **options: None)
+        patch.setattr("tether.views.report.drawings._drawn", lambda ax, name, caption, marks=None: Drawing(caption, ""))
         page = write(plan, tmp_path_factory.mktemp("any"))
     explanation = plan.explain()
     assert page.headings == SECTIONS
