@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import tether
 from tether.evaluation.outcomes import absorbing
 from tether.explanation.outcomes import WHO
+from tether.explanation.terms import best_for_anyone
 
 
 def class_of(mdp, state):
@@ -77,3 +78,12 @@ def test_as_tables_and_in_a_notebook():
     assert nothing.to_arrow().num_rows == 0
     with pytest.raises(tether.QueryError, match="changes nothing"):
         nothing.plot()
+
+
+def test_where_the_best_for_anyone_was_done_that_is_said():
+    # A patient who was treated as is best on average, and died: "died: 100 %" would sound as if the best were to die.
+    case = tether.cases.sepsis()
+    plan = tether.counterfactual(case.mdp, case.path).plan(k=8, m=1)
+    assert (
+        best_for_anyone(plan.explain()) == "What is best for anyone in the model, without any limit, is what was done."
+    )

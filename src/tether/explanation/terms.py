@@ -170,6 +170,8 @@ def best_for_anyone(explanation: Explanation) -> str:
     What is best for anyone in the model, without any limit: danger: under 1 %; goal: 99 %; an expected return of 548.1.
     """
     plan = explanation.plan
+    if explanation.optimal.changed is not None and not explanation.optimal.changed.any():
+        return "What is best for anyone in the model, without any limit, is what was done."
     ended = () if goes_on(plan.cf, explanation.outlook) else explanation.outcomes
     ends = sorted((one for one in ended if one.optimal > 1e-9), key=lambda one: -one.observed)
     parts = [f"{one.name}: {percent(one.optimal)}" for one in ends]
