@@ -76,7 +76,7 @@ def test_python_runs_the_package_as_the_command():
 
 
 def test_the_documented_completion_completes_commands():
-    env = {**os.environ, "COMP_WORDS": "tether expl", "COMP_CWORD": "1", "_TETHER_COMPLETE": "bash_complete"}
+    env = {**os.environ, "COMP_WORDS": "tether expla", "COMP_CWORD": "1", "_TETHER_COMPLETE": "bash_complete"}
     done = subprocess.run([*TETHER], capture_output=True, env=env, check=True, text=True)
     assert done.stdout == "plain,explain\n"
 
