@@ -32,7 +32,7 @@ def question_in_words(question: Mapping[str, Any]) -> str:
 
     >>> asked = {"policy": None, "k": 3, "m": 1, "where": None, "objective": None, "minimise": False}
     >>> print(question_in_words(asked)[-90:])
-    est plan that changes at most 1 action (m = 1), with a tether of at most 3 steps (k = 3).
+    best plan that changes at most 1 action (m = 1), with a tether of at most 3 steps (k = 3).
     """
     asked = "Every episode is replayed with the luck it had: what would have happened, had other actions been taken?"
     if question["policy"]:
@@ -60,8 +60,8 @@ def name_in_words(names: Names, value: Any) -> str:
     """A name of the model as a table of the audit has it, in words; fields with their names.
 
     >>> import tether
-    >>> name_in_words(tether.cases.epidemic().mdp.states, {"S": 9, "I": 1, "R": 20})
-    'S 9, I 1, R 20'
+    >>> name_in_words(tether.cases.epidemic().mdp.states, {"S": 9, "I": 1, "V": 20})
+    'S 9, I 1, V 20'
     """
     name = tuple(value.values()) if isinstance(value, dict) else value
     place = names.find(name)
