@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -116,7 +117,8 @@ def test_progress_is_shown_to_a_person_and_ctrl_c_stops_the_work(learned):
     told = b""
     with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=terminal, cwd=learned) as process:
         os.close(terminal)
-        while b"drawing models the log leaves possible: " not in told:
+        latest = time.monotonic() + 120
+        while time.monotonic() < latest and b"drawing models that the log leaves possible: " not in told:
             told += os.read(screen, 4096)
         process.send_signal(signal.SIGINT)
         out = process.stdout.read()

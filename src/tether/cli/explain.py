@@ -53,15 +53,18 @@ def explain(
 
     plan = limits.plan(episode.replay())
     group = None if features is None else only(names_of(features))
-    explanation = plan.explain(group, certificate=certificate, draws=draws, rng=seed)
     with progress() as say:
+
+        def drawn(done: int, of: int) -> None:
+            say(f"drawing models that the log leaves possible: {done:,} of {of:,}")
+
+        explanation = plan.explain(group, certificate=certificate, draws=draws, rng=seed, progress=drawn)
         say("putting it beside what happened")
         _ = explanation.outcomes
         say("looking at larger k and m")
         _ = explanation.beyond
         say("looking at other causal models")
         _ = explanation.certificate
-        say("drawing models that the log leaves possible")
         _ = explanation.uncertainty
     if as_json:
         print_json("explain", **episode.named, **explanation_data(explanation))

@@ -113,6 +113,8 @@ class Explanation:
         Of how many models that the log of a learned model leaves possible the sentences tell; 0 for none.
     rng : int or numpy Generator
         For the draws: the same seed gives the same models.
+    progress : callable or None
+        ``progress(done, draws)`` is called after each draw.
 
     Examples
     --------
@@ -134,6 +136,7 @@ class Explanation:
     with_certificate: bool = True
     draws: int = 0
     rng: Any = 0
+    progress: Callable[[int, int], None] | None = None
 
     @property
     def changes(self) -> tuple[ExplainedStep, ...]:
@@ -210,7 +213,7 @@ class Explanation:
         >>> plan.explain(draws=50).uncertainty.draws, plan.explain(draws=0).uncertainty
         (50, None)
         """
-        return self.plan.uncertainty(self.draws, rng=self.rng) if self.draws else None
+        return self.plan.uncertainty(self.draws, rng=self.rng, progress=self.progress) if self.draws else None
 
     @cached_property
     def advised_states(self) -> dict[int, Any]:
@@ -282,13 +285,14 @@ def explain(
     certificate: bool = True,
     draws: int | None = None,
     rng: Any = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
     """Put a plan beside what happened; see `Plan.explain`."""
     outlook, many = evaluate_plan(plan), default_draws(plan, draws)
     steps = explained_steps(plan.cf, outlook, group, world=plan.asked)
     if plan.minimise:  # less is a gain
         steps = tuple(replace(step, gain=0.0 - step.gain) for step in steps)
-    return Explanation(plan, outlook, steps, certificate, many, rng)
+    return Explanation(plan, outlook, steps, certificate, many, rng, progress)
 
 
 def advised_state(outlook: Evaluation, t: int, action: Any) -> tuple[Any, float]:

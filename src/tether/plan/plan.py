@@ -189,6 +189,7 @@ class Plan:
         certificate: bool = True,
         draws: int | None = None,
         rng: Any = 0,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Explanation:
         """The plan beside what happened, step by step and in sentences.
 
@@ -203,10 +204,12 @@ class Plan:
             the answer is; 0 for none. By default 100, fewer of models with more than 200,000 transitions.
         rng : int or numpy Generator
             For the draws: the same seed gives the same models.
+        progress : callable, optional
+            ``progress(done, draws)`` is called after each draw.
         """
         from tether.explanation.explain import explain
 
-        return explain(self, group, certificate=certificate, draws=draws, rng=rng)
+        return explain(self, group, certificate=certificate, draws=draws, rng=rng, progress=progress)
 
     def uncertainty(
         self, draws: int = 200, *, rng: Any = None, progress: Callable[[int, int], None] | None = None
