@@ -326,3 +326,14 @@ def test_what_cannot_be_simulated(grid):
         explored(3).simulate("random", 2, start=3)
     with pytest.raises(tether.QueryError, match="t = 0: the policy names None in state 3; available are"):
         explored(3).simulate("optimal", 2, start=3)
+
+
+@pytest.mark.compiled
+def test_the_plain_model_is_solved_by_the_kernel_that_was_compiled_for_plans():
+    from tether._kernels.plan import plan_nodes
+
+    case = tether.cases.toy()
+    tether.counterfactual(case.mdp, case.path).plan(2, 1)
+    before = set(plan_nodes.signatures)
+    case.mdp.solve(3)
+    assert set(plan_nodes.signatures) == before

@@ -89,8 +89,9 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
     world, decided = asked_model(mdp, wanted)
     sign = -1.0 if minimise else 1.0
     n, every = mdp.n_states, Nodes(np.arange(mdp.n_states, dtype=np.int32)).arguments(mdp.n_states)
-    none, small = np.empty(0, np.int64), np.empty(0, np.int16)
-    limits, rows, expected = Limits(small, none, small, small, 1), nominal_rows(world), ExpectedRewards(world)
+    none, small, kappa = np.empty(0, np.int64), np.empty(0, np.int16), np.empty(0, np.int16)
+    kappa.flags.writeable = False  # as κ is elsewhere: for another kind of array the kernel would be compiled once more
+    limits, rows, expected = Limits(kappa, none, small, small, 1), nominal_rows(world), ExpectedRewards(world)
     flat = np.zeros(2 * n + SPARE), np.zeros(2 * n + SPARE)
     tables = (
         flat[0][: 2 * n].reshape(n, 2),
