@@ -96,7 +96,7 @@ class _Problem:
         """How many k are told apart at time t: with k ≥ T - t + 1 all that any k allows is allowed (not `assured`)."""
         if self.found.rule == "assured":
             return self.ks.size
-        return min(self.ks.size, 1 + int(np.searchsorted(self.ks, self.found.graph.T - t + 1)))
+        return min(self.ks.size, 1 + int(self.index_of_k[self.found.graph.T - t + 1]))
 
     def offsets(self, t: int) -> Ints:
         """Where the κ of the pairs of each node of layer t begin."""
