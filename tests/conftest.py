@@ -5,6 +5,7 @@
 """
 
 import os
+import shutil
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,3 +42,20 @@ def grid():
 def epidemic():
     case = tether.cases.epidemic()
     return tether.counterfactual(case.mdp, case.path)
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """The browser that is installed, headless; tests that need one are skipped where there is none."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no page is opened in a browser here: none of {', '.join(BROWSERS)} is installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,35 +13,23 @@ import pytest
 
 import tether
 
-api = pytest.importorskip(
+pytest.importorskip(
     "playwright.sync_api", reason="the explorer is not opened in a browser here: playwright is not installed"
 )
 pytest.importorskip("uvicorn", reason="the explorer is not tested here: uvicorn is not installed")
 
-from pages import EVIL, walk  # noqa: E402
+from pages import EVIL, walk
 
-from tether.explorer.offered import Cases, Log, One  # noqa: E402
-from tether.explorer.server import Explorer  # noqa: E402
+from tether.explorer.offered import Cases, Log, One
+from tether.explorer.server import Explorer
 
 pytestmark = pytest.mark.compiled
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WARD = Path(__file__).parent.parent.parent / "examples" / "ward.csv"
 OUTSIDE = """() => [...document.querySelectorAll("body *")]
     .filter(one => !one.closest(".scroll, .skip, svg") && one.checkVisibility())
     .filter(one => { const box = one.getBoundingClientRect(); return box.right > innerWidth + 1; })
     .map(one => one.outerHTML.slice(0, 200))"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"the explorer is not opened in a browser here: none of {', '.join(BROWSERS)} is installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 def serving(offered):

@@ -1,19 +1,16 @@
 """The report, and the overview of an audit, in a browser: headless Chromium opens them, as a phone and a desk do."""
 
-import shutil
-
 import pytest
 from pages import ODD, walk
 
 import tether
 
-api = pytest.importorskip(
+pytest.importorskip(
     "playwright.sync_api", reason="the report is not opened in a browser here: playwright is not installed"
 )
 
 pytestmark = pytest.mark.compiled  # what a browser makes of the page does not depend on how it was computed
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTHS = (390, 1280)  # of a phone and of a desk
 
 OUTSIDE = """() => [...document.querySelectorAll("body *")]
@@ -25,17 +22,6 @@ SMALLEST = """() => Math.min(...[...document.querySelectorAll("svg text")].map(o
     const svg = one.ownerSVGElement;
     return parseFloat(getComputedStyle(one).fontSize) * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
 }))"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"the report is not opened in a browser here: none of {', '.join(BROWSERS)} is installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 def case(name, k, m):
