@@ -11,7 +11,7 @@ from typing import Any
 
 from harness import HERE
 
-from tether._writing import written
+from tether._foundation.writing import written
 
 PAGE = HERE.parent / "docs" / "performance.md"
 MARKS = re.compile(r"(?P<begin><!-- bench: (?P<name>[\w ]+) -->\n).*?(?P<end><!-- /bench -->)", re.DOTALL)

@@ -21,7 +21,7 @@ from harness import RESULTS, Result, machine
 from rich.console import Console
 from rich.table import Table
 
-from tether._writing import written
+from tether._foundation.writing import written
 
 SECTIONS = (
     "price",  # a counterfactual against the plain solution of the same model, and the limit

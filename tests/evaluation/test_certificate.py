@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tether._words import number
+from tether._foundation.words import number
 from tether.counterfactual.sets import model_set
 from tether.evaluation import certificate as certificates
 from tether.evaluation.certificate import Certificate, Certified

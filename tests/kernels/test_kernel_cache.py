@@ -11,7 +11,7 @@ import numba
 import pytest
 
 from tether._kernels import cache
-from tether._kernels.cache import KernelCache, find_place, private_directory, source_key
+from tether._kernels.cache import KernelCache, find_place, source_key
 
 PACKAGE = Path(cache.__file__).parents[1]
 
@@ -35,35 +35,7 @@ def fresh(monkeypatch):
     cache._once.cache_clear()
 
 
-# --- Whose directory it is -------------------------------------------------------------------------
-
-
-def test_a_new_directory_is_for_us_alone(tmp_path):
-    place = private_directory(tmp_path / "a" / "b", "kernels")
-    assert place == tmp_path / "a" / "b" / "kernels"
-    assert place.stat().st_mode & 0o777 == 0o700
-    assert list(place.iterdir()) == []  # the trial file is gone
-    assert private_directory(tmp_path / "a" / "b", "kernels") == place
-
-
-def test_a_link_is_not_followed(tmp_path):
-    (tmp_path / "attack").mkdir(mode=0o700)
-    (tmp_path / "kernels").symlink_to(tmp_path / "attack")
-    assert private_directory(tmp_path, "kernels") is None
-
-
-@pytest.mark.parametrize("mode", [0o777, 0o770, 0o722])
-def test_a_directory_that_others_can_write_to_is_not_used(tmp_path, mode):
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels").chmod(mode)
-    assert private_directory(tmp_path, "kernels") is None
-
-
-def test_a_directory_of_another_account_is_not_used(tmp_path, monkeypatch):
-    (tmp_path / "kernels").mkdir(mode=0o700)
-    owner = (tmp_path / "kernels").stat().st_uid
-    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    assert private_directory(tmp_path, "kernels") is None
+# --- Which place -----------------------------------------------------------------------------------
 
 
 def test_a_temporary_directory_where_others_can_replace_ours_is_not_used(tmp_path, unwritable, monkeypatch):
@@ -77,9 +49,6 @@ def test_a_temporary_directory_where_others_can_replace_ours_is_not_used(tmp_pat
     assert list(cache._parents())[-1] == tmp_path
     monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(unwritable))
     assert unwritable not in list(cache._parents())
-
-
-# --- Which place -----------------------------------------------------------------------------------
 
 
 def test_the_first_place_that_can_be_written_to(tmp_path, unwritable, monkeypatch):

@@ -34,19 +34,19 @@ def steps(draw, most=5):
     return p, q, o, values
 
 
-def of_row(next_state, q, values, pair, observed, kind, sign, room):
+def of_row(next_state, q, values, pair, observed, kind, sign, scratch):
     row = Nominal(next_state, q, np.empty(0), np.empty(0))
-    return extreme_row(row, values, q.size, pair, observed, kind, sign, limits_for(q.size), room)
+    return extreme_row(row, values, q.size, pair, observed, kind, sign, limits_for(q.size), scratch)
 
 
 def extreme(p, q, o, values, kind, sign):
     """The extreme expectation, and its row over all outcomes."""
     seen, asked = np.flatnonzero(p), np.flatnonzero(q)
-    room = scratch_for(asked.size)
+    scratch = scratch_for(asked.size)
     observed = Observed(seen, p[seen], int(o), -1, float(p[o]))
-    found = of_row(asked, q[asked], values[asked], 0, observed, kind, sign, room)
+    found = of_row(asked, q[asked], values[asked], 0, observed, kind, sign, scratch)
     row = np.zeros(p.size)
-    row[asked] = room.x[: asked.size]
+    row[asked] = scratch.x[: asked.size]
     return found, row
 
 
@@ -102,12 +102,12 @@ def test_two_outcomes_are_a_single_point_under_stability():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_observed_pair_is_certain_and_an_unrecorded_outcome_says_nothing(kind):
-    q, values, room = np.array([0.25, 0.75]), np.array([3.0, -1.0]), scratch_for(2)
+    q, values, scratch = np.array([0.25, 0.75]), np.array([3.0, -1.0]), scratch_for(2)
     states = np.array([4, 9])
     seen = Observed(states, q, 4, 7, 0.25)
-    assert of_row(states, q, values, 7, seen, kind, 1.0, room) == 3.0
-    assert of_row(states, q, values, 7, seen._replace(outcome=-1), kind, 1.0, room) == 0.0
-    assert room.x[:2].tolist() == [0.25, 0.75]
+    assert of_row(states, q, values, 7, seen, kind, 1.0, scratch) == 3.0
+    assert of_row(states, q, values, 7, seen._replace(outcome=-1), kind, 1.0, scratch) == 0.0
+    assert scratch.x[:2].tolist() == [0.25, 0.75]
 
 
 @pytest.mark.parametrize("kind", KINDS)

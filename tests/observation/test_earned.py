@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from logs import logs
 
 import tether
-from tether._words import number
+from tether._foundation.words import number
 from tether.learning.learn import learn
 from tether.observation.episodes import Episodes
 

@@ -39,12 +39,12 @@ def test_rows_against_a_linear_programme_over_intervals_and_couplings(sign, step
     (p_low, p_high, p), (q_low, q_high, q), o, values = step
     chance = max(p_low[o], 1.0 - np.delete(p_high, o).sum())
     assume_(chance > 1e-6)
-    n, room = values.size, scratch_for(values.size)
+    n, scratch = values.size, scratch_for(values.size)
     row = Nominal(np.arange(n), q, q_low, q_high)
     observed = Observed(np.arange(n), p, o, -1, float(chance))
-    found = extreme_row(row, values, n, 0, observed, INTERVALS, sign, limits_for(n), room)
+    found = extreme_row(row, values, n, 0, observed, INTERVALS, sign, limits_for(n), scratch)
     assert found == pytest.approx(over_intervals(p_low, p_high, q_low, q_high, o, values, sign), abs=1e-8)
-    assert room.x[:n].sum() == pytest.approx(1.0)
+    assert scratch.x[:n].sum() == pytest.approx(1.0)
 
 
 def as_learned(world, data):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pages import EVIL, ODD, Page, Position, read, walk, write
 
 import tether
-from tether._words import number as words_number
-from tether._words import percent
+from tether._foundation.words import number as words_number
+from tether._foundation.words import percent
 from tether.explanation import sentences
 from tether.influence.classes import CLASSES, classify_reachable
 from tether.views.report import report

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.gumbel import gumbel_rows, gumbel_sizes
 from tether._kernels.jit import kernel
 from tether._kernels.plan import ROUNDING
 from tether._kernels.sorting import lower_bound
-from tether._types import Floats, Ints
 
 FAR = 1 << 14
 """Further than any horizon."""

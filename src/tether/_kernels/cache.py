@@ -38,7 +38,9 @@ import numba
 from numba.core import caching, serialize
 from numba.core.compiler import CompileResult
 
-__all__ = ["KernelCache", "find_place", "private_directory", "source_key"]
+from tether._foundation.private import can_others_write, is_private, private_directory
+
+__all__ = ["KernelCache", "find_place", "source_key"]
 
 _PREFIX = "tether-kernels-"
 _KEYS_KEPT = 8
@@ -158,7 +160,8 @@ def find_place() -> Path | None:
         _warn_once("is not used, because the kernels' sources are not files")
         return None
     name = f"{_PREFIX}{source_key(sources)}"
-    place = next((place for parent in _parents() if (place := private_directory(parent, name)) is not None), None)
+    places = (private_directory(parent, name) for parent in _parents())
+    place = next((place for place in places if place is not None and _can_write(place)), None)
     if place is None:
         _warn_once("has no place: no directory was found that this account can write to and others cannot")
         return None
@@ -194,29 +197,12 @@ def _parents() -> Iterator[Path]:
         yield temporary
 
 
-def private_directory(parent: Path, name: str) -> Path | None:
-    """``parent / name``, made for us alone if it was not there; None if it cannot be, or is somebody else's."""
-    place = parent / name
+def _can_write(place: Path) -> bool:
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            place.mkdir(mode=0o700)
-        if not _is_ours(place):
-            return None
         with tempfile.TemporaryFile(dir=place):
-            return place
+            return True
     except OSError:
-        return None
-
-
-def _is_ours(place: Path) -> bool:
-    """Whether a directory, not a link to one, belongs to this account and nobody else can write to it."""
-    found = place.lstat()
-    if not stat.S_ISDIR(found.st_mode):
         return False
-    if not hasattr(os, "geteuid"):  # Windows: temporary and cache directories are the user's own
-        return True
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _keeps_entries(parent: Path) -> bool:
@@ -229,13 +215,13 @@ def _keeps_entries(parent: Path) -> bool:
         return True
     if found.st_uid not in (0, os.geteuid()):
         return False
-    return bool(found.st_mode & stat.S_ISVTX) or not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return bool(found.st_mode & stat.S_ISVTX) or not can_others_write(found)
 
 
 def _remove_old_keys(place: Path) -> None:
     """Remove our directories of other sources and versions beside ``place``, but for those used last."""
     with suppress(OSError):  # others may be at it; nothing depends on it
-        others = [one for one in place.parent.glob(f"{_PREFIX}*") if one != place and _is_ours(one)]
+        others = [one for one in place.parent.glob(f"{_PREFIX}*") if one != place and is_private(one)]
         others.sort(key=lambda one: one.stat().st_mtime, reverse=True)
         for one in others[_KEYS_KEPT:]:
             shutil.rmtree(one, ignore_errors=True)

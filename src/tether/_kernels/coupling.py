@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
-from tether._types import Floats, Ints
 
 _NEAR = 1e-14
 """Cumulated probabilities this close are equal: a boundary that rounding moved would make new outcomes possible."""

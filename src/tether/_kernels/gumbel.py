@@ -28,9 +28,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.ordering import sort_by_key
-from tether._types import Floats, Ints
 
 _SAME_RATIO = 1e-14
 """Ratios p_j / q_j this close, relatively, are equal: they come from rows normalised in floating point.

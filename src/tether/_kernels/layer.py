@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 
 
 class LayerNodes(NamedTuple):

@@ -13,8 +13,8 @@ import numba
 import numba.extending
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import part_of_kernel
-from tether._types import Floats, Ints
 
 __all__ = ["AHEAD", "FETCH_FROM", "Index", "prefetch", "prefetch_successors"]
 

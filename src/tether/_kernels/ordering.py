@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, part_of_kernel
-from tether._types import Floats, Ints
 
 _SMALL = 32
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
 from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_successors
 from tether._kernels.sorting import is_in, lower_bound, seek
-from tether._types import Floats, Ints
 
 ROUNDING = 8 * 2.0**-52
 """Values that differ by less than this, relative to all that was added up on the way to them, are tied."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tether._foundation.arrays import Ints
 from tether._kernels.jit import kernel
-from tether._types import Ints
 
 
 @kernel

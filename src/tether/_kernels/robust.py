@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 from tether._kernels.layer import LayerNodes, LayerRows
 from tether._kernels.sets import (
@@ -27,7 +28,6 @@ from tether._kernels.sets import (
     sort_by,
 )
 from tether._kernels.sorting import lower_bound
-from tether._types import Floats, Ints
 
 _TIE = 64 * 2.0**-52
 """Values that differ by less than this, relative to what was added up on the way to them, are tied."""
@@ -77,14 +77,14 @@ def robust_nodes(
     columns: int,
     choice: Ints,
     limits: Limits,
-    room: RowScratch,
+    scratch: RowScratch,
 ) -> None:
     """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 where none is."""
     states, runs, with_runs, n_states = nodes
     pair_start, pair_action, row_start = rows.pair_start, rows.pair_action, rows.row_start
     next_state, probability, influenced = rows.next_state, rows.probability, rows.influenced
     step, kind, sign, lower, upper = models
-    order, value = room.order, room.value
+    order, value = scratch.order, scratch.value
     for node in range(states.size):
         s = states[node]
         run = runs[node] if with_runs else 0
@@ -111,7 +111,7 @@ def robust_nodes(
                 n = stop - start
                 gain = 0.0 if goal.by_entry else goal.reward[x]
                 row = Nominal(next_state[start:stop], probability[start:stop], lower[start:stop], upper[start:stop])
-                how = limit_row(row, n, x, step, kind, limits, room)
+                how = limit_row(row, n, x, step, kind, limits, scratch)
                 for j in range(n):
                     order[j] = j
                 for c in range(change, computed):
@@ -127,8 +127,8 @@ def robust_nodes(
                     if not kept:
                         continue
                     sort_by(value, order, n)
-                    fill_row(how, limits, n, order, sign, step.chance, room)
-                    found = gain + expectation(n, room.x, value)
+                    fill_row(how, limits, n, order, sign, step.chance, scratch)
+                    found = gain + expectation(n, scratch.x, value)
                     best = before[here + c]
                     size = abs(gain) + abs(found) + (abs(best) if best > -np.inf else 0.0)
                     if found > best + _TIE * goal.steps * size:
@@ -171,7 +171,7 @@ def limit_rows(
     entries: Ints,
     how: Ints,
     limits: Limits,
-    room: RowScratch,
+    scratch: RowScratch,
 ) -> None:
     """The limits of the rows ``first`` … ``last - 1``, all of one step. ``entries``: where they lie in the model."""
     step, kind, _, lower, upper = models
@@ -186,7 +186,7 @@ def limit_rows(
             limits.level[start:stop],
             limits.slack[start + i : stop + i + 1],
         )
-        how[i] = limit_row(row, n, pairs[i], step, kind, one, room)
+        how[i] = limit_row(row, n, pairs[i], step, kind, one, scratch)
 
 
 @kernel
@@ -199,7 +199,7 @@ def followed_values(
     value: Floats,
     slope: Floats,
     row: Floats,
-    room: RowScratch,
+    scratch: RowScratch,
 ) -> None:
     """What each node is worth, from the last layer back; and how that changes with ``mixed``.
 
@@ -208,7 +208,7 @@ def followed_values(
     and ±∞ at undecided nodes; ``slope`` is 0.
     """
     starts, source, share, gumbel, there, reward, orders, how, chance, limits = taken
-    worth, x = room.value, room.x
+    worth, x = scratch.value, scratch.x
     for i in range(source.size - 1, -1, -1):
         start, stop = starts[i], starts[i + 1]
         n = stop - start
@@ -229,7 +229,7 @@ def followed_values(
                 limits.slack[start + i : stop + i + 1],
             )
             sort_by(worth, order, n)
-            fill_row(how[i], one, n, order, sign, chance[i], room)
+            fill_row(how[i], one, n, order, sign, chance[i], scratch)
             extreme, extreme_slope = 0.0, 0.0
             for j in range(n):
                 row[start + j] = x[j]
@@ -261,7 +261,7 @@ def extreme_rows(
     out: Floats,
     row: Floats,
     limits: Limits,
-    room: RowScratch,
+    scratch: RowScratch,
 ) -> None:
     """The extreme expectation of each of some rows, and the rows that attain it, entry for entry."""
     step, kind, sign, lower, upper = models
@@ -270,6 +270,6 @@ def extreme_rows(
         n = stop - start
         base = entries[start]
         one = Nominal(next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n])
-        out[i] = extreme_row(one, value[start:stop], n, pairs[i], step, kind, sign, limits, room)
+        out[i] = extreme_row(one, value[start:stop], n, pairs[i], step, kind, sign, limits, scratch)
         for j in range(n):
-            row[start + j] = room.x[j]
+            row[start + j] = scratch.x[j]

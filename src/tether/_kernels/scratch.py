@@ -1,9 +1,9 @@
 """Scratch arrays with one number per state, of which an episode may touch only a few.
 
-A large array from NumPy comes in pages of 2 MB where the system has them, each filled with zeros when it is
-first touched. That is good for an array that is used from end to end, and most of the time and memory for one
-that is touched here and there: room for the few comes in small pages. Room for many comes fresh from the system, in
-large pages: what is used again may lie in small ones, and reading at random then waits for their addresses too.
+NumPy asks the system for large arrays in pages of 2 MB, where it has them. A page is filled with zeros when it is first
+touched. That suits an array that is used from end to end. For an array that is touched here and there, it is most of
+the time and memory: such an array gets small pages. An array of which most is used gets large pages, fresh from the
+system: memory that was used before may be in small pages, and reading it at random is slower.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ import numpy.typing as npt
 
 from tether.errors import QueryError
 
-__all__ = ["room"]
+__all__ = ["scratch_array"]
 
 _LINE = 64
 _LARGE = 1 << 22
 
 
-def room(shape: int | tuple[int, ...], dtype: npt.DTypeLike, *, touched: int | None = None) -> npt.NDArray[Any]:
-    """An array for the numbers of states.
+def scratch_array(
+    shape: int | tuple[int, ...], dtype: npt.DTypeLike, *, touched: int | None = None
+) -> npt.NDArray[Any]:
+    """An array to compute in, with one entry per state along its first axis.
 
-    ``touched`` is how many of its first axis will be used, None for few. Where they are few it is all zero; where they
-    are many it may be anything, and begins a cache line, so that a short row of numbers never lies across two.
+    ``touched`` is how many entries of the first axis will be used, None for few. An array for few is all zero. An array
+    for many holds anything; it begins a cache line, so that a short row of numbers never lies across two.
     """
     sizes = (shape,) if isinstance(shape, int) else shape
     kind, count = np.dtype(dtype), math.prod(sizes)

@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
-from tether._types import Floats, Ints
 
 NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY, INTERVALS = range(5)
 
@@ -138,7 +138,7 @@ def _sift(keys: Floats, order: Ints, start: int, end: int) -> None:
 
 
 @kernel
-def limit_row(row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: Limits, room: RowScratch) -> int:
+def limit_row(row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: Limits, scratch: RowScratch) -> int:
     """The limits of a row of the set, and how it is then found: one of the four ways.
 
     The observed pair itself is the point mass at the outcome; where the outcome was not recorded the row is nominal.
@@ -161,11 +161,11 @@ def limit_row(row: Nominal, n: int, pair: int, step: Observed, kind: int, limits
         for j in range(n):
             low[j], high[j] = 0.0, min(1.0, q[j] / p_o)
         return _BOX
-    o, overlap = _match(q_next, n, step.next_state, step.probability, step.outcome, room.p)
+    o, overlap = _match(q_next, n, step.next_state, step.probability, step.outcome, scratch.p)
     if kind == STABILITY and overlap and p_o > _TOO_RARE:
-        _nested(q, n, o, p_o, limits, room)
+        _nested(q, n, o, p_o, limits, scratch)
         return _STABLE
-    _box(q, n, o, p_o, overlap, kind == PUBLISHED_MONOTONICITY, limits, room.p)
+    _box(q, n, o, p_o, overlap, kind == PUBLISHED_MONOTONICITY, limits, scratch.p)
     return _BOX
 
 
@@ -205,7 +205,7 @@ def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, l
 
 
 @kernel
-def _nested(q: Floats, n: int, o: int, p_o: float, limits: Limits, room: RowScratch) -> None:
+def _nested(q: Floats, n: int, o: int, p_o: float, limits: Limits, scratch: RowScratch) -> None:
     """The nested caps of counterfactual stability.
 
     ``level[j]`` is 0 for o, 1, 2, … for what lies above it, -1 for what cannot be; ``slack[k]`` is A(k) / p_o for
@@ -213,7 +213,7 @@ def _nested(q: Floats, n: int, o: int, p_o: float, limits: Limits, room: RowScra
     ``low[j]`` of the others what their own level does not limit (-1: it limits nothing).
     """
     low, high, level, slack = limits.low, limits.high, limits.level, limits.slack
-    p, by_ratio = room.p, room.by_ratio
+    p, by_ratio = scratch.p, scratch.by_ratio
     r_o = q[o] / p_o if o >= 0 else 0.0
     above, beside = 0, 0.0
     for j in range(n):
@@ -263,14 +263,14 @@ def can_happen(how: int, limits: Limits, j: int) -> bool:
 
 
 @kernel
-def fill_row(how: int, limits: Limits, n: int, order: Ints, sign: float, chance: float, room: RowScratch) -> None:
-    """The extreme row, in ``room.x``: the outcomes in the given order (``sign`` = 1), or in the opposite one (-1)."""
-    x, low = room.x, limits.low
+def fill_row(how: int, limits: Limits, n: int, order: Ints, sign: float, chance: float, scratch: RowScratch) -> None:
+    """The extreme row, in ``scratch.x``: the outcomes in the given order (``sign`` = 1), or the opposite one (-1)."""
+    x, low = scratch.x, limits.low
     if how == _FIXED:
         for j in range(n):
             x[j] = low[j]
     elif how == _STABLE:
-        _fill_nested(limits, n, order, sign, room)
+        _fill_nested(limits, n, order, sign, scratch)
     else:
         _fill_box(limits, n, order, sign, x)
         if how == _TAIL:
@@ -319,9 +319,9 @@ def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None
 
 
 @kernel
-def _fill_nested(limits: Limits, n: int, order: Ints, sign: float, room: RowScratch) -> None:
+def _fill_nested(limits: Limits, n: int, order: Ints, sign: float, scratch: RowScratch) -> None:
     """Give each outcome as much as all caps leave."""
-    low, high, level, x, left = limits.low, limits.high, limits.level, room.x, room.left
+    low, high, level, x, left = limits.low, limits.high, limits.level, scratch.x, scratch.left
     rest, levels = 1.0, 0
     for j in range(n):
         x[j] = 0.0
@@ -365,15 +365,15 @@ def extreme_row(
     kind: int,
     sign: float,
     limits: Limits,
-    room: RowScratch,
+    scratch: RowScratch,
 ) -> float:
-    """The smallest (``sign`` = 1) or largest (-1) expectation of ``value`` over the set; its row is in ``room.x``."""
-    how = limit_row(row, n, pair, step, kind, limits, room)
+    """The smallest (``sign`` = 1) or largest (-1) mean of ``value`` over the set; its row is in ``scratch.x``."""
+    how = limit_row(row, n, pair, step, kind, limits, scratch)
     for j in range(n):
-        room.order[j] = j
-    sort_by(value, room.order, n)
-    fill_row(how, limits, n, room.order, sign, step.chance, room)
-    return expectation(n, room.x, value)
+        scratch.order[j] = j
+    sort_by(value, scratch.order, n)
+    fill_row(how, limits, n, scratch.order, sign, step.chance, scratch)
+    return expectation(n, scratch.x, value)
 
 
 @kernel

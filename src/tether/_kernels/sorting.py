@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tether._foundation.arrays import Ints
 from tether._kernels.jit import kernel, part_of_kernel
-from tether._types import Ints
 
 
 @kernel

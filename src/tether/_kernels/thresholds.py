@@ -12,11 +12,11 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from tether._foundation.arrays import Ints
 from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
 from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_successors
 from tether._kernels.sorting import is_in, lower_bound, seek
-from tether._types import Ints
 
 FAR = 1 << 14
 """Further than any horizon: stands for ∞ where a threshold is stored as a small integer."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Ints
+from tether._foundation.arrays import Ints
 from tether.audit.answers import UNRECORDED, VERDICTS, Answers, Change, Row, gather, outcome_codes
 from tether.audit.cohort import Cohort
 from tether.audit.question import Question

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.evaluation.certificate import Verdict
 from tether.evaluation.outcomes import absorbing
 from tether.model.mdp import MDP

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tether._checks import whole_number
-from tether._words import counted, number, percent
+from tether._foundation.checks import whole_number
+from tether._foundation.words import counted, number, percent
 from tether.errors import QueryError
 from tether.model.mdp import MDP
 from tether.observation.path import Path

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.errors import PathError
 from tether.io.names import find_index
 from tether.model.mdp import MDP

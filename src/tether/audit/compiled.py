@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._kernels.scratch import room
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._kernels.scratch import scratch_array as room
 from tether.audit.answering import Asked, answer_one, certified
 from tether.audit.answers import UNKNOWN, UNRECORDED, VERDICTS, Answers, Row, gather
 from tether.audit.cohort import Cohort

@@ -24,8 +24,8 @@ from typing import Any
 
 import msgspec
 
+from tether._foundation.writing import written, written_into
 from tether._version import __version__
-from tether._writing import written, written_into
 from tether.audit.answers import Answers
 from tether.audit.tables import Naming, Tally
 from tether.errors import FileError, Problem

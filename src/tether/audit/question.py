@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tether._checks import whole_number
+from tether._foundation.checks import whole_number
 from tether.errors import QueryError
 from tether.influence.one_step import Influence, make_influence
 from tether.influence.rules import Rule, make_rule

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Source
-from tether._types import Ints
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import Source
 from tether.audit.cohort import Cohort
 from tether.audit.logs import BATCH, MemoryLog
 from tether.errors import FileError, Problem

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.audit.answers import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
 from tether.explanation.arrow import NameColumn
 from tether.model.labels import name_text

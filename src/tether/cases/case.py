@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
-from tether._html import facts
+from tether._foundation.markup import facts
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 

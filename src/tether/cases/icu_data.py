@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints
-from tether._types import Floats
+from tether._foundation.arrays import Floats
+from tether._foundation.problems import Complaints
 from tether.errors import FileError, Problem, QueryError
 
 __all__ = ["IcuSepsisData", "read_icu_sepsis"]

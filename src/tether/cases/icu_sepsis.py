@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats
+from tether._foundation.arrays import Floats
 from tether.cases.case import Case
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP

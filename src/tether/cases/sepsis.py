@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.cases.case import Case
 from tether.model.mdp import MDP
 from tether.observation.path import Path

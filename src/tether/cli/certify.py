@@ -88,7 +88,7 @@ def _without_limits() -> None:
 
 
 def _table(found: Certificate) -> Table:
-    from tether._words import number, percent
+    from tether._foundation.words import number, percent
     from tether.cli.screen import grid
 
     table = grid("causal models", "worst", "Gumbel-max", "best", "guaranteed gain", "breakdown", right=range(1, 6))

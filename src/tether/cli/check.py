@@ -58,7 +58,7 @@ def _look(episode: Episode, influence: Any) -> Check:
 
 
 def _print(episode: Episode, report: Check) -> None:
-    from tether._words import counted
+    from tether._foundation.words import counted
     from tether.cli.screen import grid, put
     from tether.learning.learned import learned
 
@@ -86,7 +86,7 @@ def _print(episode: Episode, report: Check) -> None:
 
 
 def _told(episode: Episode, cf: CounterfactualMDP, found: Coverage) -> list[str]:
-    from tether._words import counted, number
+    from tether._foundation.words import counted, number
     from tether.plan.backward import observed_value
 
     likely = found.likelihood[~np.isnan(found.likelihood)].prod()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tether._words import counted
+from tether._foundation.words import counted
 from tether.cli.answers import print_json
 from tether.cli.options import Source, about_a_model, as_json
 

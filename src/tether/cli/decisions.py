@@ -101,7 +101,7 @@ def _legend(found: Decisions) -> str:
 
 
 def _cells(found: Decisions, row: Decision, places: int) -> list[str]:
-    from tether._words import percent
+    from tether._foundation.words import percent
     from tether.explanation.naming import shown
 
     def number(value: float | None) -> str:

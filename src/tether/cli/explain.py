@@ -94,7 +94,7 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
 
 
 def _settings(plan: Plan, episode: Episode, suggested: bool) -> list[str]:
-    from tether._words import counted
+    from tether._foundation.words import counted
     from tether.explanation.terms import limits_in_words
 
     mdp = plan.cf.mdp

@@ -67,7 +67,7 @@ def robust(
     Gumbel-max expects of it. Without -k: the shortest tether that guarantees enough, and 1 where none guarantees a
     gain.
     """
-    from tether._words import counted, number
+    from tether._foundation.words import counted, number
     from tether.cli.answers import print_json
     from tether.cli.explain import names_of, print_explanation
     from tether.cli.screen import progress, put

@@ -85,7 +85,7 @@ def _what(plan: Plan) -> str:
 
 
 def _print(plan: Plan, drawn: Trajectories, output: Path | None) -> None:
-    from tether._words import counted, number
+    from tether._foundation.words import counted, number
     from tether.cli.screen import put
     from tether.cli.steps import path_table
 

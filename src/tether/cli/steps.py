@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from tether._words import percent
+from tether._foundation.words import percent
 from tether.cli.screen import decimals, grid, signed
 from tether.explanation.naming import differences, outcome_name, short, shown
 

@@ -84,7 +84,7 @@ def sweep(
 
 
 def _print(table: Sweep, episode: Episode) -> None:
-    from tether._words import number
+    from tether._foundation.words import number
     from tether.cli.heat import heat_tables
     from tether.cli.screen import put
     from tether.explanation.terms import sweep_notes
@@ -127,7 +127,7 @@ def choose_k(
 
     Exit code 1 if none does, not even k = T + 1 (no tether).
     """
-    from tether._words import counted, number
+    from tether._foundation.words import counted, number
     from tether.cli.screen import progress, put
     from tether.explanation.answers import objective_data
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._html import facts
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.markup import facts
+from tether._foundation.words import counted
 from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.layers import Graph, Layer, make_layer, walking
 from tether.counterfactual.mechanism import Mechanism, Posterior

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.mechanism import Candidates, Posterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start, spans
 from tether.counterfactual.scratch import observed_weights

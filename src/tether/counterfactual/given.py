@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.mechanism import Candidates, Mechanism, Posterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start, spans
 from tether.model.form import Form

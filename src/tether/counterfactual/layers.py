@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether.counterfactual.mechanism import Posterior
 from tether.counterfactual.memory import remembered
 from tether.counterfactual.rows import ObservedStep, Rows, spans

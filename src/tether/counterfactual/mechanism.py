@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.form import Form
 

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tether._types import Ints
+from tether._foundation.arrays import Ints
 from tether.counterfactual.mechanism import Posterior
 from tether.counterfactual.rows import Rows
 from tether.model.form import Form

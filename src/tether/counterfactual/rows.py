@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.model.form import Form
 
 __all__ = ["ObservedStep", "Rows", "nominal_start", "spans"]

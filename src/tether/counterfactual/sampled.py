@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from tether._checks import random_generator
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import random_generator
 from tether.counterfactual.mechanism import Candidates, Posterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start
 from tether.errors import Problem, QueryError

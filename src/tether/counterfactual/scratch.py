@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tether._kernels.scratch import room
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._kernels.scratch import scratch_array
 from tether.counterfactual.rows import ObservedStep
 from tether.model.form import Form
 
@@ -34,8 +34,8 @@ class Scratch:
     @classmethod
     def new(cls, n_states: int) -> Scratch:
         """Scratch for a model of so many states."""
-        marked, scanned, seen = (room(n_states, np.uint8) for _ in range(3))
-        return cls(marked, scanned, seen, room(n_states, np.float64))
+        marked, scanned, seen = (scratch_array(n_states, np.uint8) for _ in range(3))
+        return cls(marked, scanned, seen, scratch_array(n_states, np.float64))
 
 
 _FREE: WeakKeyDictionary[Form, list[Scratch]] = WeakKeyDictionary()

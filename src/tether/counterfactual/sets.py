@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.given import SomeRow
 from tether.counterfactual.gumbel_max import GumbelMax

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tether._html import grid
-from tether._words import counted, number, percent
+from tether._foundation.markup import grid
+from tether._foundation.words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.counterfactual.sets import Assumption, has_copies, model_set
 from tether.evaluation.ranges import Range, ranges_with_breakdown

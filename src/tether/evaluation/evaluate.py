@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._checks import random_generator, whole_number
-from tether._html import grid
-from tether._types import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.checks import random_generator, whole_number
+from tether._foundation.markup import grid
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_probabilities

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import check_not_stuck
 from tether.counterfactual.layers import replay
 from tether.counterfactual.rows import Rows, nominal_start, spans
@@ -56,7 +56,7 @@ class Followed:
         Where its entries begin, whose row it is, the node that takes it, with what probability, and the changes left.
     entries, there, reward, gumbel, order : array, by entry
         The entry of the model; the node it leads to, -1 where no model of the set leads; what it earns; how likely it
-        is under Gumbel-max; and room for the order of what they are worth.
+        is under Gumbel-max; and scratch for the order of what they are worth.
     """
 
     models: ModelSet
@@ -88,11 +88,11 @@ class Followed:
         form = models.gumbel.mdp.form
         limits, how = limits_for(self.entries.size, self.pairs.size), np.empty(self.pairs.size, np.int64)
         rows = self.starts, form.next_state[self.entries], form.probability[self.entries], self.pairs
-        chance, room = np.empty(self.pairs.size), scratch_for(self.longest)
+        chance, scratch = np.empty(self.pairs.size), scratch_for(self.longest)
         for t, (begin, end) in enumerate(zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True)):
             at = models.at(t)
             chance[begin:end] = at.step.chance
-            limit_rows(*rows, begin, end, at, self.entries, how, limits, room)
+            limit_rows(*rows, begin, end, at, self.entries, how, limits, scratch)
         return RowsTaken(
             self.starts,
             self.source,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import expand
 from tether.counterfactual.rows import spans

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.model.labels import name_text
 from tether.model.mdp import MDP
 from tether.observation.changes import nothing_to_change

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._html import grid
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.markup import grid
+from tether._foundation.words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.mechanism import Mechanism
 from tether.counterfactual.mechanisms import EXACT

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._checks import random_generator, whole_number
-from tether._html import grid
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import random_generator, whole_number
+from tether._foundation.markup import grid
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
 from tether.evaluation.policy import decider, make_policy, noisy

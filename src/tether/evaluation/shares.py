@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._html import grid
-from tether._types import Floats, Ints
-from tether._words import number
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.markup import grid
+from tether._foundation.words import number
 from tether.counterfactual.layers import expand
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_plan

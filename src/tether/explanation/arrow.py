@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Flags, Ints
+from tether._foundation.arrays import Flags, Ints
 from tether.errors import QueryError
 from tether.observation.changes import is_change
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tether._words import counted
+from tether._foundation.words import counted
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation

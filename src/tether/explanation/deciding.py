@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tether._words import counted, number, percent
+from tether._foundation.words import counted, number, percent
 from tether.evaluation.one_change import decided_from
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._html import grid, typeset
+from tether._foundation.checks import whole_number
+from tether._foundation.markup import grid, typeset
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
 from tether.evaluation.necessity import NecessityBounds, necessity_bounds

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tether._checks import whole_number
-from tether._words import counted, number, percent
+from tether._foundation.checks import whole_number
+from tether._foundation.words import counted, number, percent
 from tether.errors import QueryError
 from tether.explanation.outcomes import goes_on
 

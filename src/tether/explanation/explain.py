@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._html import grid, typeset
-from tether._types import Floats
+from tether._foundation.arrays import Floats
+from tether._foundation.markup import grid, typeset
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.evaluation.outcomes import outcome_classes

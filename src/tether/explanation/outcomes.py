@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from tether._html import grid
-from tether._types import Floats
-from tether._words import percent
+from tether._foundation.arrays import Floats
+from tether._foundation.markup import grid
+from tether._foundation.words import percent
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.outcomes import absorbing, outcome_classes
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._words import average, counted, number, percent
+from tether._foundation.words import average, counted, number, percent
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
 from tether.explanation.evidence import learned_sentences

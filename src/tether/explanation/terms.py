@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tether._words import counted, number, percent
+from tether._foundation.words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.explanation.outcomes import goes_on
 from tether.explanation.sentences import falls_short

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._html import facts, typeset
-from tether._words import average, number
+from tether._foundation.markup import facts, typeset
+from tether._foundation.words import average, number
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.instead import Instead, make_instead

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from typing import Any
 
-from tether._html import told
+from tether._foundation.markup import escaped
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.explorer.offered import One
 from tether.explorer.server import Explorer
@@ -42,7 +42,7 @@ class Inline:
         atexit.unregister(self.stop)
 
     def _repr_html_(self) -> str:
-        source = told(f"{self.address}&inline=1")
+        source = escaped(f"{self.address}&inline=1")
         return (
             f'<iframe src="{source}" width="100%" height="{self.height}" style="border:1px solid #ccc" '
             f'title="Tether explorer"></iframe>'

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tether._types import Floats
-from tether._words import number
+from tether._foundation.arrays import Floats
+from tether._foundation.words import number
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._html import grid
-from tether._types import Ints
+from tether._foundation.arrays import Ints
+from tether._foundation.checks import whole_number
+from tether._foundation.markup import grid
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, everywhere, nominal_rollout, replay
 from tether.counterfactual.mechanism import Posterior

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._foundation.arrays import Ints
 from tether._kernels.parallel import CHUNKS, use_cores
-from tether._types import Ints
 from tether.counterfactual.layers import Graph
 from tether.counterfactual.rows import Rows
 from tether.model.mdp import MDP

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.layers import Graph
 from tether.counterfactual.rows import nominal_start, spans
 from tether.errors import QueryError

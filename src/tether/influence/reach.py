@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.influence.one_step import influenced_pairs, make_influence
 

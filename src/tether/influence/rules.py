@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from tether._kernels.scratch import room
-from tether._types import Ints
+from tether._foundation.arrays import Ints
+from tether._kernels.scratch import scratch_array
 from tether.counterfactual.layers import Graph, Walk
 from tether.counterfactual.rows import Rows, spans
 from tether.errors import QueryError
@@ -199,7 +199,7 @@ def _ended(graph: Graph) -> Any:
 
 def _two_numbers(graph: Graph) -> Ints:
     """An array for two small numbers per state."""
-    return room((graph.mdp.n_states, 2), np.int16)
+    return scratch_array((graph.mdp.n_states, 2), np.int16)
 
 
 def _arguments(graph: Graph, nodes: Nodes) -> tuple[LayerNodes, Ints, Ints]:

@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
+from tether._foundation.arrays import Ints
 from tether._kernels.parallel import LARGE
-from tether._kernels.scratch import room
-from tether._types import Ints
+from tether._kernels.scratch import scratch_array
 from tether.counterfactual.layers import Graph
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes, gather_layer, layer_rows, pair_offsets, run_count
@@ -88,7 +88,7 @@ class Thresholds:
             at = np.maximum(np.repeat(reach[t], np.diff(self.offsets[t])), self.kappa[t])
             met[np.minimum(at, T + 2)] = 1
             # The smallest k is the largest FAR - k, and 0 stands for what is never reached.
-            nearness = room(run_count(self.nodes) * n_states, np.int16)
+            nearness = scratch_array(run_count(self.nodes) * n_states, np.int16)
             layer, rows = self.nodes[t].arguments(n_states), layer_rows(self.graph, t, self.influenced[t])
             spread(layer, rows, self.offsets[t], FAR - at, nearness)
             reach.append(FAR - nearness[after.places(n_states)])
@@ -105,7 +105,7 @@ class Thresholds:
         from tether._kernels.thresholds import spread
 
         n_states = self.graph.mdp.n_states
-        reached = room(run_count(self.nodes) * n_states, np.int16)
+        reached = scratch_array(run_count(self.nodes) * n_states, np.int16)
         kept = [np.flatnonzero(self.first <= k)]
         for t, after in enumerate(self.nodes[1:]):
             before = self.nodes[t]
@@ -210,7 +210,7 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
     layers = [Nodes(start, np.zeros(start.size, np.int32))]
     for t in range(graph.T):
         longest = min(t + 1, up_to - 1)
-        reached = room((longest + 2, n_states), np.int16)  # the last run stands for all that are too long
+        reached = scratch_array((longest + 2, n_states), np.int16)  # the last run stands for all that are too long
         offsets = layers[t].pair_offsets(graph.mdp.form.pair_start)
         everything = np.ones(int(offsets[-1]), dtype=np.int16)
         rows = layer_rows(graph, t, influenced[t])
@@ -229,7 +229,7 @@ def _levels(graph: Graph, nodes: tuple[Nodes, ...]) -> Ints:
 
     runs, n_states = run_count(nodes), graph.mdp.n_states
     most = max(layer.size for layer in nodes)
-    levels = room((runs * n_states, 2), np.int16, touched=most).reshape(runs, n_states, 2)
+    levels = scratch_array((runs * n_states, 2), np.int16, touched=most).reshape(runs, n_states, 2)
     if graph.ended is not None:
         levels[:, graph.ended.mask] = (FAR, 1)
     if runs > 1:

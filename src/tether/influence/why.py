@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._html import facts
-from tether._types import Ints
-from tether._words import counted
+from tether._foundation.arrays import Ints
+from tether._foundation.checks import whole_number
+from tether._foundation.markup import facts
+from tether._foundation.words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, expand
 from tether.errors import Problem, QueryError

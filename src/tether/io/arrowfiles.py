@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from tether._writing import written
+from tether._foundation.writing import written
 from tether.errors import FileError, Problem, QueryError
 from tether.io.files import File, ends_of, file_error, name_of, read_bytes, too_large, unpacked_limit
 from tether.io.names import are_whole, texts_of

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tether._writing import written
+from tether._foundation.writing import written
 from tether.errors import FileError, Problem, QueryError
 from tether.io.embedded import PREFIX, about_case, case_names, open_case, path_names
 from tether.io.files import name_of

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints, Located, Source
-from tether._words import counted
+from tether._foundation.problems import Complaints, Located, Source
+from tether._foundation.words import counted
 from tether.errors import FileError, ModelError, Problem, QueryError
 from tether.io.arrowfiles import open_arrow, open_parquet, require_pyarrow
 from tether.io.delimited import BLOCK, Text, read_text, scan, table_of_text

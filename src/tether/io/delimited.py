@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._problems import LIMIT
-from tether._types import Ints
-from tether._words import counted
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import LIMIT
+from tether._foundation.words import counted
 from tether.errors import Problem
 from tether.io.files import File, checked_text, file_error, lines_of, name_of
 

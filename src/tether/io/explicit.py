@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.problems import Complaints
+from tether._foundation.words import counted
 from tether.errors import FileError, Problem
 from tether.io.plaintext import File, add_each, cut
 from tether.model.from_table import form_from_codes

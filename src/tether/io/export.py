@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.errors import FileError, Problem, QueryError
 from tether.io.plaintext import File
 from tether.model.mdp import MDP

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
-from tether._problems import Complaints, Source
+from tether._foundation.problems import Complaints, Source
 from tether.errors import FileError, Problem, QueryError
 
 __all__ = [

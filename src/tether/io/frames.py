@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tether._problems import Located
+from tether._foundation.problems import Located
 
 __all__ = ["collected", "frame_names", "frame_to_arrow"]
 

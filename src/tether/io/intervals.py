@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._types import Floats, Ints
-from tether._writing import written
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import whole_number
+from tether._foundation.writing import written
 from tether.counterfactual.layers import expand
 from tether.errors import FileError, Problem, QueryError
 from tether.io.export import distinct_names, spelled

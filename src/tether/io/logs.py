@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints, Source
-from tether._types import Ints
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import Complaints, Source
 from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints, Located
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.problems import Complaints, Located
 from tether.errors import Problem, QueryError
 from tether.io.columns import Columns
 from tether.model.names import is_missing, plain

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._writing import written
+from tether._foundation.writing import written
 from tether.errors import FileError, ModelError, Problem, QueryError
 from tether.io.arrowfiles import damaged
 from tether.io.axes import ORDERS, is_sparse, reward_array, transition_array

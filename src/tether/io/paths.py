@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints, Source
-from tether._words import counted
-from tether._writing import written
+from tether._foundation.problems import Complaints, Source
+from tether._foundation.words import counted
+from tether._foundation.writing import written
 from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.columns import TABLES, Columns, read_columns, table_kind, unknown_column
 from tether.io.files import File, checked_text, file_error, name_of

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import TextIO
 
-from tether._problems import Complaints, raise_all
-from tether._types import Ints
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import Complaints, raise_all
 from tether.io.files import File, checked_text, opened_bytes
 
 __all__ = ["File", "add_each", "cut", "number", "numbered", "opened", "raise_all", "whole"]

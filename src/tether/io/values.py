@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints
-from tether._types import Ints
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import Complaints
 from tether.errors import Problem
 from tether.model.encode import EMPTY, UNUSABLE, Coded, coded
 from tether.model.names import is_missing

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.plain import Solution, solve
 from tether.influence.one_step import influenced_pairs

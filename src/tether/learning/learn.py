@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
 from tether.learning.prior import Support, Transitions, add_support, checked_prior
 from tether.learning.rewards import Earnings, fill_empty, mean_rewards

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._words import counted
+from tether._foundation.words import counted
 from tether.errors import QueryError
 from tether.model.form import pair_states
 from tether.model.mdp import MDP

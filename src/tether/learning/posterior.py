@@ -18,9 +18,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from tether._checks import random_generator, whole_number
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import random_generator, whole_number
+from tether._foundation.words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_plan

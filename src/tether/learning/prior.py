@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tether._types import Ints
+from tether._foundation.arrays import Ints
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
 from tether.model.names import Names

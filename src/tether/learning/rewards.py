@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
 from tether.learning.prior import Transitions
 from tether.observation.episodes import Episodes

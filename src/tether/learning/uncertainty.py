@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._types import Floats, Ints
-from tether._words import number, percent
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import whole_number
+from tether._foundation.words import number, percent
 from tether.errors import QueryError
 from tether.model.properties import Property
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.errors import QueryError
 from tether.model.mdp import MDP
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.words import counted
 from tether.model.place import Place, pickled_as
 
 __all__ = ["Counts"]

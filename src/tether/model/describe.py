@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from tether._words import counted
+from tether._foundation.words import counted
 from tether.model.form import Form, pair_states
 
 __all__ = ["Description", "describe"]

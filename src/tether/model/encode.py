@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tether._problems import Complaints, Source
-from tether._types import Ints
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import Complaints, Source
 from tether.errors import ModelError, Problem
 from tether.model.names import Names, as_array, is_missing, make_names, plain, trusted_names
 

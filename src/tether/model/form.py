@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints, Source
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.problems import Complaints, Source
 from tether.errors import ModelError, Problem
 from tether.model.names import Names, name_list
 from tether.model.place import Place, pickled_as

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.errors import ModelError
 from tether.model.form import Form, Rewards, finish
 from tether.model.names import Names, make_names

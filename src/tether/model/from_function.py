@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.errors import ModelError, Problem
 from tether.model.form import Form, ends_in, terminal_states
 from tether.model.from_table import form_from_codes

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Ints
-from tether._words import counted
+from tether._foundation.arrays import Ints
+from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
 from tether.model.names import Names, as_array, name_list, plain
 

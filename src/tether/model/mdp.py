@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.describe import Description, describe

@@ -15,7 +15,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from tether._words import counted
+from tether._foundation.words import counted
 from tether.errors import ModelError, Problem
 
 __all__ = ["Names", "as_array", "is_missing", "make_names", "name_list", "plain", "trusted_names"]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tether._types import Flags, Ints
+from tether._foundation.arrays import Flags, Ints
 from tether.errors import Problem, QueryError
 from tether.model.labels import member_indices, name_text
 from tether.model.names import name_list, plain

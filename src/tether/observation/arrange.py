@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints, Source
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.problems import Complaints, Source
+from tether._foundation.words import counted
 from tether.errors import PathError, Problem
 from tether.model.names import Names
 from tether.observation.cells import Cells, read_cells

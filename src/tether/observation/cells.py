@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.problems import Complaints
 from tether.errors import Problem
 from tether.model.encode import Coded, encode
 from tether.model.names import Names, is_missing, plain

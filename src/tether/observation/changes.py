@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Flags, Ints
+from tether._foundation.arrays import Flags, Ints
 from tether.model.form import Form
 
 __all__ = ["is_change", "nothing_to_change"]

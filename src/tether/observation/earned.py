@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._types import Floats, Ints
-from tether._words import counted, number
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.words import counted, number
 from tether.model.mdp import MDP
 from tether.observation.path import Observation, Path
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Ints
+from tether._foundation.arrays import Ints
 from tether.errors import PathError, Problem, QueryError
 from tether.model.mdp import MDP
 from tether.observation.path import Observation, Path, observe

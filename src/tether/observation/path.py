@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Ints
-from tether._words import counted
+from tether._foundation.arrays import Ints
+from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
 from tether.model.mdp import MDP
 from tether.model.names import is_missing, name_list, plain

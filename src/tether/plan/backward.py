@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.parallel import CHUNKS, use_cores
-from tether._kernels.scratch import room
-from tether._types import Floats, Ints
+from tether._kernels.scratch import scratch_array
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import expand
 from tether.errors import QueryError
@@ -227,7 +227,7 @@ class _Tables:
         widths = [problem.width(t) for t in range(self._T + 1)]
         used = touched / self._rows
         sizes = [self._rows * max(widths[even::2]) + SPARE for even in (0, 1)]
-        self._layers = [room(size, np.float64, touched=int(used * size)) for size in sizes]
+        self._layers = [scratch_array(size, np.float64, touched=int(used * size)) for size in sizes]
         for array in self._layers:
             array[-SPARE:] = 0.0
         self._final = graph.mdp.final_reward if rewarded else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._types import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether.counterfactual.layers import Graph, expand
 from tether.counterfactual.rows import Rows
 from tether.errors import Problem, QueryError

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tether._html import facts
-from tether._words import number, percent
+from tether._foundation.markup import facts
+from tether._foundation.words import number, percent
 from tether.errors import Problem, QueryError
 from tether.model.properties import Property
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._words import number
+from tether._foundation.checks import whole_number
+from tether._foundation.words import number
 from tether.errors import QueryError
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep

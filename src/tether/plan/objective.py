@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._kernels.scratch import room
-from tether._types import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
+from tether._kernels.scratch import scratch_array
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Ended, Graph, Layer
 from tether.counterfactual.rows import spans
@@ -126,7 +126,7 @@ def _resting_model(mdp: MDP, decided: Decided) -> MDP:
     next_state, probability = form.next_state[kept], form.probability[kept]
     next_state[certain] = pair_states(form.pair_start, np.searchsorted(start, certain))
     probability[certain] = 1.0
-    nothing: Floats = room(mdp.n_pairs, np.float64)
+    nothing: Floats = scratch_array(mdp.n_pairs, np.float64)
     rests = Form(
         form.pair_start,
         form.pair_action,

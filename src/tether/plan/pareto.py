@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._html import facts, grid
-from tether._types import Floats
+from tether._foundation.arrays import Floats
+from tether._foundation.checks import whole_number
+from tether._foundation.markup import facts, grid
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.influence.one_step import distances

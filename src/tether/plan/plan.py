@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._html import facts
+from tether._foundation.arrays import Ints
+from tether._foundation.checks import whole_number
+from tether._foundation.markup import facts
+from tether._foundation.words import counted
 from tether._kernels.parallel import LARGE
-from tether._types import Ints
-from tether._words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph
 from tether.influence.nodes import Nodes

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tether._kernels.scratch import room
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._kernels.scratch import scratch_array
 from tether.counterfactual.layers import Graph
 from tether.counterfactual.rows import Rows, spans
 from tether.model.form import Rewards
@@ -26,8 +26,8 @@ class ExpectedRewards:
     def __init__(self, mdp: MDP) -> None:
         self._mdp = mdp
         self._by_entry = mdp.rewards.by_entry
-        self._averages = room(mdp.n_pairs if self._by_entry else 0, np.float64)
-        self._known = room(mdp.n_states if self._by_entry else 0, np.bool_)
+        self._averages = scratch_array(mdp.n_pairs if self._by_entry else 0, np.float64)
+        self._known = scratch_array(mdp.n_states if self._by_entry else 0, np.bool_)
         self._of_edits: dict[int, Floats] = {}
 
     @classmethod
@@ -72,5 +72,5 @@ class ExpectedRewards:
 
 def without_rewards(mdp: MDP) -> MDP:
     """The same model where nothing earns anything."""
-    zeros = room(mdp.n_pairs, np.float64)
+    zeros = scratch_array(mdp.n_pairs, np.float64)
     return replace(mdp, form=replace(mdp.form, rewards=Rewards(zeros, by_entry=False)))

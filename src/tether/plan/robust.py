@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._checks import whole_number, whole_numbers
-from tether._kernels.scratch import room
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import whole_number, whole_numbers
+from tether._kernels.scratch import scratch_array
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.sets import IN_WORDS, Assumption, ModelSet, model_set
 from tether.errors import QueryError
@@ -420,12 +420,12 @@ def _solve(
     kept = found.within(k)
     nodes = tuple(layer.only(which) for layer, which in zip(found.nodes, kept, strict=True))
     size = run_count(found.nodes) * mdp.n_states * (m + 1)
-    tables = room(size, np.float64), room(size, np.float64)  # zero where nothing is written
+    tables = scratch_array(size, np.float64), scratch_array(size, np.float64)  # zero where nothing is written
     if mdp.final_reward is not None:
         tables[T % 2].reshape(-1, m + 1)[nodes[T].places(mdp.n_states)] = mdp.final_reward[nodes[T].states][:, None]
     longest = int(np.diff(form.row_start).max(initial=1)) if mdp.n_pairs < 1_000_000 else _longest(form, nodes)
     limits, scratch = limits_for(longest), scratch_for(longest)
-    free, choices = room(mdp.n_states, np.uint8), []
+    free, choices = scratch_array(mdp.n_states, np.uint8), []
     for t in range(T - 1, -1, -1):
         observed = int(graph.observation.actions[t])
         uncounted = nodes[t].states[nothing_to_change(form, nodes[t].states, observed)]

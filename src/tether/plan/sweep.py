@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._html import heat
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import whole_number
+from tether._foundation.markup import heat
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.influence.one_step import Influence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._checks import finite_number, whole_number, whole_numbers
+from tether._foundation.checks import finite_number, whole_number, whole_numbers
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import everywhere
 from tether.errors import QueryError

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.cases.case import Case
 from tether.cases.sepsis import sepsis, state_reward
 from tether.model.form import Rewards, pair_states

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.cases import sepsis
 from tether.cases.sepsis import most_likely_reward
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual

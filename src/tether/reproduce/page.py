@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from tether._foundation.writing import written_into
 from tether._version import __version__
-from tether._writing import written_into
 from tether.errors import QueryError
 from tether.reproduce.compare import compact
 from tether.reproduce.published import published

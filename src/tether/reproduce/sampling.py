@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, Layer, Walk, expand
 from tether.counterfactual.rows import Rows, nominal_start

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats
+from tether._foundation.arrays import Floats
 from tether.cases import Case, sepsis
 from tether.cases.sepsis import sepsis_from
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual

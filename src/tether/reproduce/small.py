@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether._types import Floats
+from tether._foundation.arrays import Floats
 from tether.cases import epidemic, grid_world, toy
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.evaluation.evaluate import Course

@@ -13,8 +13,8 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tether._html import clean, signed, together
-from tether._words import counted, cut, number, percent
+from tether._foundation.markup import clean, signed, together
+from tether._foundation.words import counted, cut, number, percent
 from tether.errors import QueryError
 
 if TYPE_CHECKING:

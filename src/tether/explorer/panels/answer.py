@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tether._words import average, number
+from tether._foundation.words import average, number
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say
 from tether.explanation.evidence import learned_sentences

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._html import shade, signed
-from tether._words import number, percent
+from tether._foundation.markup import shade, signed
+from tether._foundation.words import number, percent
 from tether.explanation.decisions import Decision
 from tether.explorer.memory import Answer
 from tether.explorer.panels import Asked

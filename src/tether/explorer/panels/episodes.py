@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tether._words import number
+from tether._foundation.words import number
 from tether.explorer.offered import Listed
 from tether.explorer.panels import Asked
 from tether.explorer.view import View

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._words import average, number, percent
+from tether._foundation.words import average, number, percent
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.explanation.what_if import WhatIf

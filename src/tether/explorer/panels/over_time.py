@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._words import counted
+from tether._foundation.words import counted
 from tether.evaluation.evaluate import Evaluation
 from tether.explanation.outcomes import goes_on
 from tether.explorer.memory import Answer

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._html import heat
-from tether._words import average, counted, cut, number
+from tether._foundation.markup import heat
+from tether._foundation.words import average, counted, cut, number
 from tether.explanation import sentences as say
 from tether.explanation.naming import shown
 from tether.explanation.terms import tether_in_words

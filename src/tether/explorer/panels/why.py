@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._words import number, percent
+from tether._foundation.words import number, percent
 from tether.errors import QueryError
 from tether.explorer.memory import Answer
 from tether.explorer.naming import Naming

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._problems import Complaints
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.problems import Complaints
+from tether._foundation.words import counted
 from tether.io.drn.header import Header
 from tether.io.explicit import NO_LABEL, Choices, arrange, check_rows
 from tether.io.plaintext import add_each, cut, number, whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tether._problems import Complaints
+from tether._foundation.problems import Complaints
 from tether.io.plaintext import cut, number, whole
 
 __all__ = ["Header", "read_header"]

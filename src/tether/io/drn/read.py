@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-from tether._problems import Complaints
+from tether._foundation.problems import Complaints
 from tether.errors import Problem, QueryError
 from tether.io.drn.body import Body, Parsed
 from tether.io.drn.header import Header, read_header

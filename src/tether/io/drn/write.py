@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._writing import written
+from tether._foundation.writing import written
 from tether.io.export import distinct_names, label_states, pair_rewards, spelled, target_of
 from tether.io.plaintext import File
 from tether.io.valuations import valuations, write_value

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tether._problems import Complaints
-from tether._writing import read_together
+from tether._foundation.problems import Complaints
+from tether._foundation.writing import read_together
 from tether.errors import FileError, Problem, QueryError
 from tether.io.explicit import build
 from tether.io.plaintext import File, raise_all

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from tether._problems import Complaints
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.problems import Complaints
 from tether.io.explicit import NO_LABEL
 from tether.io.plaintext import cut, number, numbered, whole
 

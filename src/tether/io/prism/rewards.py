@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tether._problems import Complaints
-from tether._types import Floats, Ints
-from tether._words import counted
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.problems import Complaints
+from tether._foundation.words import counted
 from tether.io.explicit import Choices
 from tether.io.plaintext import File, add_each, cut, numbered, opened, whole
 from tether.io.prism.records import Records, Shape, first_line, read_records

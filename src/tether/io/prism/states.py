@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, TextIO
 
-from tether._problems import Complaints
-from tether._words import counted
+from tether._foundation.problems import Complaints
+from tether._foundation.words import counted
 from tether.io.plaintext import File, cut, numbered, opened, whole
 from tether.io.prism.records import first_line
 from tether.io.valuations import read_value, valuation_class

@@ -10,9 +10,9 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
-from tether._problems import Complaints
-from tether._types import Ints
-from tether._words import counted
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import Complaints
+from tether._foundation.words import counted
 from tether.io.explicit import NO_LABEL, Choices, arrange, check_rows, check_size
 from tether.io.plaintext import File, add_each, cut, opened, whole
 from tether.io.prism.records import Records, Shape, first_line, read_records

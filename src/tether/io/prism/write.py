@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._writing import written_into
+from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem
 from tether.io.export import distinct_names, entry_rewards, label_states, pair_states, spelled, target_of
 from tether.io.plaintext import File

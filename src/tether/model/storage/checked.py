@@ -2,7 +2,7 @@
 
 What is remembered is a digest of ``model.json`` and, for each array, of device, inode, size and times of its file. The
 time of the last change (ctime) is set by the system: a file cannot be exchanged or rewritten and keep it. The memory
-is an empty file, called as the digest is, in a directory that only this user can have made. So neither a damaged nor a
+is an empty file, called as the digest is, in a directory that only this user can write to. So neither a damaged nor a
 crafted directory can pass for one that was checked. Where there is no such directory, models are checked every time.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tether._private import private_cache
+from tether._foundation.private import private_cache
 
 __all__ = ["Version"]
 
@@ -50,12 +50,12 @@ class Version:
 
     def was_checked(self) -> bool:
         """Whether this version is remembered."""
-        memory = private_cache("models")
+        memory = _memory()
         return memory is not None and (memory / self._name).is_file()
 
     def remember(self) -> None:
         """Remember that this version was checked; without a place for it, nothing happens."""
-        memory = private_cache("models")
+        memory = _memory()
         if memory is None:
             return
         try:
@@ -63,6 +63,11 @@ class Version:
             (memory / self._name).touch()
         except OSError:  # a full disk: the model is checked again next time
             return
+
+
+def _memory() -> Path | None:
+    """Where versions are remembered; None on systems whose ctime is not the time of the last change (Windows)."""
+    return private_cache("models") if os.name == "posix" else None
 
 
 def _forget_oldest(remembered: Iterable[Path]) -> None:

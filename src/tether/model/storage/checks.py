@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Ints
+from tether._foundation.arrays import Ints
 from tether.errors import FileError, Problem
 from tether.model.form import TOLERANCE, Form
 from tether.model.storage.meta import Meta

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import msgspec
 
-from tether._types import Ints
+from tether._foundation.arrays import Ints
 from tether.errors import FileError, ModelError, Problem
 from tether.model.names import Names, make_names, name_list
 from tether.model.place import Part, Place, pickled_as

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
+from tether._foundation.writing import read_together, written
 from tether._version import __version__
-from tether._writing import read_together, written
 from tether.errors import FileError, Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form, Rewards, Rounding

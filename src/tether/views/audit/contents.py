@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._html import shade
-from tether._types import Floats
-from tether._words import number, percent
+from tether._foundation.arrays import Floats
+from tether._foundation.markup import shade
+from tether._foundation.words import number, percent
 from tether.audit.audit import Audit
 from tether.audit.tables import NO_OUTCOME, NOT_RECORDED
 from tether.views import figures

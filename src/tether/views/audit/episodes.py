@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._html import signed
-from tether._words import cut, number, percent
+from tether._foundation.markup import signed
+from tether._foundation.words import cut, number, percent
 from tether.audit.audit import Audit
 from tether.views.audit.words import is_certified, name_in_words, outcome_in_words
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tether._checks import whole_number
-from tether._words import counted
-from tether._writing import written
+from tether._foundation.checks import whole_number
+from tether._foundation.words import counted
+from tether._foundation.writing import written
 from tether.audit.audit import Audit
 from tether.errors import FileError, Problem, QueryError
 from tether.views.audit.contents import sections

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tether._html import signed
-from tether._words import counted
+from tether._foundation.markup import signed
+from tether._foundation.words import counted
 from tether.audit.audit import Audit
 from tether.explanation.naming import in_words, shown
 from tether.explanation.terms import influence_in_words

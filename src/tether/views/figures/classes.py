@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._checks import whole_number
-from tether._types import Ints
-from tether._words import cut, cut_apart
+from tether._foundation.arrays import Ints
+from tether._foundation.checks import whole_number
+from tether._foundation.words import cut, cut_apart
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, nominal_rollout
 from tether.influence.classes import CLASSES, classify_reachable, with_strengths

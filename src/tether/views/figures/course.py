@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats
+from tether._foundation.arrays import Floats
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Course, Evaluation, Tailoring
 from tether.views.figures.series import Series, fit_limits, note, ring

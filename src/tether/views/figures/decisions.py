@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._words import cut_apart
+from tether._foundation.words import cut_apart
 from tether.errors import QueryError
 from tether.evaluation.shares import Shares
 from tether.explanation.decisions import Decisions

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats
+from tether._foundation.arrays import Floats
 from tether.errors import QueryError
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.guarantees import GuaranteesByK

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats
+from tether._foundation.arrays import Floats
 from tether.plan.sweep import Sweep
 from tether.views.figures.style import CHANGES, SMALL, TETHER, axes, figure_of, points_per_unit, styled, text_width
 

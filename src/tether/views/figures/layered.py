@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 
 __all__ = ["arrange"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.influence.classes import CLASSES
 from tether.views.figures.layered import arrange
 from tether.views.figures.notebook import new_figure

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats
-from tether._words import cut_apart
+from tether._foundation.arrays import Floats
+from tether._foundation.words import cut_apart
 from tether.errors import QueryError
 from tether.explanation.outcomes import WHO, Outcomes
 from tether.views.figures.style import TIME, axes, explain_with, look, single_line, styled, time_ticks

@@ -12,8 +12,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tether._html import told
-from tether._writing import written
+from tether._foundation.markup import escaped
+from tether._foundation.writing import written
 from tether.errors import QueryError
 from tether.views.figures.style import BLUE, VERMILLION, figure_of, styled
 
@@ -130,7 +130,7 @@ def inline_svg(what: Axes | Figure, name: str, label: str, marks: Mapping[str, M
     body = re.sub(r">\s+<", "><", _TAG.sub(lambda tag: _adapted(tag[0], name), body))
     body = _marked(body, marks or {})  # last: what they say is left as it is
     size = f'viewBox="0 0 {head[1]} {head[2]}" width="{_SCALE * float(head[1]):.0f}"'
-    return f'<svg role="img" aria-label="{told(label)}" {size}>{body.strip()}'
+    return f'<svg role="img" aria-label="{escaped(label)}" {size}>{body.strip()}'
 
 
 def _numbered(body: str, marks: Mapping[str, Mark]) -> str:
@@ -148,9 +148,9 @@ def _marked(body: str, marks: Mapping[str, Mark]) -> str:
         if not found:
             continue
         inside, _, rest = after.partition("</g>")  # the group of a patch holds no other
-        group = f"<g><title>{told(mark.text)}</title>{inside}</g>"
+        group = f"<g><title>{escaped(mark.text)}</title>{inside}</g>"
         link = mark.address is not None
-        body = f'{before}<a href="{told(mark.address)}">{group}</a>{rest}' if link else f"{before}{group}{rest}"
+        body = f'{before}<a href="{escaped(mark.address)}">{group}</a>{rest}' if link else f"{before}{group}{rest}"
     return body
 
 

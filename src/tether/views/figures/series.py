@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats
+from tether._foundation.arrays import Floats
 from tether.errors import QueryError
 from tether.views.figures.style import MARK, RING, Look, figure_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Ints
+from tether._foundation.arrays import Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, expand
 from tether.influence.thresholds import Thresholds

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._html import clean, signed
-from tether._types import Ints
-from tether._words import number
+from tether._foundation.arrays import Ints
+from tether._foundation.markup import clean, signed
+from tether._foundation.words import number
 from tether.views.figures.notebook import new_figure
 
 if TYPE_CHECKING:

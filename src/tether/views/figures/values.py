@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._types import Floats
+from tether._foundation.arrays import Floats
 from tether.errors import QueryError
 from tether.plan.sweep import Sweep
 from tether.views.figures.series import Series, draw, fit_limits, merge, note, series_of

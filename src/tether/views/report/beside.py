@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tether._html import signed
-from tether._words import average, cut_apart, number, percent
+from tether._foundation.markup import signed
+from tether._foundation.words import average, cut_apart, number, percent
 from tether.errors import QueryError
 from tether.explanation import sentences as say
 from tether.explanation.decisions import Decision, Decisions

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._words import counted, number
+from tether._foundation.words import counted, number
 from tether.evaluation.evaluate import Tailoring
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tether._words import cut_apart
+from tether._foundation.words import cut_apart
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.guarantees import GuaranteesByK

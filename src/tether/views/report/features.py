@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import Evaluation
 from tether.plan.chain import collect

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tether._html import heat
+from tether._foundation.markup import heat
 from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tether._writing import written
+from tether._foundation.writing import written
 from tether.errors import Problem, QueryError
 from tether.plan.plan import Plan
 from tether.views.pages import date_of_page, render

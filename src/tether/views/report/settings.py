@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from tether._html import signed
+from tether._foundation.markup import signed
+from tether._foundation.words import counted
 from tether._version import __version__
-from tether._words import counted
 from tether.explanation.sentences import guaranteed
 from tether.explanation.terms import influence_in_words, mechanism_in_words, rule_in_words
 from tether.plan.plan import Plan

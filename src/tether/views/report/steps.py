@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from tether._html import signed
-from tether._words import cut_apart, number, percent
+from tether._foundation.markup import signed
+from tether._foundation.words import cut_apart, number, percent
 from tether.explanation.explain import ExplainedStep, Explanation
 
 __all__ = ["Cell", "Fold", "StepRow", "StepTable", "step_table"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Ints
+from tether._foundation.arrays import Ints
 from tether.errors import Problem, QueryError
 
 __all__ = ["finite_number", "random_generator", "whole_number", "whole_numbers"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether._checks import random_generator
+from tether._foundation.checks import random_generator
 
 BAD = ["x", -1, 1.5, {"seed": 1}, object]
 

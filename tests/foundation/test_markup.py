@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pages import EVIL, Page
 
-from tether._html import facts, grid, heat, shortened, signed, told, typeset
-from tether._words import cut, cut_apart
+from tether._foundation.markup import escaped, facts, grid, heat, shortened, signed, typeset
+from tether._foundation.words import cut, cut_apart
 
 
 @given(st.text())
 def test_any_text_stays_text(text):
-    for made in (told(text), shortened(text), typeset(text), facts([(text, text)]), grid([text], [[text]])):
+    for made in (escaped(text), shortened(text), typeset(text), facts([(text, text)]), grid([text], [[text]])):
         page = Page(f"<div>{made}</div>")
         assert page.tags <= {"div", "table", "tr", "th", "td"}
         made.encode("utf-8")
@@ -21,12 +21,12 @@ def test_any_text_stays_text(text):
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))
 def test_a_text_is_read_back_as_it_was(text):
-    assert Page(f"<p>{told(text)}</p>").text.strip("\n") == text.replace("\N{NO-BREAK SPACE}", " ")
+    assert Page(f"<p>{escaped(text)}</p>").text.strip("\n") == text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_what_no_page_may_hold_is_replaced():
-    assert told("a\x00b\ud800") == "a\N{REPLACEMENT CHARACTER}b?"
-    assert "<" not in told(EVIL)
+    assert escaped("a\x00b\ud800") == "a\N{REPLACEMENT CHARACTER}b?"
+    assert "<" not in escaped(EVIL)
 
 
 def test_long_texts_are_cut():

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import tether
-from tether import _writing
-from tether._writing import read_together, written, written_into
+from tether._foundation import writing
+from tether._foundation.writing import read_together, written, written_into
 from tether.errors import FileError
 
 
@@ -134,7 +134,7 @@ def test_a_directory_does_not_replace_a_file(tmp_path):
 @pytest.fixture
 def no_exchange(monkeypatch):
     """As on a system, or a disk, where two directories cannot change places in one step."""
-    monkeypatch.setattr(_writing, "_exchanger", lambda: None)
+    monkeypatch.setattr(writing, "_exchanger", lambda: None)
 
 
 @pytest.mark.usefixtures("no_exchange")
@@ -172,7 +172,7 @@ def test_a_disk_that_cannot_exchange_is_found_out(tmp_path, monkeypatch):
         ctypes.set_errno(errno.EINVAL)
         return -1
 
-    monkeypatch.setattr(_writing, "_exchanger", lambda: unsupported)
+    monkeypatch.setattr(writing, "_exchanger", lambda: unsupported)
     test_a_directory_replaces_a_full_one_as_a_whole(tmp_path)
 
 
@@ -349,7 +349,7 @@ def test_what_another_user_left_ready_is_not_taken(tmp_path):
 def test_reading_goes_on_when_a_lock_is_not_given_back(tmp_path, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr(_writing, "_PATIENCE", 0.01)
+    monkeypatch.setattr(writing, "_PATIENCE", 0.01)
     handle = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     (tmp_path / "a").write_text("here")
@@ -361,7 +361,7 @@ def test_reading_goes_on_when_a_lock_is_not_given_back(tmp_path, monkeypatch):
 
 
 def test_what_is_replaced_without_end_is_not_read_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(_writing, "_TRIES", 3)
+    monkeypatch.setattr(writing, "_TRIES", 3)
     seen = []
 
     def changes():
@@ -374,7 +374,7 @@ def test_what_is_replaced_without_end_is_not_read_without_end(tmp_path, monkeypa
 
 
 def test_a_writer_without_the_lock_that_meets_another_just_there_tries_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(_writing, "_exchanger", lambda: None)
+    monkeypatch.setattr(writing, "_exchanger", lambda: None)
     final, rename, others = tmp_path / "model", Path.rename, []
 
     def meets_another(self, target):
@@ -405,7 +405,7 @@ def python(code, *arguments):
 
 def write_for_ever(folder, kind, exchange, who):
     if exchange == "no":
-        _writing._exchanger = lambda: None
+        writing._exchanger = lambda: None
     for i in itertools.count():
         with written(f"{folder}/model") if kind == "directory" else written_into(folder) as made:
             made.mkdir(exist_ok=True)
@@ -469,7 +469,7 @@ def test_beside_writers_every_reading_is_of_one_version(tmp_path, kind, exchange
 KILLS = """
     import os, random, signal, sys, time
     from pathlib import Path
-    from tether import _writing
+    from tether._foundation import writing
     folder, kind, exchange, source = sys.argv[1:]
     sys.path.insert(0, source)
     from test_writing import place_of, version_of, write_for_ever

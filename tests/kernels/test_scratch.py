@@ -1,15 +1,15 @@
-"""Room for numbers of states: small or large, for few or for many."""
+"""Scratch arrays: small or large, for few entries or for many."""
 
 import numpy as np
 import pytest
 
-from tether._kernels.scratch import room
+from tether._kernels.scratch import scratch_array
 
 
 @pytest.mark.parametrize("n", [1, 1000, 3_000_000])
 @pytest.mark.parametrize("touched", [None, 1, 3_000_000])
 def test_it_has_the_shape_and_can_be_written(n, touched):
-    array = room((n, 2), np.int16, touched=touched)
+    array = scratch_array((n, 2), np.int16, touched=touched)
     assert array.shape == (n, 2)
     assert array.dtype == np.int16
     array[n - 1] = (3, 4)
@@ -18,9 +18,9 @@ def test_it_has_the_shape_and_can_be_written(n, touched):
 
 @pytest.mark.parametrize("n", [10, 8_000_000])
 def test_for_few_it_is_zero(n):
-    assert not room(n, np.uint8)[:: max(n // 100, 1)].any()
+    assert not scratch_array(n, np.uint8)[:: max(n // 100, 1)].any()
 
 
 @pytest.mark.parametrize("n", [10, 1_000_000])
 def test_for_many_it_begins_a_cache_line(n):
-    assert room((n, 4), np.float64, touched=n).ctypes.data % 64 == 0
+    assert scratch_array((n, 4), np.float64, touched=n).ctypes.data % 64 == 0

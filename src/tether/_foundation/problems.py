@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tether._types import Ints
+from tether._foundation.arrays import Ints
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError
 
 __all__ = ["LIMIT", "Complaints", "Located", "Source", "raise_all"]

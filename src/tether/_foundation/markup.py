@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tether._types import Floats, Ints
-from tether._words import cut
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.words import cut
 
-__all__ = ["clean", "facts", "grid", "heat", "shade", "shortened", "signed", "together", "told", "typeset"]
+__all__ = ["clean", "escaped", "facts", "grid", "heat", "shade", "shortened", "signed", "together", "typeset"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that no page may hold."""
@@ -38,10 +38,10 @@ _SHADES = np.array([(240, 246, 251), (158, 202, 225), (49, 130, 189), (8, 64, 12
 """From hardly any gain to the largest."""
 
 
-def told(value: Any) -> str:
+def escaped(value: Any) -> str:
     """Any text, safe inside a page: escaped, without characters that no page may hold.
 
-    >>> told("<b>")
+    >>> escaped("<b>")
     '&lt;b&gt;'
     """
     return html.escape(clean(value))
@@ -63,7 +63,7 @@ def shortened(value: Any, most: int = 160) -> str:
     >>> shortened("abcdef", most=4)
     'abc…'
     """
-    return told(cut(str(value), most))
+    return escaped(cut(str(value), most))
 
 
 def signed(text: str) -> str:
@@ -90,18 +90,18 @@ def typeset(text: str) -> str:
     >>> typeset("k < 3")
     'k &lt; 3'
     """
-    return told(together(text))
+    return escaped(together(text))
 
 
 def facts(rows: Iterable[tuple[str, Any]]) -> str:
     """A table of names and what they are."""
-    body = "".join(f"<tr><th>{told(name)}</th><td>{shortened(what, 600)}</td></tr>" for name, what in rows)
+    body = "".join(f"<tr><th>{escaped(name)}</th><td>{shortened(what, 600)}</td></tr>" for name, what in rows)
     return f"<table>{body}</table>"
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A table with a head; of a long one the beginning and the end."""
-    names = "".join(f"<th>{told(name)}</th>" for name in head)
+    names = "".join(f"<th>{escaped(name)}</th>" for name in head)
     body = [f"<tr>{''.join(f'<td>{shortened(cell)}</td>' for cell in row)}</tr>" for row in rows]
     if len(body) > _ROWS:
         gap = f"<tr><td colspan='{len(head)}'>… {len(body) - _ROWS + 1:,} more …</td></tr>"
@@ -200,7 +200,7 @@ def _cell(value: float, decimals: int, share: float, outlined: bool, href: str |
     style += "outline:2px solid #d55e00;outline-offset:-2px;font-weight:700;" if outlined else ""
     if href is not None:
         here = " aria-current='true'" if outlined else ""
-        text = f"<a href='{told(href)}'{here}>{text}</a>"
+        text = f"<a href='{escaped(href)}'{here}>{text}</a>"
     return f"<td style='{style}text-align:right'>{text}</td>"
 
 
