@@ -460,7 +460,29 @@ def test_few_changes_are_drawn_and_valued_by_the_recipe():
         }
     (found,) = few_changes.outcomes(alpha, [seed], [number])
     np.testing.assert_allclose(found[:2], [value[states[0], c] for c in range(2)], rtol=1e-12)
+    swept = cf.sweep(ks=[cf.T + 1], ms=list(few_changes.CHANGES)).values[0]  # m = 2, 5, 10: as for any episode
+    np.testing.assert_allclose(found, swept, rtol=1e-12)
     assert found[0] == sum(states)  # the observed outcome: every state of it earns its reward
+
+
+@pytest.mark.compiled
+def test_trajectories_planned_together_are_those_planned_alone():
+    together = few_changes.outcomes(0.1, [0, 1], [0, 1])
+    alone = [few_changes.outcomes(0.1, [seed], [number])[0] for seed in (0, 1) for number in (0, 1)]
+    np.testing.assert_allclose(together, alone, rtol=1e-13)
+
+
+@pytest.mark.compiled
+def test_few_changes_are_told(monkeypatch):
+    monkeypatch.setattr(few_changes, "outcomes", lambda alpha, seeds: np.arange(1.0, 2751.0).reshape(550, 5))
+    section = CASES["few_changes"]()
+    means, _, released = section.tables
+    assert means.rows[0] == (
+        "α = 0.01",
+        *(f"{np.arange(1.0, 2501.0).reshape(500, 5).mean(axis=0)[i]:.2f}" for i in range(5)),
+    )
+    last = np.arange(1.0, 2751.0).reshape(550, 5)[50:]  # seeds 1 to 10
+    assert released.rows[0][1] == f"{(100 * (last[:, 1] / last[:, 0] - 1)).mean():.2f} %"
 
 
 def test_few_changes_are_held_to_their_numbers(monkeypatch):

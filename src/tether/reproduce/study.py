@@ -106,7 +106,7 @@ def _timed(compute: Callable[[], Section]) -> Section:
 def check(sepsis_table: str | Path | None = None, *, all_models: bool = False) -> list[str]:
     """What has moved of the numbers that must not: one sentence each, none if all is well.
 
-    ``all_models`` looks at the 50 random models of the section few_changes as well, which takes longer than all others.
+    ``all_models`` looks at the 50 random models of the section few_changes as well, which takes some seconds.
 
     Examples
     --------
