@@ -13,7 +13,7 @@ from logs import logs
 
 import tether
 from tether.cli import main
-from tether.io.logs import read_episodes, write_episodes
+from tether.io.logs import read_episodes, read_sound_episodes, write_episodes
 from tether.io.opening import open_path
 from tether.io.paths import read_path
 from tether.observation.episodes import Episodes
@@ -271,3 +271,37 @@ def test_what_is_written_is_read_again(tmp_path_factory, log):
     file = tmp_path_factory.mktemp("logs") / "log.csv"
     write_episodes(log.paths, file)
     assert dict(read_episodes(file)) == log.paths
+
+
+# --- Broken episodes, told one by one ----------------------------------------------------------------
+
+
+def test_what_is_wrong_with_times_is_told_of_each_episode(log):
+    """Twice, a gap, an empty time, a part of a state that is missing: the others are fit for use."""
+    rows = [
+        "dan,0,sick,2,none,", "dan,0,sick,3,none,",
+        "eve,0,sick,2,none,", "eve,9,sick,3,none,",
+        "fay,0,sick,2,none,", "fay,,sick,3,none,",
+        "gil,0,sick,2,none,", "gil,4,,3,none,",
+        "hal,0,sick,2,none,", "hal,four,sick,3,none,",
+    ]  # fmt: skip
+    write(log, HOURS + "\n".join(rows) + "\n")
+    found = read_sound_episodes(log, **READING, step=4)
+    told = {found.episodes.ids[i]: (problem.line, problem.what) for i, problem in found.broken.items()}
+    assert told == {
+        "dan": (8, "hour = 0 is given twice (first in line 7)"),
+        "eve": (10, "hour = 9 comes 9 after 0"),
+        "fay": (12, "hour is empty"),
+        "gil": (14, "the state lacks a part: the column 'status' is empty"),
+        "hal": (16, "hour is 'four', neither a number nor a date and time"),
+    }
+    assert [found.episodes[name].T for name in ("ann", "bob")] == [2, 1]
+
+
+def test_a_step_that_most_rows_do_not_have_is_refused_as_a_whole(log):
+    write(log, "episode,hour,state,action\n" + "".join(f"{e},{2 * t},a,go\n" for e in range(60) for t in range(3)))
+    for read in (read_episodes, read_sound_episodes):
+        with pytest.raises(
+            tether.TetherError, match=r"and 119 more times not 4.*give the step that most of them have, 2"
+        ):
+            read(log, time="hour", step=4)

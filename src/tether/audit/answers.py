@@ -66,7 +66,8 @@ class Row:
 class Answers:
     """The answers to some episodes, one item each; changes and ends from ``…_start[i]`` to ``…_start[i + 1] - 1``.
 
-    A number that there is not is NaN, an index -1.
+    A number that there is not is NaN, an index -1. ``said`` is how an episode ended by a column of the log, where the
+    model has no such outcome; None where it has for all.
     """
 
     ids: list[Any]
@@ -96,6 +97,7 @@ class Answers:
     credible_low: Floats
     credible_high: Floats
     model_value: Floats
+    said: list[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -133,6 +135,8 @@ class Answers:
             "ids": pa.array(self.ids, type=id_type),
             "problem": pa.array(self.problem, pa.string()),
         }
+        if self.said is not None:
+            columns["said"] = pa.array(self.said, pa.string())
         for name in _PLAIN:
             columns[name] = pa.array(getattr(self, name))
         for start, names in _LISTS.items():
@@ -147,7 +151,8 @@ class Answers:
     @classmethod
     def from_arrow(cls, table: pyarrow.Table, n_labels: int) -> Answers:
         """The answers that `to_arrow` wrote, for a model with so many labels."""
-        found: dict[str, Any] = {name: table.column(name).to_pylist() for name in ("ids", "problem")}
+        texts = [name for name in ("ids", "problem", "said") if name in table.column_names]
+        found: dict[str, Any] = {name: table.column(name).to_pylist() for name in texts}
         for name in _PLAIN:
             found[name] = table.column(name).to_numpy()
         for start, names in _LISTS.items():
@@ -199,7 +204,8 @@ def gather(ids: list[Any], rows: Sequence[Row | str], n_labels: int) -> Answers:
     columns["end_outcome"] = np.array([code for code, _ in ends], dtype=np.int64)
     columns["end_probability"] = np.array([chance for _, chance in ends], dtype=np.float64)
     starts = {"change_start": np.array(change_start), "end_start": np.array(end_start)}
-    return Answers(ids=ids, problem=problem, labels=labels, **starts, **columns)
+    columns |= {"ids": ids, "problem": problem, "labels": labels, **starts}
+    return Answers(**columns)
 
 
 def outcome_codes(mdp: MDP) -> Ints:

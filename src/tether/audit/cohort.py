@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether.audit.answers import outcome_codes
 from tether.errors import PathError
 from tether.io.names import find_index
+from tether.model.labels import name_text
 from tether.model.mdp import MDP
 from tether.model.names import Names
+from tether.observation.ends import end_of
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
 
@@ -41,6 +44,8 @@ class Cohort:
         By the log.
     problem : list of str or None
         Why an episode could not be used.
+    said : list of str or None
+        How an episode ended by a column of the log, where the model has no state for it; None where it has for all.
     """
 
     first: int
@@ -52,6 +57,7 @@ class Cohort:
     next_state: Ints
     reward: Floats | None
     problem: list[str | None]
+    said: list[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -76,7 +82,8 @@ class Cohort:
         reward = None if self.reward is None else self.reward[steps]
         start = self.start[low : high + 1] - self.start[low]
         arrays = (state, action, pair, next_state, reward)
-        return Cohort(self.first + low, self.ids[low:high], start, *arrays, self.problem[low:high])
+        said = None if self.said is None else self.said[low:high]
+        return Cohort(self.first + low, self.ids[low:high], start, *arrays, self.problem[low:high], said)
 
     def only(self, chosen: Ints) -> Cohort:
         """Some of the episodes, by position, ascending; ``first`` stays that of the batch."""
@@ -87,7 +94,8 @@ class Cohort:
         reward = None if self.reward is None else self.reward[keep]
         at = chosen.tolist()
         arrays = (state, action, pair, next_state, reward)
-        return Cohort(self.first, [self.ids[i] for i in at], start, *arrays, [self.problem[i] for i in at])
+        said = None if self.said is None else [self.said[i] for i in at]
+        return Cohort(self.first, [self.ids[i] for i in at], start, *arrays, [self.problem[i] for i in at], said)
 
 
 def find_episodes(
@@ -102,7 +110,12 @@ def find_episodes(
     state, action = states[log.state], actions[log.action]
     next_state = np.where(log.next_state < 0, -1, states[log.next_state])
     pair = _pairs(mdp, state, action)
-    wrong = (state < 0) | (action < 0) | (pair < 0) | ((log.next_state >= 0) & (next_state < 0))
+    is_recorded, said = log.next_state >= 0, None
+    if log.outcome is not None:
+        said, disagreeing = _ended(mdp, log, pair, next_state)
+        is_recorded = is_recorded | (next_state >= 0)
+        broken = {**disagreeing, **broken}
+    wrong = (state < 0) | (action < 0) | (pair < 0) | (is_recorded & (next_state < 0))
     recorded = np.flatnonzero(~wrong & (next_state >= 0))
     wrong[recorded] = ~_possible(mdp, pair[recorded], next_state[recorded])
     owner = np.repeat(np.arange(len(log)), np.diff(log.start))
@@ -120,7 +133,47 @@ def find_episodes(
     arrays = (state, action, pair, next_state, None if log.reward is None else log.reward[keep])
     nobody = [None] * len(alone)
     start = np.concatenate((start, np.full(len(alone), start[-1])))
-    return Cohort(first, [*log.ids, *nobody], start, *arrays, [*problem, *alone])
+    said = None if said is None else [*said, *nobody]
+    return Cohort(first, [*log.ids, *nobody], start, *arrays, [*problem, *alone], said)
+
+
+def _ended(mdp: MDP, log: Episodes, pair: Ints, next_state: Ints) -> tuple[list[str | None] | None, dict[int, str]]:
+    """Put the states that the outcomes of the log mean in a model into ``next_state``.
+
+    Returns of each episode the outcome that is no class of the model's, None where there is none at all; and why
+    outcomes and last states disagree, by position.
+    """
+    assert log.outcome is not None
+    assert log.outcomes is not None
+    codes = outcome_codes(mdp)
+    ended = np.flatnonzero((log.outcome >= 0) & (np.diff(log.start) > 0))
+    last = log.start[1:][ended] - 1
+    keys = np.stack((next_state[last], pair[last], log.outcome[ended]), axis=1)
+    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    ends, names = np.full(len(distinct), -1, dtype=np.int64), np.full(len(distinct), -1, dtype=np.int64)
+    disagreeing: dict[int, str] = {}
+    labels = list(mdp.label_sets)
+    for i, (state, its_pair, code) in enumerate(distinct.tolist()):
+        outcome = str(log.outcomes[code])
+        try:
+            ends[i] = end_of(mdp, state, its_pair, outcome)
+        except PathError as error:
+            disagreeing |= {int(ended[j]): error.problems[0].message for j in np.flatnonzero(which == i)}
+            continue
+        known = int(codes[ends[i]]) if ends[i] >= 0 else -1
+        class_name = ""
+        if known >= 0:
+            class_name = labels[known] if known < len(labels) else name_text(mdp.states[known - len(labels)])
+        names[i] = -1 if class_name == outcome else code
+    next_state[last] = np.where(ends[which] >= 0, ends[which], next_state[last])
+    if np.all(names < 0):
+        return None, disagreeing
+    said: list[str | None] = [None] * len(log)
+    for j, code in zip(ended.tolist(), names[which].tolist(), strict=True):
+        if code >= 0:
+            said[j] = str(log.outcomes[code])
+    return said, disagreeing
 
 
 def _places(known: Names, names: Names) -> Ints:
@@ -162,7 +215,7 @@ def in_names_of(mdp: MDP, found: Path) -> Path:
         return given if place < 0 else names[place]
 
     states = [known(mdp.states, one) for one in found.states]
-    return Path(states, [known(mdp.actions, one) for one in found.actions], found.rewards)
+    return Path(states, [known(mdp.actions, one) for one in found.actions], found.rewards, found.outcome)
 
 
 def _reason(mdp: MDP, path: Path) -> str:

@@ -7,6 +7,8 @@ loaded: for a few episodes, or for a few in a very large model, the single calls
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from tether.audit.answering import Asked, answer_each
 from tether.audit.answers import Answers
@@ -25,8 +27,15 @@ _SINGLE, _LOADING, _PREPARING = 1e-2, 0.5, 7e-7
 def prepare(asked: Asked) -> Answering:
     """What answers batches, one at a time: one for each thread."""
     if is_usual(asked.mdp, asked.question):
-        return _WhenWorthIt(asked)
-    return lambda cohort: answer_each(asked, cohort)
+        answer: Answering = _WhenWorthIt(asked)
+    else:
+        answer = partial(answer_each, asked)
+    return lambda cohort: _with_outcomes(answer(cohort), cohort)
+
+
+def _with_outcomes(found: Answers, cohort: Cohort) -> Answers:
+    """The answers with the outcomes that only the log knows."""
+    return found if cohort.said is None else replace(found, said=cohort.said)
 
 
 class _WhenWorthIt:

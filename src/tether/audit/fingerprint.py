@@ -39,7 +39,8 @@ def digest_of_episodes(log: Episodes, problems: Iterable[Any]) -> str:
     digest = hashlib.sha256()
     for names in (log.ids, log.states, log.actions):
         _add_names(digest, names)
-    _add_arrays(digest, (log.start, log.state, log.action, log.next_state, log.reward))
+    _add_arrays(digest, (log.start, log.state, log.action, log.next_state, log.reward, log.outcome))
+    _add_names(digest, log.outcomes or ())
     for problem in problems:
         digest.update(repr(problem).encode())
     return digest.hexdigest()

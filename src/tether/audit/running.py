@@ -146,8 +146,8 @@ def _known(mdp: MDP, cohort: Cohort, i: int, condition: Condition, codes: Any, n
         found = earned(mdp, seen, path_of(mdp, seen))
         known["logged"] = None if found is None else found.logged
     if "outcome" in where.names:
-        last = int(seen.states[-1])
-        known["outcome"] = naming.outcome_name(UNRECORDED if last < 0 else int(codes[last]))
+        last, said = int(seen.states[-1]), None if cohort.said is None else cohort.said[i]
+        known["outcome"] = said or naming.outcome_name(UNRECORDED if last < 0 else int(codes[last]))
     return known
 
 

@@ -226,4 +226,5 @@ def _without(cohort: Cohort, seen: _Seen) -> Cohort:
         cohort.next_state[keep],
         None if cohort.reward is None else cohort.reward[keep],
         [why if wrong else problem for wrong, problem in zip(broken, cohort.problem, strict=True)],
+        cohort.said,
     )

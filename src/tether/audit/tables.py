@@ -8,7 +8,8 @@ The columns of the table of episodes, one row per episode in the log's order:
 | ``steps`` | int64 | T |
 | ``observed`` | float64 | the return of what was done, by the model's rewards; of a property, 1 or 0 |
 | ``logged`` | float64 | the same by the log's own rewards, where it has them |
-| ``outcome`` | text | how it ended: a label, or an absorbing state; ``(none)``, ``(not recorded)`` |
+| ``outcome`` | text | how it ended, by the log's own column where it has one; else by the model: a label, or |
+| | | an absorbing state; ``(none)``, ``(not recorded)`` |
 | ``value``, ``gain`` | float64 | the expected return of the plan or policy; how much better than ``observed`` |
 | ``k``, ``m`` | int64 | the limits of the plan; empty for a policy |
 | ``changes`` | list of struct | of each step the likeliest change, if any: ``t``, ``state``, ``observed_action``, |
@@ -45,6 +46,10 @@ NO_OUTCOME, NOT_RECORDED = "(none)", "(not recorded)"
 """What an end is called that is no outcome, and one that was not recorded."""
 
 
+_SAID = -1000
+"""The code of the first outcome that a column of the log names, and the model does not know."""
+
+
 class Naming:
     """The names of a model, and of the ids of a log, as columns; made once for all batches."""
 
@@ -61,7 +66,7 @@ class Naming:
             "steps": _whole(found.steps),
             "observed": _numbers(found.observed),
             "logged": _numbers(found.logged),
-            "outcome": self._outcomes(found.outcome),
+            "outcome": self._observed(found),
             "value": _numbers(found.value),
             "gain": _numbers(found.gain),
             "k": _whole(found.k),
@@ -105,6 +110,17 @@ class Naming:
         items = pa.StructArray.from_arrays(list(parts.values()), names=list(parts))
         return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), items, mask=pa.array(~found.is_answered))
 
+    def _observed(self, found: Answers) -> Any:
+        """How each episode ended: as the log says, else by the model."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = self._outcomes(found.outcome)
+        if found.said is None:
+            return known
+        said = pc.if_else(pa.array(found.is_answered), pa.array(found.said, pa.string()), None)
+        return pc.coalesce(said, known)
+
     def _outcomes(self, codes: Ints) -> Any:
         import pyarrow as pa
 
@@ -135,6 +151,7 @@ class Tally:
     def __init__(self) -> None:
         self._decisions: dict[tuple[int, int, int], Floats] = {}
         self._ends: dict[tuple[int, int], float] = {}
+        self._said: dict[str, int] = {}
         self._answered = 0
 
     def add(self, found: Answers) -> None:
@@ -165,11 +182,24 @@ class Tally:
             self._decisions[key] = self._decisions.get(key, 0.0) + np.array([float(column[i]) for column in columns])
 
     def _add_ends(self, found: Answers) -> None:
-        observed = np.repeat(found.outcome, np.diff(found.end_start))
+        observed = np.repeat(self._observed(found), np.diff(found.end_start))
         pairs, which = np.unique(np.stack((observed, found.end_outcome), axis=1), axis=0, return_inverse=True)
         mass = np.bincount(which.reshape(-1), found.end_probability, minlength=len(pairs))
         for (before, after), one in zip(pairs.tolist(), mass.tolist(), strict=True):
             self._ends[before, after] = self._ends.get((before, after), 0.0) + one
+
+    def _observed(self, found: Answers) -> Ints:
+        """The codes of observed outcomes; those that only the log knows get codes of their own, below `_SAID`."""
+        if found.said is None:
+            return found.outcome
+        codes = found.outcome.copy()
+        for i, said in enumerate(found.said):
+            if said is not None:
+                codes[i] = _SAID - self._said.setdefault(said, len(self._said))
+        return codes
+
+    def _outcome_name(self, code: int, naming: Naming) -> str | None:
+        return list(self._said)[_SAID - code] if code <= _SAID else naming.outcome_name(code)
 
     def decisions(self, naming: Naming) -> Any:
         """One row per (state, observed action, advised action), the most frequent first.
@@ -214,7 +244,7 @@ class Tally:
         cells = [(one, other, self._ends.get((one, other), 0.0)) for one in before for other in after]
         return pa.table(
             {
-                "observed": pa.array([naming.outcome_name(one) for one, _, _ in cells], pa.string()),
+                "observed": pa.array([self._outcome_name(one, naming) for one, _, _ in cells], pa.string()),
                 "counterfactual": pa.array([naming.outcome_name(other) for _, other, _ in cells], pa.string()),
                 "episodes": pa.array([mass for _, _, mass in cells], pa.float64()),
                 "percent": pa.array([100.0 * mass / self._answered for _, _, mass in cells], pa.float64()),

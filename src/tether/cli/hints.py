@@ -11,7 +11,9 @@ __all__ = ["hints"]
 _OPTIONS = {
     "terminal": "--terminal STATE",
     "time": "--time COLUMN --step SIZE",
-    "columns": "--column OURS=YOURS, or for PATH --path-column OURS=YOURS",
+    "columns": "--column OURS=YOURS; for PATH --path-column, for the log of an audit --log-column",
+    "outcome": "--column outcome=; for PATH --path-column, for the log of an audit --log-column",
+    "step": "--step SIZE",
     "reward_model": "--reward-model NAME",
     "empty_rewards": "--empty-rewards zero|mean",
     "end": "--end NAME",

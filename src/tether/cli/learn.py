@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tether.cli.answers import print_json
 from tether.cli.options import as_json, columns_of, with_times
+
+if TYPE_CHECKING:
+    from tether.observation.episodes import Episodes
 
 __all__ = ["learn"]
 
@@ -42,7 +45,7 @@ and then, for the episode 17 of the log:
               help="Name of the state after an action whose outcome was never recorded.")  # fmt: skip
 @click.option("--column", "columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
               help="A column of EPISODES that has another name: episode=patient. A state may be of several: "
-              "state=status,lactate. May be repeated.")  # fmt: skip
+              "state=status,lactate. The outcome of an episode: outcome=died. May be repeated.")  # fmt: skip
 @with_times
 @as_json
 def learn(
@@ -61,8 +64,9 @@ def learn(
 ) -> None:
     """A model from a log of episodes.
 
-    EPISODES is a table (CSV, Parquet, Arrow) with the columns episode, t, state, action and, where known, reward and
-    next_state. OUT without a suffix is a directory, and keeps the counts, for credible intervals; a table does not.
+    EPISODES is a table (CSV, Parquet, Arrow, Excel) with the columns episode, t, state, action and, where known,
+    reward, next_state and outcome (how the episode ended: it becomes a terminal state). OUT without a suffix is a
+    directory, and keeps the counts, for credible intervals; a table does not.
     """
     from tether.cli.screen import progress, put
     from tether.explanation.answers import as_data
@@ -97,5 +101,13 @@ def learn(
         return
     put(*told.sentences(shown))
     if episodes.reward is None:
-        put("The log has no column reward: all rewards of the model are 0, and no plan can gain anything.")
+        put(_without_rewards(episodes))
     put(f"Written to {out}.")
+
+
+def _without_rewards(episodes: Episodes) -> str:
+    """What to do with a model in which nothing is earned."""
+    told = "The log has no column reward: all rewards of the model are 0, and no plan can gain anything"
+    if not episodes.outcomes:
+        return f"{told}."
+    return f"{told}. Ask for an outcome instead: --objective 'avoid {episodes.outcomes[0]}', or 'reach …'."

@@ -270,11 +270,11 @@ def _no_rewards(objective: Property | None) -> None:
 
 
 def columns_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """The names of columns, from options written ``OURS=YOURS``."""
+    """The names of columns, from options written ``OURS=YOURS``; of one that is to be left out, ``OURS=``."""
     columns = {}
     for value in values:
         ours, equals, theirs = value.partition("=")
-        if not (equals and ours and theirs):
+        if not (equals and ours):
             raise click.BadParameter(f"{value!r}: expected OURS=YOURS, as in state=s", param=param)
         columns[ours.strip()] = theirs.strip()
     return columns

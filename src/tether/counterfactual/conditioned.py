@@ -31,6 +31,7 @@ from tether.errors import PathError, Problem
 from tether.model.form import pair_states
 from tether.model.mdp import MDP
 from tether.observation.earned import Earned, earned
+from tether.observation.ends import settled
 from tether.observation.indices import observe_indices, path_of
 from tether.observation.path import Observation, Path, observe, time_index
 
@@ -666,7 +667,7 @@ def _observed(mdp: MDP, path: Path | Observation) -> tuple[Observation, Path]:
     if isinstance(path, Observation):
         observation = replace(observe_indices(mdp, path.states, path.actions), rewards=path.rewards)
         return observation, path_of(mdp, observation)
-    return observe(mdp, path), path
+    return observe(mdp, path), settled(mdp, path)
 
 
 def _observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:

@@ -1,7 +1,7 @@
 """Logs of episodes: one row per step, in a CSV, Parquet or Arrow file or in a dataframe.
 
-The columns are episode, t, state and action, and may be reward and next_state; `tether.observation.arrange` says how
-rows become episodes.
+The columns are episode, t, state and action, and may be reward, next_state and outcome; `tether.observation.arrange`
+says how rows become episodes.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File
-from tether.io.logshapes import are_timestamps, make_shape
+from tether.io.logshapes import OPTIONAL, are_timestamps, make_shape
 from tether.io.names import find_index
 from tether.model.encode import Coded, coded
 from tether.model.mdp import MDP
 from tether.model.names import Names, plain
-from tether.observation.arrange import arrange, arrange_sound
+from tether.observation.arrange import ByRow, arrange, arrange_sound
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
 __all__ = ["Sound", "read_episodes", "read_sound_episodes", "write_episodes"]
 
 _WANTED = ("episode", "t", "state", "action")
-_OPTIONAL = ("reward", "next_state")
-_LABELS = ("episode", "state", "action", "next_state")
-_BLANK = ("action", "reward", "next_state")
+_LABELS = ("episode", "state", "action", "next_state", "outcome")
+_BLANK = ("action", "reward", "next_state", "outcome")
 
 
 def read_episodes(
@@ -59,13 +58,14 @@ def read_episodes(
     ----------
     log : path or dataframe
         ``.csv``, ``.tsv`` (also ``.gz`` of both), ``.parquet``, ``.arrow`` or ``.feather``; or a dataframe (pandas,
-        polars, Arrow) or a dict of columns. It has the columns episode, t, state and action, and may have reward and
-        next_state. Others are not looked at.
+        polars, Arrow) or a dict of columns. It has the columns episode, t, state and action, and may have reward,
+        next_state and outcome: how the episode ended, in any of its rows, or in all. Others are not looked at.
     mdp : MDP, optional
         The model the episodes are of. States and actions are then found among its labels, by their text if need be.
     columns : mapping, optional
         The name in the log of a column, where it is another: ``{"episode": "patient"}``. A state may be of several
         columns, ``{"state": ["status", "lactate"]}`` or ``{"state": "status,lactate"}``; it is then a named tuple.
+        ``{"outcome": ""}`` leaves out a column that the log may have but need not.
     time : str, optional
         A column of times, in place of t: numbers or timestamps, in whose order the rows of an episode follow each
         other. Two rows of an episode at the same time are an error.
@@ -92,8 +92,8 @@ def read_episodes(
     ...     read_episodes(file, columns={"episode": "patient"})["ann"]
     <Path: 2 steps, 'sick' –'wait'→ 'sick' –'treat'→ 'well'>
     """
-    shape = make_shape(columns, time, step, [*_WANTED, *_OPTIONAL])
-    wanted = (shape.spread(_WANTED), shape.spread(_OPTIONAL), shape.columns)
+    shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
+    wanted = (shape.spread(_WANTED), shape.spread(OPTIONAL), shape.columns)
     text = [*shape.spread(_LABELS), *(["t"] if time is not None else [])]
     blank = shape.spread(_BLANK)
     alike = list(zip_longest(shape.spread(["state"]), shape.spread(["next_state"]), fillvalue="state"))
@@ -106,7 +106,7 @@ def read_episodes(
         if time is None:
             _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
         raise
-    values = shape.gathered(read, PathError if read.file is None else FileError)
+    values = shape.gathered(read, read.complaints(PathError if read.file is None else FileError))
     if mdp is not None:
         values = _found(values, read, mdp)
     return Episodes.of(arrange(values, read.complaints(PathError if read.file is None else FileError)))
@@ -159,8 +159,8 @@ def read_sound_episodes(
         return Sound(read_episodes(log, **given), {}, [])
     except (FileError, PathError) as error:
         wrong = error
-    shape = make_shape(columns, time, step, [*_WANTED, *_OPTIONAL])
-    wanted = (shape.spread(_WANTED), shape.spread(_OPTIONAL), shape.columns)
+    shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
+    wanted = (shape.spread(_WANTED), shape.spread(OPTIONAL), shape.columns)
     every = [*wanted[0], *wanted[1]]
     alike = list(zip_longest(shape.spread(["state"]), shape.spread(["next_state"]), fillvalue="state"))
     try:  # every cell as a word, none of which can be wrong by itself
@@ -172,10 +172,11 @@ def read_sound_episodes(
             read = columns_of(log, *wanted, text=every, blank=every, error=PathError)
     except (FileError, PathError):
         raise wrong from None
-    values = shape.gathered(read, PathError if read.file is None else FileError)
+    found = ByRow(source or read.source, PathError if read.file is None else FileError)
+    values = shape.gathered(read, found)
     for name in {"t", "reward"} & {*values}:
         values[name] = _numbers(values[name])
-    steps, broken, alone = arrange_sound(values, source or read.source)
+    steps, broken, alone = arrange_sound(values, found)
     return Sound(Episodes.of(steps), broken, alone)
 
 
@@ -293,6 +294,8 @@ def _table(log: Episodes, file: File, kind: str) -> Any:
         reward = np.full(owner.size, np.nan)
         reward[step] = log.reward
         columns["reward"] = pa.array(reward, mask=np.isnan(reward))
+    if log.outcomes is not None and log.outcome is not None:
+        columns["outcome"] = _labels(log.outcomes, "outcome", file, kind).take(_or_null(log.outcome[owner]))
     return pa.table(columns)
 
 

@@ -10,20 +10,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.problems import Complaints, Located
+from tether._foundation.problems import LIMIT, Complaints
+from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
 from tether.io.columns import Columns
 from tether.model.names import is_missing, plain
 from tether.model.storage.named import class_of
+from tether.observation.ends import outcome_names
 
-__all__ = ["Shape", "are_timestamps", "make_shape"]
+__all__ = ["OPTIONAL", "Shape", "are_timestamps", "make_shape"]
+
+OPTIONAL = ("reward", "next_state", "outcome")
+"""Columns that a log may have."""
 
 _SPREAD = ("state", "next_state")
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -34,7 +39,7 @@ _NEAR = 1e-6
 
 @dataclass(frozen=True)
 class Shape:
-    """How the columns of a table become episode, t, state, action, reward and next_state.
+    """How the columns of a table become episode, t, state, action, reward, next_state and outcome.
 
     Attributes
     ----------
@@ -48,6 +53,8 @@ class Shape:
         How far apart the rows of an episode are, in the unit of the column; in seconds, for timestamps.
     seconds : bool
         Whether ``step`` was given with a unit, which only timestamps have.
+    without : set
+        Columns that are not to be read, though they are there: ``columns={"outcome": ""}``.
     """
 
     columns: Mapping[str, str]
@@ -55,29 +62,33 @@ class Shape:
     time: str | None
     step: float | None
     seconds: bool
+    without: frozenset[str] = frozenset()
 
     def spread(self, names: Sequence[str]) -> list[str]:
-        """Columns to read, with the parts of a state in place of the state."""
-        return [part for name in names for part in self._columns_of(name)]
+        """Columns to read, with the parts of a state in place of the state, and without those that are left out."""
+        return [part for name in names if name not in self.without for part in self._columns_of(name)]
 
     def _columns_of(self, name: str) -> list[str]:
         return [f"{name} {i}" for i, _ in enumerate(self.parts.get(name, ()), start=1)] or [name]
 
-    def gathered(self, read: Columns, error: Located) -> dict[str, Any]:
-        """The columns as `tether.observation.arrange` takes them."""
+    def gathered(self, read: Columns, complaints: Complaints) -> dict[str, Any]:
+        """The columns as `tether.observation.arrange` takes them; what is wrong with them is noted, and raised."""
         values: dict[str, Any] = dict(read.values)
         for name, parts in self.parts.items():
             columns = [plain(values.pop(one)) for one in self._columns_of(name) if one in values]
             if columns:
-                values[name] = _joined(name, parts, columns, read, error)
+                values[name] = _joined(name, parts, columns, complaints)
+        complaints.raise_any()
         if self.time is not None:
-            values["t"] = self._numbered(values.get("episode"), values["t"], read, error)
+            values["t"] = self._numbered(values.get("episode"), values["t"], complaints)
+        if "outcome" in values:
+            values["outcome"] = outcome_names(values["outcome"], self.columns.get("outcome", "outcome"))
+        complaints.raise_any()
         return values
 
-    def _numbered(self, episode: Any, times: Any, read: Columns, error: Located) -> Ints:
+    def _numbered(self, episode: Any, times: Any, complaints: Complaints) -> Ints:
         """The number of each row within its episode, by time; what is given twice or lies apart is noted."""
-        complaints = read.complaints(error)
-        at, stamped = _seconds(plain(times), self.time or "t", complaints)
+        at, stamped, unread = _seconds(plain(times), self.time or "t", complaints)
         complaints.raise_any()
         if self.step is not None and self.seconds != stamped:
             unit = "timestamps: give the step with a unit, as 4h" if stamped else "numbers: give the step as a number"
@@ -88,6 +99,7 @@ class Shape:
         apart, within = np.diff(at[order]), np.diff(ids[order]) == 0
         before, gap = np.full(at.size, -1), np.zeros(at.size)
         before[order[1:]], gap[order[1:]] = np.where(within, order[:-1], -1), apart
+        before[unread | unread[before]] = -1  # what is wrong with it is noted already
 
         def problem(row: int, what: str, expectation: str) -> Problem:
             place = "" if names is None else f"episode {names[row]!r}"
@@ -95,7 +107,7 @@ class Shape:
             return Problem(what, value=shown[row], place=place, expectation=expectation)
 
         def twice(row: int) -> Problem:
-            first = read.source.place(int(before[row]))
+            first = complaints.source.place(int(before[row]))
             return problem(row, f"is given twice (first in {first})", "one row per step")
 
         def far(row: int) -> Problem:
@@ -104,13 +116,24 @@ class Shape:
 
         complaints.add_each(np.flatnonzero((before >= 0) & (gap == 0)), twice)
         if self.step is not None:
-            wrong = (before >= 0) & (gap != 0) & (np.abs(gap - self.step) > _NEAR * self.step)
-            complaints.add_each(np.flatnonzero(wrong), far)
-        complaints.raise_any()
+            followed = (before >= 0) & (gap != 0)
+            wrong = np.flatnonzero(followed & (np.abs(gap - self.step) > _NEAR * self.step))
+            if wrong.size > LIMIT and 2 * wrong.size > np.count_nonzero(followed):
+                self._another_step(far(int(wrong[0])), gap[wrong], stamped, int(wrong[0]), complaints)
+            else:
+                complaints.add_each(wrong, far)
         first = np.concatenate(([0], np.flatnonzero(~within) + 1))
         t = np.empty(at.size, dtype=np.int64)
         t[order] = np.arange(at.size) - np.repeat(first, np.diff(first, append=at.size))
         return t
+
+    def _another_step(self, first: Problem, gaps: Floats, stamped: bool, row: int, complaints: Complaints) -> None:
+        """Where most rows lie apart, the step is another one: one problem, and how to say so."""
+        sizes, times = np.unique(gaps, return_counts=True)
+        usual = float(sizes[np.argmax(times)])
+        what = f"{first.what}, and {counted(gaps.size - 1, 'more time')} not {_length(self.step or 0.0, stamped)}"
+        fix = f"give the step that most of them have, {_length(usual, stamped)}, or leave step= out"
+        complaints.add(replace(first, what=what, fix=fix, argument="step"), row=row)
 
 
 def make_shape(
@@ -119,7 +142,10 @@ def make_shape(
     """Check how a log is to be read; ``known`` are the columns that can be mapped."""
     single: dict[str, str] = {}
     parts: dict[str, tuple[str, ...]] = {}
+    without = {name for name, given in (columns or {}).items() if given == "" and name in OPTIONAL}
     for name, given in (columns or {}).items():
+        if name in without:
+            continue
         several = given.split(",") if isinstance(given, str) else list(given)
         several = [one.strip() for one in several] if isinstance(given, str) else several
         if len(several) == 1 or (isinstance(given, str) and name not in _SPREAD):
@@ -138,7 +164,7 @@ def make_shape(
     size, seconds = (None, False) if step is None else _step(step)
     if step is not None and time is None:
         raise QueryError("step= says how far apart the times are; name their column too: time='hour'")
-    return Shape(single, parts, time, size, seconds)
+    return Shape(single, parts, time, size, seconds, frozenset(without))
 
 
 def _step(step: Any) -> tuple[float, bool]:
@@ -155,18 +181,16 @@ def _step(step: Any) -> tuple[float, bool]:
     return size * _UNITS.get(unit, 1.0), unit != "" or isinstance(step, timedelta)
 
 
-def _joined(name: str, parts: tuple[str, ...], columns: list[list[Any]], read: Columns, error: Located) -> list[Any]:
+def _joined(name: str, parts: tuple[str, ...], columns: list[list[Any]], complaints: Complaints) -> list[Any]:
     """A named tuple per row; None where all its parts are empty, as they may be for an outcome."""
     fields = _fields(parts)
     kind = class_of("tether.states", "State", fields)
-    complaints = read.complaints(error)
     joined: list[Any] = []
     for row, cells in enumerate(zip(*columns, strict=True)):
         missing = [part for part, cell in zip(parts, cells, strict=True) if is_missing(cell)]
         if missing and len(missing) < len(parts):
             complaints.add(f"the {name} lacks a part: the column {missing[0]!r} is empty", row=row)
         joined.append(None if missing else kind(*cells))
-    complaints.raise_any()
     return joined
 
 
@@ -184,9 +208,9 @@ def _codes(items: list[Any]) -> Ints:
     return np.fromiter((index.setdefault(item, len(index)) for item in items), dtype=np.int64, count=len(items))
 
 
-def _seconds(items: list[Any], column: str, complaints: Complaints) -> tuple[Floats, bool]:
-    """Numbers as they are, timestamps in seconds; and whether they are timestamps."""
-    at = np.zeros(len(items))
+def _seconds(items: list[Any], column: str, complaints: Complaints) -> tuple[Floats, bool, Any]:
+    """Numbers as they are, timestamps in seconds; whether they are timestamps; and which could not be read."""
+    at, unread = np.zeros(len(items)), np.zeros(len(items), dtype=bool)
     kinds = set()
     for row, item in enumerate(items):
         moment = _moment(item)
@@ -195,13 +219,14 @@ def _seconds(items: list[Any], column: str, complaints: Complaints) -> tuple[Flo
                 "is empty" if is_missing(item) or item == "" else f"is {item!r}, neither a number nor a date and time"
             )
             complaints.add(f"{column} {what}", row=row, value=item)
+            unread[row] = True
             continue
         at[row], stamped = moment
         kinds.add(stamped)
     if len(kinds) > 1:
         what = f"the column {column!r} holds both numbers and timestamps"
-        complaints.add(what, row=0, expectation="one or the other")
-    return at, kinds == {True}
+        complaints.add(what, expectation="one or the other")
+    return at, kinds == {True}, unread
 
 
 def _moment(item: Any) -> tuple[float, bool] | None:

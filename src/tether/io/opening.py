@@ -101,7 +101,7 @@ def _as_in(mdp: MDP | None, path: Path) -> Path:
         return given if i < 0 else labels[i]
 
     states = [known(mdp.states, one) for one in path.states]
-    return Path(states, [known(mdp.actions, one) for one in path.actions], path.rewards)
+    return Path(states, [known(mdp.actions, one) for one in path.actions], path.rewards, path.outcome)
 
 
 def _no_options(source: str, what: str, options: dict[str, Any]) -> None:

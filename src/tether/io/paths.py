@@ -19,7 +19,7 @@ import numpy as np
 from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether._foundation.writing import written
-from tether.errors import FileError, PathError, Problem, QueryError
+from tether.errors import PathError, Problem, QueryError
 from tether.io.columns import TABLES, Columns, read_columns, table_kind, unknown_column
 from tether.io.files import File, checked_text, file_error, name_of
 from tether.io.logshapes import make_shape
@@ -27,11 +27,12 @@ from tether.io.names import find_index, text_of, texts_of
 from tether.io.values import cut
 from tether.model.mdp import MDP
 from tether.model.names import Names, is_missing, make_names, plain
+from tether.observation.ends import outcome_names
 from tether.observation.path import Path, observe
 
 __all__ = ["read_path", "write_path"]
 
-_COLUMNS = ("t", "state", "action", "reward")
+_COLUMNS = ("t", "state", "action", "reward", "outcome")
 
 _DEEPEST = 20
 """How deep a name may be nested, as a tuple of tuples."""
@@ -52,9 +53,9 @@ def read_path(
     ----------
     file : path
         A table (``.csv``, ``.tsv``, ``.parquet``, ``.arrow``) with the columns t (optional: 0, 1, 2, … or 1, 2, 3, …),
-        state, action and reward (optional: what each step earned); or JSON: ``{"states": [...], "actions": [...]}``,
-        with "rewards" where they are known, or a list of ``{"t": 0, "state": …, "action": …, "reward": …}``. A list in
-        JSON is a label that is a tuple.
+        state, action, reward (optional: what each step earned) and outcome (optional: how it ended, in any row); or
+        JSON: ``{"states": [...], "actions": [...]}``, with "rewards" and "outcome" where they are known, or a list of
+        ``{"t": 0, "state": …, "action": …, "reward": …}``. A list in JSON is a label that is a tuple.
     mdp : MDP, optional
         The model the path is of. States and actions are then found among its labels, by their text if need be,
         and the path is checked against it.
@@ -83,27 +84,27 @@ def read_path(
     if FilePath(file).suffix.lower() == ".json":
         if shape.parts or time is not None:
             raise QueryError(f"{name}: several columns per state, time= and step= are for tables, not for JSON")
-        states, actions, rewards, source = _of_json(file, shape.columns)
+        states, actions, rewards, outcome, source = _of_json(file, shape.columns)
     elif table_kind(file) is not None:
         read = read_columns(
             file,
             [*shape.spread(["state"]), "action"],
-            ["t", "reward"],
+            shape.spread(["t", "reward", "outcome"]),
             shape.columns,
-            text=[*shape.spread(["state"]), "action", *(["t"] if time is not None else [])],
-            blank=["action", "reward"],
+            text=[*shape.spread(["state"]), "action", "outcome", *(["t"] if time is not None else [])],
+            blank=["action", "reward", "outcome"],
             alike=(),
             max_unpacked=max_unpacked,
         )
-        read = replace(read, values=shape.gathered(read, FileError))
-        states, actions, rewards, source = *_steps(read), read.source
+        read = replace(read, values=shape.gathered(read, read.complaints()))
+        states, actions, rewards, outcome, source = *_steps(read), _outcome(read), read.source
     else:
         known = ", ".join([*TABLES, ".json"])
         raise file_error(name, Problem("the name does not say what file this is", expectation=f"one of {known}"))
     if mdp is not None:
         states, actions = _resolved(mdp, states, actions, source)
     try:
-        path = Path(states, actions, rewards)
+        path = Path(states, actions, rewards, outcome)
         if mdp is not None:
             observe(mdp, path)
     except PathError as error:
@@ -113,7 +114,7 @@ def read_path(
 
 
 def write_path(path: Path, file: File) -> None:
-    """Write a path: CSV or TSV with the columns t, state, action (and reward, if it has any), or JSON, by the suffix.
+    """Write a path: CSV or TSV with the columns t, state, action (reward and outcome, if it has them), or JSON.
 
     Names are written as text; `read_path` with the model finds them again.
 
@@ -129,9 +130,11 @@ def write_path(path: Path, file: File) -> None:
     name = name_of(file)
     suffix = FilePath(file).suffix.lower()
     if suffix == ".json":
-        fields = {"states": path.states, "actions": path.actions}
+        fields: dict[str, Any] = {"states": path.states, "actions": path.actions}
         if path.rewards is not None:
             fields["rewards"] = path.rewards
+        if path.outcome is not None:
+            fields["outcome"] = path.outcome
         text = json.dumps(fields, default=text_of, ensure_ascii=False)
         with written(file) as partial:
             partial.write_text(_unicode(text, name) + "\n", encoding="utf-8")
@@ -143,8 +146,12 @@ def write_path(path: Path, file: File) -> None:
     columns = [states, actions]
     if path.rewards is not None:
         columns.append(["" if reward is None else repr(reward) for reward in path.rewards])
+    names = ["t", "state", "action", "reward"][: 1 + len(columns)]
+    if path.outcome is not None:
+        names.append("outcome")
+        columns.append([path.outcome] * len(path.states))
     rows = [
-        ["t", "state", "action", "reward"][: 1 + len(columns)],
+        names,
         *([str(t), *row] for t, row in enumerate(zip_longest(*columns, fillvalue=""))),
     ]
     text = "".join(separator.join(_quoted(cell, separator) for cell in row) + "\n" for row in rows)
@@ -189,6 +196,21 @@ def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | No
         rewards = _of_actions(rewards, complaints)
     complaints.raise_any()
     return states, actions[:-1] if ended else actions, rewards
+
+
+def _outcome(read: Columns) -> str | None:
+    """How the episode ended, where a column says it."""
+    if "outcome" not in read:
+        return None
+    complaints = read.complaints()
+    found = [(row, one) for row, one in enumerate(read["outcome"].tolist()) if one is not None]
+    for row, one in found[1:]:
+        if one != found[0][1]:
+            first = read.source.place(found[0][0])
+            what = f"the outcome is {one!r}, but {found[0][1]!r} in {first}"
+            complaints.add(what, row=row, value=one, expectation="one outcome per episode")
+    complaints.raise_any()
+    return found[0][1] if found else None
 
 
 def _of_actions(rewards: list[float | None], complaints: Complaints) -> list[float | None]:
@@ -242,8 +264,8 @@ def _check_times(times: list[Any], complaints: Complaints) -> None:
 
 def _of_json(
     file: File, columns: Mapping[str, str] | None
-) -> tuple[list[Any], list[Any], list[float | None] | None, Source]:
-    """States, actions and rewards of a JSON file."""
+) -> tuple[list[Any], list[Any], list[float | None] | None, str | None, Source]:
+    """States, actions, rewards and outcome of a JSON file."""
     name = name_of(file)
     text = checked_text(file).decode()
     try:
@@ -268,10 +290,16 @@ def _of_json(
             expected = "a list of numbers, one per action"
             complaints.add(f"found {cut(rewards)}", place="rewards", value=rewards, expectation=expected)
         complaints.raise_any()
-        return states, actions, rewards, source
+        return states, actions, rewards, held.get("outcome"), source
     if not isinstance(held, list) or not held or not all(isinstance(one, dict) for one in held):
         raise file_error(name, no_path)
-    return *_records(held, source, columns or {}), source
+    key = (columns or {}).get("outcome", "outcome")
+    said = outcome_names([record.get(key) for record in held], key)
+    complaints = Complaints(source)
+    if len(said.names) > 1:
+        complaints.add(f"there are several outcomes: {', '.join(said.names)}", expectation="one outcome per episode")
+    complaints.raise_any()
+    return *_records(held, source, columns or {}), next(iter(said.names), None), source
 
 
 def _records(

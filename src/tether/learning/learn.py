@@ -9,8 +9,9 @@ log, every possible outcome of every pair had been seen α times. Which outcomes
 
 What the log does not say is not made up. A pair that was seen too seldom is not available; a state in which
 no action is left is terminal: absorbing, reward 0. A pair whose outcome was never recorded leads to an end,
-so that the episodes it is in stay possible. What an empty reward counts is asked, not guessed. `learned` tells
-which pairs, states and rewards these are.
+so that the episodes it is in stay possible. Where the log says in a column of its own how an episode ended, its last
+action leads there: an outcome such as "died" is a terminal state. What an empty reward counts is asked, not guessed.
+`learned` tells which pairs, states and rewards these are.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
+from tether.learning.ends import with_ends
 from tether.learning.prior import Support, Transitions, add_support, checked_prior
 from tether.learning.rewards import Earnings, fill_empty, mean_rewards
 from tether.model.counts import Counts
@@ -55,7 +57,8 @@ def learn(
     Parameters
     ----------
     episodes : Episodes, or paths
-        What happened: `tether.io.read_episodes` reads a log.
+        What happened: `tether.io.read_episodes` reads a log. Outcomes of episodes, where it has them, become terminal
+        states, in place of the last states.
     prior : float
         Pseudo-count α: each possible outcome of a pair counts as seen so many times more. 0: maximum likelihood.
         1: every distribution over the possible outcomes was equally likely before the log (Laplace); 0.5 is
@@ -104,7 +107,7 @@ def learn(
     >>> mdp.reward("sick", "wait", "well")
     10.0
     """
-    log = episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes))
+    log = with_ends(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes)))
     prior = checked_prior(prior, support)
     minimum = whole_number("minimum", minimum, 1)
     if rewards not in ("transition", "pair"):

@@ -1,11 +1,12 @@
 """From the rows of a log to whole episodes: cells read, rows sorted, every contradiction found.
 
-A row of a log is (episode, t, state, action[, reward, next_state]). The rows of an episode may come in any
+A row of a log is (episode, t, state, action[, reward, next_state, outcome]). The rows of an episode may come in any
 order; by t they follow each other without a gap. The state of the next row is the outcome of an action. The
 last row of an episode may leave the action empty (it is then only the last state), name the outcome in
 ``next_state``, or do neither (the last outcome was not recorded). Where ``next_state`` is given it agrees
 with the next row. A reward stands in the row of its action; where all rewards but 0 stand in last rows without
-an action, each is that of the action before.
+an action, each is that of the action before. The outcome is that of the whole episode: it may stand in any of its
+rows, or in all, but not two different ones.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.problems import Complaints, Source
+from tether._foundation.problems import Complaints, Located, Source
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem
 from tether.model.names import Names
 from tether.observation.cells import Cells, read_cells
 
-__all__ = ["Steps", "arrange", "arrange_sound"]
+__all__ = ["ByRow", "Steps", "arrange", "arrange_sound"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +32,8 @@ class Steps:
     """The steps of all episodes, one after the other, by index.
 
     Episode i has the steps ``start[i] … start[i + 1] - 1``; ``next_state`` is -1 where it was not recorded,
-    ``reward`` NaN, and None where the log has no rewards.
+    ``reward`` NaN, and None where the log has no rewards. ``outcome`` is how each episode ended, among ``outcomes``:
+    -1 where the log does not say it, None where it has no such column.
     """
 
     ids: Names
@@ -42,27 +44,26 @@ class Steps:
     action: Ints
     next_state: Ints
     reward: Floats | None
+    outcomes: Names | None = None
+    outcome: Ints | None = None
 
 
 def arrange(columns: Mapping[str, Any], complaints: Complaints) -> Steps:
     """Bring the columns of a log to steps; raises all that ``complaints`` holds of it where that cannot be done.
 
-    ``columns`` are named episode, t, state and action, and may hold reward and next_state; all of one length.
+    ``columns`` are named episode, t, state and action, and may hold reward, next_state and outcome; all of one length.
     """
     log = _checked(read_cells(columns, complaints), complaints)
     complaints.raise_any()
     return _steps(log)
 
 
-def arrange_sound(
-    columns: Mapping[str, Any], source: Source, unreadable: Mapping[int, Problem] | None = None
-) -> tuple[Steps, dict[int, Problem], list[Problem]]:
+def arrange_sound(columns: Mapping[str, Any], found: ByRow) -> tuple[Steps, dict[int, Problem], list[Problem]]:
     """The same, with what is wrong told of each episode: an episode that is not fit for use has no steps.
 
-    ``unreadable`` are rows in which something was found wrong before. Returns the steps, the first problem of each
+    ``found`` may hold problems of rows that were found before. Returns the steps, the first problem of each
     episode that has one, by its position among the ids, and the problems of rows that belong to no episode.
     """
-    found = _ByRow(source, unreadable or {})
     cells = read_cells(columns, found)
     _checked(cells, found)
     broken: dict[int, Problem] = {}
@@ -82,14 +83,12 @@ def arrange_sound(
     return _steps(_sort(replace(cells, sound=sound))), broken, alone
 
 
-class _ByRow(Complaints):
-    """A collector that keeps the first problem of every row, however many rows there are."""
+class ByRow(Complaints):
+    """A collector that keeps the first problem of every row, however many rows there are, and raises none of them."""
 
-    def __init__(self, source: Source, known: Mapping[int, Problem]) -> None:
-        super().__init__(source, PathError)
+    def __init__(self, source: Source, error: Located = PathError) -> None:
+        super().__init__(source, error)
         self._first: dict[int, Callable[[], str | Problem]] = {}
-        for row, problem in known.items():
-            self._first[row] = lambda problem=problem: problem  # type: ignore[misc]
 
     def add(self, what: str | Problem, line: int | None = None, *, row: int | None = None, **fields: Any) -> None:
         problem = what if isinstance(what, Problem) else Problem(what, **fields)
@@ -122,7 +121,7 @@ class _ByRow(Complaints):
 
 def _checked(cells: Cells, complaints: Complaints) -> _Log:
     log = _sort(cells)
-    for check in (_twice, _gaps, _no_action, _no_step, _outcome_alone, _disagree):
+    for check in (_twice, _gaps, _no_action, _no_step, _outcome_alone, _disagree, _two_outcomes):
         check(log, complaints)
     return log
 
@@ -264,6 +263,45 @@ def _disagree(log: _Log, complaints: Complaints) -> None:
     complaints.add_each(at, problem, row=log.given_row)
 
 
+def _two_outcomes(log: _Log, complaints: Complaints) -> None:
+    """An episode has one outcome; where most have several, the column is something else."""
+    outcomes, code = log.cells.outcomes, log.cells.outcome
+    if outcomes is None or code is None:
+        return
+    said = np.flatnonzero(code[log.row] >= 0)
+    value, episode = code[log.row[said]], log.episode[said]
+    first = np.ones(said.size, dtype=bool)
+    first[1:] = episode[1:] != episode[:-1]
+    begin = np.maximum.accumulate(np.where(first, np.arange(said.size), 0))  # of each row, the first of its episode
+    differs = np.flatnonzero(value != value[begin])
+    _, once = np.unique(episode[differs], return_index=True)
+    at = differs[once]
+
+    def problem(i: int) -> Problem:
+        row, before = int(said[i]), int(said[begin[i]])
+        place = complaints.source.place(log.given_row(before))
+        what = f"the outcome is {outcomes[int(value[i])]!r}, but {outcomes[int(value[begin[i]])]!r} in {place}"
+        return log.problem(row, what, place=log.episode_name(row), expectation="one outcome per episode")
+
+    if at.size > 1 and 2 * at.size > np.count_nonzero(first):
+        many = f"; so it is in {counted(at.size - 1, 'more episode')}"
+        fix = "where the column is something else, leave it out: columns={'outcome': ''}"
+        one = problem(int(at[0]))
+        complaints.add(replace(one, what=one.what + many, fix=fix, argument="outcome"), row=log.given_row(said[at[0]]))
+        return
+    complaints.add_each(at, problem, row=lambda i: log.given_row(int(said[i])))
+
+
+def _outcome_of_episodes(log: _Log) -> Ints | None:
+    """The outcome of each episode, -1 where no row says it."""
+    if log.cells.outcome is None:
+        return None
+    found = np.full(len(log.cells.ids), -1, dtype=np.int64)
+    code = log.cells.outcome[log.row]
+    found[log.episode[code >= 0]] = code[code >= 0]
+    return found
+
+
 def _of_actions(log: _Log, reward: Floats) -> Floats:
     """The rewards, with that of a last row without an action in the row before it, where it is that action's."""
     ends = log.last & (log.action < 0)
@@ -283,6 +321,5 @@ def _steps(log: _Log) -> Steps:
     start = np.searchsorted(log.episode[taken], np.arange(len(log.cells.ids) + 1)).astype(np.int64)
     reward = None if log.cells.reward is None else _of_actions(log, log.cells.reward[log.row])[taken]
     cells = log.cells
-    return Steps(
-        cells.ids, cells.states, cells.actions, start, log.state[taken], log.action[taken], outcome[taken], reward
-    )
+    steps = (log.state[taken], log.action[taken], outcome[taken], reward)
+    return Steps(cells.ids, cells.states, cells.actions, start, *steps, cells.outcomes, _outcome_of_episodes(log))

@@ -17,12 +17,14 @@ from tether.errors import Problem
 from tether.model.encode import Coded, encode
 from tether.model.names import Names, is_missing, plain
 
-__all__ = ["Cells", "code", "read_cells"]
+__all__ = ["Cells", "code", "read_cells", "without_floats"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
     """The log in numbers, row by row as given: labels by index, -1 where empty; rewards NaN where empty.
+
+    ``outcome`` is that of the episode, among ``outcomes``; None where the log has no such column.
 
     ``sound`` are the rows, ascending, of the episodes in which every cell could be read.
     """
@@ -37,28 +39,37 @@ class Cells:
     next_state: Ints
     reward: Floats | None
     sound: Ints
+    outcomes: Names | None = None
+    outcome: Ints | None = None
 
 
 def read_cells(columns: Mapping[str, Any], complaints: Complaints) -> Cells:
     """Read every cell of a log; what cannot be read is noted in ``complaints``."""
     ids, (episode,) = code([columns["episode"]], ["episode"], complaints)
-    outcomes = [columns["next_state"]] if columns.get("next_state") is not None else []
-    names = ["state", "next_state"][: 1 + len(outcomes)]
-    states, (state, *after) = code([columns["state"], *outcomes], names, complaints)
+    given = [columns["next_state"]] if columns.get("next_state") is not None else []
+    names = ["state", "next_state"][: 1 + len(given)]
+    states, (state, *after) = code([columns["state"], *given], names, complaints)
     actions, (action,) = code([columns["action"]], ["action"], complaints)
+    outcomes, outcome = None, None
+    if columns.get("outcome") is not None:
+        outcomes, (outcome,) = code([columns["outcome"]], ["outcome"], complaints)
     t, t_sound = _whole_numbers(columns["t"], complaints)
     rewards, rewards_sound = _rewards(columns.get("reward"), episode.size, complaints)
     complaints.add_each(np.flatnonzero(episode == -1), lambda _: "the episode is empty")
     complaints.add_each(np.flatnonzero(state == -1), lambda _: "the state is empty")
     sound = t_sound & rewards_sound & (episode >= 0) & (state >= 0) & (action >= -1)
-    outcome = after[0] if after else np.full(episode.size, -1, dtype=np.int32)
-    sound &= outcome >= -1
+    next_state = after[0] if after else np.full(episode.size, -1, dtype=np.int32)
+    sound &= next_state >= -1
+    if outcome is not None:
+        sound &= outcome >= -1
     # What is wrong with one row would only be reported again as a gap: its whole episode is left out of the rest.
     spoiled = np.zeros(len(ids), dtype=bool)
     spoiled[episode[~sound & (episode >= 0)]] = True
     usable = sound.copy()
     usable[sound] = ~spoiled[episode[sound]]
-    return Cells(ids, states, actions, episode, t, state, action, outcome, rewards, np.flatnonzero(usable))
+    usable_rows = np.flatnonzero(usable)
+    columns_read = (episode, t, state, action, next_state, rewards, usable_rows)
+    return Cells(ids, states, actions, *columns_read, outcomes, outcome)
 
 
 def code(columns: Sequence[Any], headings: Sequence[str], complaints: Complaints) -> tuple[Names, list[Ints]]:
@@ -66,10 +77,10 @@ def code(columns: Sequence[Any], headings: Sequence[str], complaints: Complaints
 
     A cell that cannot be a name is noted and gets -2.
     """
-    return encode([_without_floats(one) for one in columns], headings[0], headings, complaints=complaints, blank=True)
+    return encode([without_floats(one) for one in columns], headings[0], headings, complaints=complaints, blank=True)
 
 
-def _without_floats(column: Any) -> Any:
+def without_floats(column: Any) -> Any:
     """Whole numbers with an empty cell among them, which come as floats from most readers of tables, as names."""
     numbers = None if isinstance(column, Coded) else _as_integers(column)
     if numbers is None or numbers[1].all():

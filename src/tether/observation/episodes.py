@@ -2,8 +2,8 @@
 
 One of them is a `tether.Path`. Episodes were observed; `tether.Trajectories` are drawn from a policy.
 
-A log has a row for each step: (episode, t, state, action[, reward, next_state]); `tether.observation.arrange` says how
-its rows become episodes. `tether.io.logs` reads and writes logs as files.
+A log has a row for each step: (episode, t, state, action[, reward, next_state, outcome]);
+`tether.observation.arrange` says how its rows become episodes. `tether.io.logs` reads and writes logs as files.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tether.model.mdp import MDP
 from tether.model.names import Names
 from tether.observation.arrange import Steps, arrange
 from tether.observation.cells import code
+from tether.observation.ends import outcome_names
 from tether.observation.indices import observe_indices
 from tether.observation.path import Observation, Path, observe
 
@@ -48,6 +49,10 @@ class Episodes(Mapping[Any, Path]):
         What happened in each step, by index; ``next_state`` is -1 for a last outcome that was not recorded.
     reward : array (steps,) or None
         What each step earned, NaN where that is not known; None for a log without rewards.
+    outcomes : Names or None
+        How episodes ended, by the log's own column, such as "died"; None for a log without one.
+    outcome : array (episodes,) or None
+        Which of these, -1 where the log does not say it.
 
     Examples
     --------
@@ -74,9 +79,11 @@ class Episodes(Mapping[Any, Path]):
     action: Ints
     next_state: Ints
     reward: Floats | None = None
+    outcomes: Names | None = None
+    outcome: Ints | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.start, self.state, self.action, self.next_state, self.reward):
+        for array in (self.start, self.state, self.action, self.next_state, self.reward, self.outcome):
             if array is not None:
                 array.flags.writeable = False
 
@@ -93,6 +100,7 @@ class Episodes(Mapping[Any, Path]):
         action: Any,
         reward: Any = None,
         next_state: Any = None,
+        outcome: Any = None,
     ) -> Episodes:
         """Episodes from the columns of a log, one row per step, in any order.
 
@@ -109,6 +117,9 @@ class Episodes(Mapping[Any, Path]):
         next_state : sequence of hashable, optional
             What the action led to. Needed only in an episode's last row; elsewhere, where it is not empty, it
             must be the state of the next row.
+        outcome : sequence of str, optional
+            How the episode ended, such as "died": in all of its rows, or in some, empty in the others. Numbers and
+            truth values are named after the column: ``outcome=1``.
 
         Raises
         ------
@@ -124,10 +135,11 @@ class Episodes(Mapping[Any, Path]):
         tether.errors.PathError: row 1: episode 7: t goes from 1 to 3; t = 2 is missing
         """
         given = {"episode": episode, "t": t, "state": state, "action": action}
-        given |= {
-            name: column for name, column in (("reward", reward), ("next_state", next_state)) if column is not None
-        }
+        more = {"reward": reward, "next_state": next_state, "outcome": outcome}
+        given |= {name: column for name, column in more.items() if column is not None}
         columns = {name: _column(name, values) for name, values in given.items()}
+        if "outcome" in columns:
+            columns["outcome"] = outcome_names(columns["outcome"], "outcome")
         sizes = {name: len(values) for name, values in columns.items()}
         if len(set(sizes.values())) > 1:
             told = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
@@ -143,7 +155,7 @@ class Episodes(Mapping[Any, Path]):
         Parameters
         ----------
         paths : iterable of Path, or mapping to Path
-            With their own rewards, where they have them.
+            With their own rewards and outcomes, where they have them.
 
         Examples
         --------
@@ -173,7 +185,8 @@ class Episodes(Mapping[Any, Path]):
         empty = np.flatnonzero((state < 0) | (action < 0))
         if empty.size or len(ids) != len(named):
             raise PathError("a state, an action or an id of the paths is empty (None, NaN or ''); give each a label")
-        return _ordered(Steps(ids, states, actions, start, state, action, next_state, reward), list(named))
+        ends = _joined_outcomes(list(named.values()))
+        return _ordered(Steps(ids, states, actions, start, state, action, next_state, reward, *ends), list(named))
 
     @classmethod
     def of(cls, steps: Steps) -> Episodes:
@@ -200,7 +213,7 @@ class Episodes(Mapping[Any, Path]):
         return episode in self.ids
 
     def __getitem__(self, episode: Any) -> Path:
-        return self._path(self._steps_of(episode))
+        return self._path(self._place_of(episode))
 
     def get(self, episode: Any, default: Any = None) -> Any:
         """The path of an episode, or ``default`` if there is none of that id."""
@@ -217,7 +230,7 @@ class Episodes(Mapping[Any, Path]):
         >>> tether.Episodes.from_columns([1, 1], [0, 1], ["a", "b"], ["go", "go"], reward=[0.5, 2.0]).rewards(1)
         array([0.5, 2. ])
         """
-        steps = self._steps_of(episode)
+        steps = self._steps_of(self._place_of(episode))
         return None if self.reward is None else self.reward[steps]
 
     def observation(self, episode: Any, mdp: MDP) -> Observation:
@@ -233,30 +246,50 @@ class Episodes(Mapping[Any, Path]):
         >>> tether.counterfactual(mdp, log.observation("ann", mdp)).plan(k=1, m=0).logged_return
         3.0
         """
-        steps = self._steps_of(episode)
+        place = self._place_of(episode)
+        steps = self._steps_of(place)
         states = np.append(self.state[steps], self.next_state[steps.stop - 1])
         recorded = states[: states.size - (states[-1] < 0)]
         found = _places(mdp.states, self.states, recorded)
         actions = _places(mdp.actions, self.actions, self.action[steps])
-        path = self._path(steps)
-        if found.min() < 0 or actions.min() < 0:
-            return observe(mdp, path)  # which says what the model does not have
+        path = self._path(place)
+        if found.min() < 0 or actions.min() < 0 or path.outcome is not None:
+            return observe(mdp, path)  # which says what the model does not have, and finds the outcome in it
         return replace(observe_indices(mdp, found, actions), rewards=path.rewards)
 
-    def _steps_of(self, episode: Any) -> slice:
+    def _place_of(self, episode: Any) -> int:
         i = self.ids.find(episode)
         if i < 0:
             message = f"there is no episode {episode!r}; {_known(self.ids)}{self.ids.near(episode)}"
             raise QueryError(Problem(message, value=episode))
-        return slice(int(self.start[i]), int(self.start[i + 1]))
+        return i
 
-    def _path(self, steps: slice) -> Path:
+    def _steps_of(self, place: int) -> slice:
+        return slice(int(self.start[place]), int(self.start[place + 1]))
+
+    def _path(self, place: int) -> Path:
+        steps = self._steps_of(place)
         states = [self.states[s] for s in self.state[steps].tolist()]
         last = int(self.next_state[steps.stop - 1])
         if last >= 0:
             states.append(self.states[last])
         actions = [self.actions[a] for a in self.action[steps].tolist()]
-        return Path(states, actions, None if self.reward is None else self.reward[steps])
+        rewards = None if self.reward is None else self.reward[steps]
+        return Path(states, actions, rewards, outcome=self.outcome_of(place))
+
+    def outcome_of(self, place: int) -> str | None:
+        """How an episode ended by the log's own column, by its position among the ids; None where that is not said.
+
+        Examples
+        --------
+        >>> import tether
+        >>> log = tether.Episodes.from_columns([7, 7], [0, 1], ["a", "b"], ["go", "go"], outcome=[None, "died"])
+        >>> log.outcome_of(0), log[7].outcome
+        ('died', 'died')
+        """
+        if self.outcomes is None or self.outcome is None or self.outcome[place] < 0:
+            return None
+        return str(self.outcomes[int(self.outcome[place])])
 
     def __repr__(self) -> str:
         told = ", ".join((
@@ -267,7 +300,8 @@ class Episodes(Mapping[Any, Path]):
         ))  # fmt: skip
         rewards = "" if self.reward is None else ", with rewards"
         lacking = f"; {counted(self.unrecorded, 'last outcome')} not recorded" if self.unrecorded else ""
-        return f"<Episodes: {told}{rewards}{lacking}>"
+        ends = "" if self.outcomes is None else f", {counted(len(self.outcomes), 'outcome')}"
+        return f"<Episodes: {told}{rewards}{ends}{lacking}>"
 
     def _repr_html_(self) -> str:
         rows = []
@@ -307,6 +341,15 @@ def _joined_rewards(paths: list[Path]) -> Floats | None:
     return np.array([np.nan if reward is None else reward for rewards in each for reward in rewards])
 
 
+def _joined_outcomes(paths: list[Path]) -> tuple[Names | None, Ints | None]:
+    """The outcomes of paths, and which of them each has; None where none has one."""
+    found = [path.outcome for path in paths]
+    if all(one is None for one in found):
+        return None, None
+    names, (codes,) = code([found], ["outcome"], Complaints(Source(in_rows=False), PathError))
+    return names, codes.astype(np.int64)
+
+
 def _ordered(steps: Steps, given: list[Any]) -> Episodes:
     """The episodes in the order of their labels: whole numbers ascend, whatever the order they were given in."""
     place = np.array([steps.ids.find(one) for one in given])
@@ -318,4 +361,5 @@ def _ordered(steps: Steps, given: list[Any]) -> Episodes:
     moved = np.arange(steps.state.size) + np.repeat(steps.start[:-1][order] - start[:-1], lengths)
     reward = None if steps.reward is None else steps.reward[moved]
     arrays = (steps.state[moved], steps.action[moved], steps.next_state[moved], reward)
-    return Episodes(steps.ids, steps.states, steps.actions, start, *arrays)
+    ends = steps.outcomes, None if steps.outcome is None else steps.outcome[order]
+    return Episodes(steps.ids, steps.states, steps.actions, start, *arrays, *ends)

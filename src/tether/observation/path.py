@@ -23,6 +23,7 @@ from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
 from tether.model.mdp import MDP
 from tether.model.names import is_missing, name_list, plain
+from tether.observation.ends import settled
 
 __all__ = ["Observation", "Path", "observe", "time_index"]
 
@@ -40,6 +41,8 @@ class Path:
     rewards : iterable of float, optional
         What each of the T steps earned, as the log or the environment says; None (or NaN) for a step of which
         that is not known. Plans use the rewards of the model; these are only compared with them.
+    outcome : str, optional
+        How the episode ended, where the log says it in a column of its own: "died". See `tether.observation.ends`.
 
     Examples
     --------
@@ -54,8 +57,9 @@ class Path:
     states: tuple[Any, ...]
     actions: tuple[Any, ...]
     rewards: tuple[float | None, ...] | None = None
+    outcome: str | None = None
 
-    def __init__(self, states: Any, actions: Any, rewards: Any = None) -> None:
+    def __init__(self, states: Any, actions: Any, rewards: Any = None, outcome: str | None = None) -> None:
         for name, given in (("states", states), ("actions", actions)):
             if isinstance(given, str) or not hasattr(given, "__iter__"):
                 raise PathError(Problem(f"{name} must be a list of names, not {given!r}", value=given))
@@ -73,6 +77,9 @@ class Path:
                 f"recorded; got {n}"
             )
         object.__setattr__(self, "rewards", None if rewards is None else _rewards(rewards, T))
+        if outcome is not None and (not isinstance(outcome, str) or not outcome):
+            raise PathError(Problem(f"the outcome must be a word, such as 'died', not {outcome!r}", value=outcome))
+        object.__setattr__(self, "outcome", outcome)
 
     @property
     def T(self) -> int:
@@ -92,7 +99,8 @@ class Path:
         moves = [f" –{action!r}→ {after}" for action, after in zip(self.actions, outcomes, strict=True)]
         if len(moves) > 4:
             moves = [*moves[:2], " …", moves[-1]]
-        return f"<Path: {counted(self.T, 'step')}, {self.states[0]!r}{''.join(moves)}>"
+        end = "" if self.outcome is None else f"; {self.outcome}"
+        return f"<Path: {counted(self.T, 'step')}, {self.states[0]!r}{''.join(moves)}{end}>"
 
     def _repr_html_(self) -> str:
         states = [*self.states, *([] if self.last_recorded else ["not recorded"])]
@@ -178,6 +186,7 @@ def observe(mdp: MDP, path: Path) -> Observation:
             f"the path has {path.T} steps, but the model is good for up to {mdp.horizon:,} only; "
             "explore it further (horizon=), give rewards for more steps, or cut the path"
         )
+    path = settled(mdp, path)
     problems: list[Problem] = []
     states = np.full(path.T + 1, -1, dtype=np.int64)
     actions = np.full(path.T, -1, dtype=np.int64)

@@ -1,0 +1,56 @@
+"""Outcomes of a log as states: the last action of an episode that died leads to the terminal state "died"."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tether.errors import ModelError, Problem
+from tether.model.names import make_names
+from tether.observation.episodes import Episodes
+
+__all__ = ["with_ends"]
+
+
+def with_ends(log: Episodes) -> Episodes:
+    """The log with the outcome of an episode in place of its last state, where the log has outcomes.
+
+    Nothing is done in a last state, so that no decision is lost with it; and the same last state may be that of
+    episodes that ended differently.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.learning.ends import with_ends
+    >>> log = tether.Episodes.from_columns(
+    ...     [1, 1, 2], [0, 1, 0], ["sick", "calm", "sick"], ["wait", None, "wait"], outcome=["died", "died", "survived"]
+    ... )
+    >>> with_ends(log)[1].states, with_ends(log)[2].states
+    (('sick', 'died'), ('sick', 'survived'))
+    """
+    if log.outcomes is None or log.outcome is None:
+        return log
+    ended = np.flatnonzero(log.outcome >= 0)
+    _check_no_state(log)
+    # The state of each code, and then that of each outcome.
+    names = list(dict.fromkeys([*log.states, *log.outcomes]))
+    place = {name: i for i, name in enumerate(names)}
+    to_state = np.array([place[name] for name in log.outcomes], dtype=np.int64)
+    after = log.next_state.astype(np.int64)
+    after[log.start[1:][ended] - 1] = to_state[log.outcome[ended]]
+    used = np.unique(np.concatenate((log.state, after[after >= 0])))
+    renumber = np.full(len(names) + 1, -1, dtype=np.int64)  # the last place is that of what was not recorded
+    renumber[used] = np.arange(used.size)
+    states = make_names([names[int(i)] for i in used], None, "state")
+    return replace(log, states=states, state=renumber[log.state], next_state=renumber[after])
+
+
+def _check_no_state(log: Episodes) -> None:
+    """Refuse an outcome that is called like a state in which something is done."""
+    done = set(np.unique(log.state).tolist())
+    for outcome in log.outcomes or ():
+        if log.states.find(outcome) in done:
+            what = f"the outcome {outcome!r} is called like a state of the log in which something is done"
+            fix = "rename one of the two, or leave the outcomes out: columns={'outcome': ''}"
+            raise ModelError(Problem(what, state=outcome, value=outcome, fix=fix, argument="outcome"))

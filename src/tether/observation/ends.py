@@ -1,0 +1,97 @@
+"""How an episode ended, by a column of the log: an outcome such as "died", beside the last state or in place of it.
+
+A log often says for each patient how it ended, in a column of its own. In a model learned from such a log, the last
+action of an episode leads to the outcome: it is a terminal state (`tether.learn`). In any other model it is a label, or
+a state, that the model has, or a word that only the log knows. `end_of` finds out which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import Complaints, Source
+from tether.errors import PathError, Problem
+from tether.model.encode import Coded, coded
+from tether.model.mdp import MDP
+from tether.observation.cells import without_floats
+
+if TYPE_CHECKING:
+    from tether.observation.path import Path
+
+__all__ = ["end_of", "outcome_names", "settled"]
+
+
+def outcome_names(column: Any, heading: str) -> Coded:
+    """A column of outcomes by name: text as it is; numbers and truth values named after the column, ``died=1``.
+
+    >>> outcome_names([1, 0, None], "died").tolist(), outcome_names(["died", ""], "end").tolist()
+    (['died=1', 'died=0', None], ['died', None])
+    """
+    found = coded(without_floats(column), heading, Complaints(Source(), PathError), blank=True)
+    texts = [_text(one, heading) for one in found.names]
+    distinct = {text: i for i, text in enumerate(dict.fromkeys(text for text in texts if text))}
+    place = np.array([*(distinct.get(text, -1) for text in texts), -2, -1], dtype=np.int64)  # by code -2, -1
+    return Coded(list(distinct), place[found.codes])
+
+
+def _text(outcome: Any, heading: str) -> str:
+    return outcome.strip() if isinstance(outcome, str) else f"{heading}={outcome}"
+
+
+def end_of(mdp: MDP, last: int, pair: int, outcome: str) -> int:
+    """The state in which an episode with this outcome ended, by index; -1 where that cannot be told.
+
+    ``last`` is the last state of the log, ``pair`` the last state and action, -1 where they are not known. The last
+    state stands where it has the outcome as a label, and where the model knows no such state. A `PathError` says that
+    it has another label.
+    """
+    known = mdp.labels
+    members: Ints = known[outcome].indices if outcome in known else np.empty(0, np.int64)
+    own = mdp.states.find(outcome)
+    if last >= 0 and np.isin(last, members):
+        return last
+    if own >= 0:
+        return own
+    if last >= 0:
+        _check_agreement(mdp, last, outcome, members)
+        return last
+    if pair < 0:
+        return -1
+    possible = np.intersect1d(members, mdp.form.next_state[mdp.entries(pair)])
+    return int(possible[0]) if possible.size == 1 else -1
+
+
+def _check_agreement(mdp: MDP, last: int, outcome: str, members: Ints) -> None:
+    others = [name for name, states in mdp.label_sets.items() if np.isin(last, states)]
+    if members.size and others:
+        state = mdp.states[last]
+        what = (
+            f"the log says that it ended with {outcome!r}, but its last state {state!r} is {others[0]!r} in the model"
+        )
+        raise PathError(Problem(what, state=state, value=outcome))
+
+
+def settled(mdp: MDP, path: Path) -> Path:
+    """The path with the last state that its outcome means in a model, where it means one.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.observation.ends import settled
+    >>> path = tether.Path(["sick", "sick"], ["wait", "wait"], outcome="died")
+    >>> settled(tether.learn([path]), path)
+    <Path: 2 steps, 'sick' –'wait'→ 'sick' –'wait'→ 'died'; died>
+    """
+    if path.outcome is None:
+        return path
+    before, action = mdp.states.find(path.states[path.T - 1]), mdp.actions.find(path.actions[-1])
+    pair = mdp.find_pair(before, action) if before >= 0 and action >= 0 else -1
+    last = mdp.states.find(path.states[-1]) if path.last_recorded else -1
+    end = end_of(mdp, last, pair, path.outcome)
+    if end < 0 or end == last:
+        return path
+    return replace(path, states=(*path.states[: path.T], mdp.states[end]))
