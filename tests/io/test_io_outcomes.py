@@ -152,9 +152,8 @@ def test_from_a_log_with_outcomes_to_the_audit(log):
     asked = ["audit", "model", str(log), "-o", "out", "-k", "2", *named]
     some = ["--episodes", 'outcome == "died"', "--fresh", "--reports", "0"]
     shown = CliRunner().invoke(main, [*asked, *some])
-    )
     assert json.loads(shown.stdout)["episodes"] == 1
-    why = CliRunner().invoke(main, ["explain", "model", "log.csv#2", "--path-column", "episode=patient", "--path-column",
-                                    "outcome=end", "-k", "2"])  # fmt: skip
+    of_path = ["--path-column", "episode=patient", "--path-column", "outcome=end"]
+    why = CliRunner().invoke(main, ["explain", "model", "log.csv#2", *of_path, "-k", "2"])
     assert why.exit_code == 0, why.output
     assert "survived" in why.output
