@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from tether import cases
 from tether._version import __version__
-from tether.audit.audit import Audit, audit
+from tether.audit.audit import audit
+from tether.audit.result import Audit
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.couplings import Comonotone, Independent, Maximal
 from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError, TetherError
-from tether.evaluation.evaluate import Course, Evaluation, Tailoring, Trajectories
+from tether.evaluation.course import Course
+from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.plain import Solution
+from tether.evaluation.tailoring import Tailoring
+from tether.evaluation.trajectories import Trajectories
 from tether.explanation.evidence import Evidence
 from tether.explanation.explain import ExplainedStep, Explanation
 from tether.explanation.outcomes import OutcomeChance, Outcomes

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pages import Position
 
 import tether
-from tether.explanation.arrow import _labels
+from tether._foundation.arrow import name_array
 
 pa = pytest.importorskip("pyarrow")
 
@@ -139,7 +139,7 @@ class Colour(enum.Enum):
     ],
 )  # fmt: skip
 def test_labels_keep_their_type(labels, kind):
-    array = _labels([*labels, None])
+    array = name_array([*labels, None])
     assert array.type == kind
     back = [tuple(item.values()) if isinstance(item, dict) else item for item in array.to_pylist()]
     flat = [dataclasses.astuple(one) if dataclasses.is_dataclass(one) else one for one in labels]
@@ -163,13 +163,13 @@ def test_labels_keep_their_type(labels, kind):
     ],
 )
 def test_other_labels_become_text(labels):
-    array = _labels(labels)
+    array = name_array(labels)
     assert array.type == pa.string()
     assert array.to_pylist() == list(map(str, labels))
 
 
 def test_a_text_that_is_no_text():
-    assert _labels(["\ud800"]).to_pylist() == ["?"]
+    assert name_array(["\ud800"]).to_pylist() == ["?"]
 
 
 def test_two_plans_of_one_model_have_one_schema():

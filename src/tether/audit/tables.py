@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import NameColumn
 from tether.audit.answers import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
-from tether.explanation.arrow import NameColumn
 from tether.model.labels import name_text
 from tether.model.mdp import MDP
 

@@ -11,7 +11,7 @@ from tether.cli.answers import print_json
 from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
 
 if TYPE_CHECKING:
-    from tether.evaluation.evaluate import Trajectories
+    from tether.evaluation.trajectories import Trajectories
     from tether.observation.path import Path as Observed
     from tether.plan.plan import Plan
 

@@ -164,7 +164,7 @@ class MechanismPanel:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same as a pandas table; pandas must be installed."""
-        from tether.explanation.arrow import as_pandas
+        from tether._foundation.arrow import as_pandas
 
         return as_pandas(self.to_arrow())
 

@@ -112,13 +112,13 @@ class Shares:
         >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=2).shares().to_arrow().column("t").to_pylist()
         [1, 2]
         """
-        from tether.explanation.arrow import shares_table
+        from tether.evaluation.arrow import shares_table
 
         return shares_table(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same as a pandas table; pandas must be installed."""
-        from tether.explanation.arrow import as_pandas
+        from tether._foundation.arrow import as_pandas
 
         return as_pandas(self.to_arrow())
 

@@ -28,7 +28,8 @@ from tether.plan.objective import asked
 
 if TYPE_CHECKING:
     from tether.counterfactual.conditioned import CounterfactualMDP
-    from tether.evaluation.evaluate import Evaluation, Tailoring
+    from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.tailoring import Tailoring
     from tether.explanation.explain import ExplainedStep, Explanation
     from tether.influence.rules import Rule
     from tether.model.properties import Property

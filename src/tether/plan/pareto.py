@@ -142,13 +142,13 @@ class Front:
         >>> front.to_arrow().slice(0, 1).to_pylist()
         [{'price': 0.0, 'value': -1.0, 'strength': 0.0, 'k': 8, 'm': 2}]
         """
-        from tether.explanation.arrow import front_table
+        from tether.plan.arrow import front_table
 
         return front_table(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same as a pandas table; pandas must be installed."""
-        from tether.explanation.arrow import as_pandas
+        from tether._foundation.arrow import as_pandas
 
         return as_pandas(self.to_arrow())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,22 +22,13 @@ from tether.influence.rules import Rule
 from tether.model.properties import Property
 from tether.observation.changes import is_change
 from tether.plan.chain import Chain, Taken, Visits, graph_chain
+from tether.plan.front_doors import PlanDoors
 from tether.plan.objective import asked, objective_name, value_name
 
 if TYPE_CHECKING:
-    import datetime
-    import os
-    import pathlib
-
     import pandas
     import pyarrow
-    from matplotlib.axes import Axes
 
-    from tether.evaluation.certificate import Certificate
-    from tether.evaluation.evaluate import Evaluation, Trajectories
-    from tether.evaluation.shares import Shares
-    from tether.explanation.explain import Explanation
-    from tether.learning.uncertainty import PlanUncertainty
     from tether.plan.constrained import Constraint
     from tether.plan.sweep import Sweep
     from tether.plan.tethered import Tethered
@@ -46,7 +37,7 @@ __all__ = ["Plan"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan:
+class Plan(PlanDoors):
     """The best policy for one k and m.
 
     Attributes
@@ -176,60 +167,6 @@ class Plan:
             onward = np.where(np.isin(pairs, self.influenced[t]), 0, visits.runs + 1)
         return Taken(np.arange(visits.size), pairs, np.ones(visits.size), visits.changes - changed, onward)
 
-    def evaluate(self) -> Evaluation:
-        """Exactly what to expect under the plan: states, returns and influence, at each time."""
-        from tether.evaluation.evaluate import evaluate_plan
-
-        return evaluate_plan(self)
-
-    def explain(
-        self,
-        group: Callable[[Any], Any] | None = None,
-        *,
-        certificate: bool = True,
-        draws: int | None = None,
-        rng: Any = 0,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Explanation:
-        """The plan beside what happened, step by step and in sentences.
-
-        Parameters
-        ----------
-        group : callable, optional
-            Names the states as they are to be shown, and takes those of one name together: a function of the label.
-        certificate : bool
-            Whether the sentences tell what holds whatever the causal model is.
-        draws : int, optional
-            Of a learned model: in how many models that its log leaves possible the plan is looked at, to tell how sure
-            the answer is; 0 for none. By default 100, fewer of models with more than 200,000 transitions.
-        rng : int or numpy Generator
-            For the draws: the same seed gives the same models.
-        progress : callable, optional
-            ``progress(done, draws)`` is called after each draw.
-        """
-        from tether.explanation.explain import explain
-
-        return explain(self, group, certificate=certificate, draws=draws, rng=rng, progress=progress)
-
-    def uncertainty(
-        self, draws: int = 200, *, rng: Any = None, progress: Callable[[int, int], None] | None = None
-    ) -> PlanUncertainty:
-        """How sure the plan is where the model was learned: the same as ``tether.posterior(mdp, draws).of(plan)``.
-
-        Examples
-        --------
-        >>> import tether
-        >>> seen = [("treat", "well")] * 8 + [("treat", "dead")] * 2 + [("wait", "dead")] * 3
-        >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
-        >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
-        >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=2, m=1)
-        >>> plan.uncertainty(rng=1).probability_better
-        1.0
-        """
-        from tether.learning.posterior import posterior
-
-        return posterior(self.cf.mdp, draws, rng=rng).of(self, progress)
-
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
         """Values of plans of the same kind for every k and m, or for those asked for.
 
@@ -241,41 +178,6 @@ class Plan:
         array([[-1.]])
         """
         return self.question.sweep(ks=ks, ms=ms)
-
-    def certify(self) -> Certificate:
-        """What holds of the plan whatever the causal model is: its range under every model, and under every stable one.
-
-        Examples
-        --------
-        >>> import tether
-        >>> patient = tether.cases.sepsis()
-        >>> plan = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2)
-        >>> plan.certify().verdict
-        'never worse'
-        """
-        from tether.evaluation.certificate import certify
-
-        return certify(self.cf, self)
-
-    def shares(self) -> Shares:
-        """What each changed step adds to the gain: Shapley's shares, exact, for up to 12 changed steps.
-
-        Examples
-        --------
-        >>> import tether
-        >>> patient = tether.cases.sepsis()
-        >>> print(tether.counterfactual(patient.mdp, patient.path).plan(k=8, m=2).shares())
-        Of the gain of 2,868, 2,569 come from t = 2, 299.1 from t = 3.
-        """
-        from tether.evaluation.shares import shares
-
-        return shares(self)
-
-    def sample(self, n: int = 1, rng: Any = None) -> Trajectories:
-        """Draw ``n`` counterfactual trajectories under the plan."""
-        from tether.evaluation.evaluate import sample_plan
-
-        return sample_plan(self, n, rng)
 
     def to_arrow(self) -> pyarrow.Table:
         """All that the plan can visit, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.
@@ -292,73 +194,15 @@ class Plan:
         >>> table.num_rows, table.slice(1, 1).select(["t", "state", "changes_left", "action"]).to_pylist()
         (32, [{'t': 1, 'state': {'S': 8, 'I': 2, 'V': 20}, 'changes_left': 4, 'action': 'V_I'}])
         """
-        from tether.explanation.arrow import plan_table
+        from tether.plan.arrow import plan_table
 
         return plan_table(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same as a pandas table; pandas must be installed."""
-        from tether.explanation.arrow import as_pandas
+        from tether._foundation.arrow import as_pandas
 
         return as_pandas(self.to_arrow())
-
-    def plot(self, what: Any = "return", ax: Axes | None = None) -> Axes:
-        """Draw the plan over time, beside what was observed; returns the axes.
-
-        ``what`` is "return" (so far), "influence" (of the observation), or a feature of the states as
-        `Evaluation.feature` takes it: a name of a field, a function of the label, or a mapping.
-
-        Examples
-        --------
-        >>> import tether
-        >>> case = tether.cases.epidemic()
-        >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).plot("I").get_ylabel()
-        'I'
-        """
-        from tether.views.figures import plot_plan
-
-        return plot_plan(self, what, ax)
-
-    def report(
-        self,
-        file: str | os.PathLike[str] = "report.html",
-        *,
-        features: Any = None,
-        state_name: Callable[[Any], str] | None = None,
-        action_name: Callable[[Any], str] | None = None,
-        title: str | None = None,
-        about: Mapping[str, Any] | None = None,
-        date: datetime.date | None = None,
-        certificate: bool = True,
-        draws: int | None = None,
-        rng: Any = 0,
-    ) -> pathlib.Path:
-        """Write the plan, beside what happened, as one self-contained HTML file; see `tether.views.report.report`.
-
-        Examples
-        --------
-        >>> import tempfile, tether
-        >>> case = tether.cases.epidemic()
-        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     plan.report(f"{folder}/outbreak.html", features={"infected": lambda state: state.I}).name
-        'outbreak.html'
-        """
-        from tether.views.report import report
-
-        return report(
-            self,
-            file,
-            features=features,
-            state_name=state_name,
-            action_name=action_name,
-            title=title,
-            about=about,
-            date=date,
-            certificate=certificate,
-            draws=draws,
-            rng=rng,
-        )
 
     def _repr_html_(self) -> str:
         rows = [

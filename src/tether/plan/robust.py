@@ -30,15 +30,13 @@ from tether.influence.thresholds import Thresholds
 from tether.model.properties import Property, make_property
 from tether.observation.changes import nothing_to_change
 from tether.plan.backward import choice_type, observed_value
+from tether.plan.front_doors import RobustDoors
 from tether.plan.limits import enough_k
 from tether.plan.objective import asked_set, objective_name
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
 if TYPE_CHECKING:
-    import os
-
-    from tether.io.intervals import IntervalModel
     from tether.model.mdp import MDP
     from tether.observation.path import Path
 
@@ -110,7 +108,7 @@ class RobustPlan(Plan):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Robust:
+class Robust(RobustDoors):
     """What holds under every causal model of a set; made by `tether.robust`.
 
     Attributes
@@ -248,87 +246,6 @@ class Robust:
         m, k = min(whole_number("m", m, 0), self.cf.T), min(whole_number("k", k, 1), self.cf.T + 1)
         models, found = self._asked(rule, "support", k, None, False, alone=True)
         return float(_solve(models, found, k, m, -1.0)[0][m])
-
-    def range(self, policy: Any, objective: Property | None = None) -> tuple[float, float]:
-        """(worst, best) expected return of a plan, or of any policy, over the whole set.
-
-        With an ``objective``, or of a plan that was made for one, its probability.
-
-        Where a model of the set leads to a state that a plan never meets under Gumbel-max, the plan goes on with the
-        observed action; where that is not available, with the worst (best) of those that are.
-
-        Examples
-        --------
-        >>> import tether
-        >>> case = tether.cases.epidemic()
-        >>> cf = tether.counterfactual(case.mdp, case.path)
-        >>> worst, best = tether.robust(case.mdp, case.path, assume="nothing").range(cf.plan(k=6, m=4))
-        >>> round(worst, 3), round(best, 3)
-        (-26.788, -17.009)
-        """
-        from tether.evaluation.ranges import range_of
-
-        return range_of(self.models, policy, make_property(objective))
-
-    def worst_model(self, policy: Any) -> CounterfactualMDP:
-        """The causal model of the set that is worst for a plan or policy, as an ordinary counterfactual MDP.
-
-        It can be evaluated, sampled and drawn. It attains the worst case where the policy does not look at the changes
-        left.
-
-        Examples
-        --------
-        >>> import tether
-        >>> case = tether.cases.epidemic()
-        >>> guaranteed = tether.robust(case.mdp, case.path, assume="nothing")
-        >>> def vaccinate(t, state):
-        ...     return "V_I" if t == 1 and state.I > 0 else "NIL"
-        >>> worst, _ = guaranteed.range(vaccinate)
-        >>> abs(guaranteed.worst_model(vaccinate).evaluate(vaccinate).value - worst) < 1e-9
-        True
-        """
-        from tether.evaluation.ranges import worst_model
-
-        return worst_model(self.models, policy)
-
-    def write(
-        self,
-        file: str | os.PathLike[str],
-        k: int | None = None,
-        m: int | None = None,
-        rule: Rule = "definition",
-        floor: float | None = None,
-    ) -> IntervalModel:
-        """Write the counterfactual interval model, for Storm (``.drn``) or PRISM (``.nm``, ``.prism``) to check.
-
-        One state for each (time, state, changes left), each probability the interval of its exact bounds: time, k and m
-        are in the states, so that ``question`` (see `IntervalModel`) asks for the guaranteed return. See
-        `tether.io.intervals`.
-
-        Parameters
-        ----------
-        file : path
-        k, m : int, optional
-            The limits; left out: none.
-        rule
-            What "within k" means.
-        floor : float, optional
-            Lower ends of intervals are at least this: PRISM does not take 0. By default 1e-9 for PRISM (values move by
-            about as little), 0 for Storm.
-
-        Examples
-        --------
-        >>> import pathlib, tempfile, tether
-        >>> mdp = tether.MDP.from_arrays([[[0.5, 0.5], [0.25, 0.75]], [[0, 1], [0, 1]]], actions=["wait", "treat"])
-        >>> sure = tether.robust(mdp, tether.Path([0, 0], ["wait"]), assume="nothing")
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     text = pathlib.Path(sure.write(f"{folder}/clinic.nm").file).read_text()
-        >>> print([line.strip() for line in text.splitlines() if "[treat] s=0 ->" in line][0])
-        [treat] s=0 -> [1e-09,0.5]:(s'=1) + [0.5,1]:(s'=2);
-        """
-        from tether.io.intervals import write_intervals
-
-        return write_intervals(self, file, k, m, rule, floor)
 
     def _asked(
         self,

@@ -130,13 +130,13 @@ class Sweep:
         >>> table.to_arrow().select(["k", "m", "size"]).to_pylist()
         [{'k': 3, 'm': 0, 'size': 14}, {'k': 3, 'm': 1, 'size': 14}]
         """
-        from tether.explanation.arrow import sweep_table
+        from tether.plan.arrow import sweep_table
 
         return sweep_table(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same as a pandas table; pandas must be installed."""
-        from tether.explanation.arrow import as_pandas
+        from tether._foundation.arrow import as_pandas
 
         return as_pandas(self.to_arrow())
 

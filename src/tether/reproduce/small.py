@@ -7,7 +7,7 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether.cases import epidemic, grid_world, toy
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.evaluation.evaluate import Course
+from tether.evaluation.course import Course
 from tether.reproduce.compare import (
     compare_sizes,
     compare_values,

@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.markup import signed
 from tether._foundation.words import cut, number, percent
-from tether.audit.audit import Audit
+from tether.audit.result import Audit
 from tether.views.audit.words import is_certified, name_in_words, outcome_in_words
 
 __all__ = ["listed_episodes"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tether._foundation.markup import signed
 from tether._foundation.words import counted
-from tether.audit.audit import Audit
+from tether.audit.result import Audit
 from tether.explanation.naming import in_words, shown
 from tether.explanation.terms import influence_in_words
 from tether.io.names import find_index

@@ -9,7 +9,9 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.errors import QueryError
-from tether.evaluation.evaluate import Course, Evaluation, Tailoring
+from tether.evaluation.course import Course
+from tether.evaluation.evaluate import Evaluation
+from tether.evaluation.tailoring import Tailoring
 from tether.views.figures.series import Series, fit_limits, note, ring
 from tether.views.figures.style import (
     BLACK,

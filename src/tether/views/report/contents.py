@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.words import counted, number
-from tether.evaluation.evaluate import Tailoring
 from tether.evaluation.guarantees import guarantees_by_k
+from tether.evaluation.tailoring import Tailoring
 from tether.explanation import sentences as say
 from tether.explanation.caveats import cannot_know
 from tether.explanation.explain import Explanation

@@ -1,0 +1,143 @@
+"""Names as columns of Arrow tables; from there to pandas, polars or Parquet.
+
+Names keep their type where Arrow has one for all of them: whole numbers, numbers, text, truth values, dates. Named
+tuples and dataclasses become structs. Plain tuples of one length become structs too, with fields named by position.
+Names of several types, or of any other type, become text. The type is that of all names of the model, so that two
+tables of one model can be put together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrays import Flags, Ints
+from tether.errors import QueryError
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+__all__ = ["NameColumn", "as_pandas", "name_array", "pyarrow_module"]
+
+
+def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
+    """An Arrow table as a pandas one; a struct becomes a column of dictionaries."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        raise QueryError("a pandas table needs pandas: pip install pandas") from None
+    return table.to_pandas()
+
+
+class NameColumn:
+    """The names of a model's states or actions, ready to be taken by index."""
+
+    def __init__(self, labels: Sequence[Any]) -> None:
+        self.labels = labels
+
+    @cached_property
+    def _kind(self) -> Any:
+        return _kind(self.labels)
+
+    @property
+    def type(self) -> Any:
+        """The Arrow type that fits all of them."""
+        return _type(self._kind)
+
+    def take(self, indices: Ints, empty: Flags | None = None) -> Any:
+        """Names by index; missing ones where ``empty`` says so, which may be longer."""
+        used, at = np.unique(indices, return_inverse=True)
+        names = [_as(self._kind, self.labels[int(i)]) for i in used]
+        items = pyarrow_module().array([*names, None], type=self.type)
+        at = at.reshape(-1)
+        if empty is not None:
+            at = np.concatenate((at, np.full(empty.size - at.size, used.size)))
+            at[empty] = used.size
+        return items.take(pyarrow_module().array(at))
+
+
+def name_array(items: Sequence[Any], among: Sequence[Any] | None = None) -> Any:
+    """Some labels, None where there is none, in the type that fits all of ``among``."""
+    kind = _kind(items if among is None else among)
+    return pyarrow_module().array([None if item is None else _as(kind, item) for item in items], type=_type(kind))
+
+
+_PLAIN: dict[type, str] = {
+    bool: "bool_",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    bytes: "binary",
+    dt.date: "date32",
+    dt.datetime: "timestamp",
+}
+
+
+def _kind(items: Sequence[Any]) -> Any:
+    """The type that fits all items: one of Python's, a list of (field, type) for a struct, or str."""
+    there = [item for item in items if item is not None]
+    types = set(map(type, there))
+    if types == {int, float}:
+        return float if all(abs(item) <= 2**53 for item in there) else str
+    if len(types) != 1:
+        return str
+    (only,) = types
+    if only is int:
+        return int if all(-(2**63) <= item < 2**63 for item in there) else str
+    if only is dt.datetime:
+        return only if all(item.tzinfo is None for item in there) else str
+    if only in _PLAIN:
+        return only
+    names = _field_names(only, there)
+    return [(name, _kind([_parts(item)[i] for item in there])) for i, name in enumerate(names)] or str
+
+
+def _field_names(kind: type, items: Sequence[Any]) -> list[str]:
+    """Names of the parts that labels of a type have; none for labels without parts."""
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    if not issubclass(kind, tuple):
+        return []
+    named = getattr(kind, "_fields", None)
+    if named is not None:
+        return list(named)
+    lengths = set(map(len, items))
+    return [str(i) for i in range(lengths.pop())] if len(lengths) == 1 else []
+
+
+def _parts(item: Any) -> Sequence[Any]:
+    if isinstance(item, tuple):
+        return item
+    return [getattr(item, field.name) for field in dataclasses.fields(item)]
+
+
+def _as(kind: Any, item: Any) -> Any:
+    """A label as Arrow is to be given it."""
+    if kind is str:
+        return str(item).encode("utf-8", "replace").decode("utf-8")
+    if isinstance(kind, list):
+        parts = zip(kind, _parts(item), strict=True)
+        return {name: None if part is None else _as(one, part) for (name, one), part in parts}
+    return item
+
+
+def _type(kind: Any) -> Any:
+    pa = pyarrow_module()
+    if isinstance(kind, list):
+        return pa.struct([(name, _type(one)) for name, one in kind])
+    return pa.timestamp("us") if kind is dt.datetime else getattr(pa, _PLAIN[kind])()
+
+
+def pyarrow_module() -> Any:
+    """pyarrow, imported when it is needed; an error that says how to install it where it is missing."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise QueryError("an Arrow table needs pyarrow: pip install pyarrow") from None
+    return pyarrow

@@ -1,0 +1,305 @@
+"""What an audit found: three tables, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tether._foundation.checks import whole_number
+from tether._foundation.words import counted, number, percent
+from tether.audit.consistency import ROUNDING, Consistency
+from tether.audit.front_doors import AuditDoors
+from tether.errors import QueryError
+from tether.model.mdp import MDP
+from tether.observation.path import Path
+
+if TYPE_CHECKING:
+    import pathlib
+
+    import pandas
+    import pyarrow
+
+    from tether.audit.logs import Log
+    from tether.audit.question import Question
+    from tether.influence.one_step import Influence
+    from tether.plan.plan import Plan
+
+__all__ = ["Audit"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(AuditDoors):
+    """What an audit of a log found; made by `tether.audit`.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        One row per episode, in the log's order; `tether.audit.tables` lists the columns.
+    decisions : pyarrow.Table
+        One row per state, observed action and advised action: in how many ``episodes`` and how many ``times`` it is
+        advised, ``mean_gain`` and ``total_gain`` of these episodes, and ``certified``, the share of them whose gain
+        holds under every causal model. The most frequent come first.
+    outcomes : pyarrow.Table
+        One row per ``observed`` and ``counterfactual`` outcome: the expected number of ``episodes`` and their
+        ``percent`` of all. Exact.
+    question : dict
+        What was asked: k, m, rule, influence, objective, minimise, certify, policy, draws, seed, where.
+    mdp : MDP
+    directory : pathlib.Path or None
+        Where the tables lie as Parquet files, if ``out`` said so; they are then read when they are first asked for.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.cases.grid_world().mdp
+    >>> log = [mdp.simulate("optimal", 8, rng=seed, noise=0.3) for seed in range(20)]
+    >>> audit = tether.audit(mdp, log, k=3, m=1)
+    >>> audit
+    <Audit: 20 episodes, k = 3, m = 1; something to gain in 10>
+    >>> audit.top(1).select(["episode", "steps", "outcome", "verdict"]).to_pylist()
+    [{'episode': 12, 'steps': 8, 'outcome': '(none)', 'verdict': 'holds'}]
+    """
+
+    _read: Callable[[str], pyarrow.Table]
+    _asked: Question
+    question: dict[str, Any]
+    mdp: MDP
+    log: Log
+    directory: pathlib.Path | None = None
+
+    @cached_property
+    def table(self) -> pyarrow.Table:
+        """One row per episode, in the log's order."""
+        return self._read("episodes")
+
+    @cached_property
+    def decisions(self) -> pyarrow.Table:
+        """One row per state, observed action and advised action; the most frequent first."""
+        return self._read("decisions")
+
+    @cached_property
+    def outcomes(self) -> pyarrow.Table:
+        """One row per observed and counterfactual outcome."""
+        return self._read("outcomes")
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def problems(self) -> pyarrow.Table:
+        """The episodes without an answer: ``episode`` and ``problem``."""
+        import pyarrow.compute as pc
+
+        chosen = self.table.select(["episode", "problem"])
+        return chosen.filter(pc.is_valid(chosen.column("problem")))
+
+    def top(self, n: int = 20, by: str = "gain") -> pyarrow.Table:
+        """The n episodes with the largest gain, or the largest guaranteed gain (``by="guaranteed_gain"``).
+
+        Episodes without any gain are not among them; of equal ones the first of the log come first.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).top().column("episode").to_pylist()
+        [0]
+        """
+        import numpy as np
+
+        n = whole_number("n", n, 1)
+        if by not in ("gain", "guaranteed_gain"):
+            raise QueryError(f"by must be 'gain' or 'guaranteed_gain', not {by!r}")
+        values = self.table.column(by).to_numpy(zero_copy_only=False)
+        gained = np.flatnonzero(self._gains(values))
+        order = gained[np.argsort(-values[gained], kind="stable")]
+        return self.table.take(order[:n])
+
+    @property
+    def consistency(self) -> Consistency | None:
+        """For a policy: whether its counterfactual values agree with the model's on average, as they should.
+
+        None where no policy was asked about, or where it has no value without an observation ("observed").
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.cases.grid_world().mdp
+        >>> log = [mdp.simulate("random", 6, rng=seed) for seed in range(50)]
+        >>> tether.audit(mdp, log, policy="optimal", certify=False).consistency.holds
+        True
+        """
+        import numpy as np
+
+        values = self.table.select(["value", "model_value"]).drop_null()
+        n = values.num_rows
+        if not n:
+            return None
+        ours, model = (values.column(i).to_numpy() for i in (0, 1))
+        apart = ours - model
+        error = float(apart.std(ddof=1) / np.sqrt(n)) if n > 1 else float("inf")
+        return Consistency(n, float(ours.mean()), float(model.mean()), float(apart.mean()), error)
+
+    def paths(self, episodes: Iterable[Any]) -> dict[Any, Path]:
+        """Some episodes of the log by id, to look at one: ``tether.counterfactual(mdp, path)``.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, {"ann": case.path}, k=3).paths(["ann"])["ann"].T
+        7
+        """
+        return self.log.paths(episodes)
+
+    def plan(self, episode: Any) -> Plan:
+        """The plan of one episode in full, by its id: to explain it, to draw it, to report it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> audit = tether.audit(case.mdp, {"ann": case.path}, k=3)
+        >>> plan = audit.plan("ann")
+        >>> plan.gain == audit.table.column("gain")[0].as_py()
+        True
+        """
+        return next(plan for _, plan in self.plans([episode]))
+
+    def plans(self, episodes: Iterable[Any]) -> Iterator[tuple[Any, Plan]]:
+        """The plans of some episodes in full, one after the other, with their ids; the log is looked through once.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> audit = tether.audit(case.mdp, {"ann": case.path}, k=3)
+        >>> [(episode, plan.k) for episode, plan in audit.plans(audit.top(5).column("episode").to_pylist())]
+        [('ann', 3)]
+        """
+        from tether.audit.cohort import in_names_of
+        from tether.counterfactual.conditioned import counterfactual
+
+        asked = self._asked
+        if asked.policy is not None:
+            raise QueryError("a policy was asked about, no plan was made: tether.counterfactual(mdp, path).evaluate(…)")
+        for episode, path in self.paths(episodes).items():
+            cf = counterfactual(self.mdp, in_names_of(self.mdp, path))
+            tied = cf.tether(asked.rule, asked.influence, objective=asked.objective, minimise=asked.minimise)
+            yield episode, tied.plan(asked.k, asked.m)
+
+    def is_gained(self) -> Any:
+        """Which episodes gain something, rounding aside, as an array of truth values.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).is_gained().tolist()
+        [True]
+        """
+        return self._gains(self.table.column("gain").to_numpy(zero_copy_only=False))
+
+    def is_lost(self) -> Any:
+        """Which episodes lose something, rounding aside; a policy may do so, a plan never does.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).is_lost().tolist()
+        [False]
+        """
+        return self._gains(-self.table.column("gain").to_numpy(zero_copy_only=False))
+
+    @property
+    def influence(self) -> Influence:
+        """The test of influence that k counts by.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> print(tether.audit(case.mdp, [case.path], k=3).influence)
+        support
+        """
+        return self._asked.influence
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table of episodes as a pandas one; pandas must be installed.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).to_pandas()["verdict"].tolist()
+        ['holds']
+        """
+        from tether._foundation.arrow import as_pandas
+
+        return as_pandas(self.table)
+
+    def sentences(self) -> list[str]:
+        """What was found, in a few sentences.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():
+        ...     print(sentence)
+        1 episode was answered.
+        In 1 of them (100 %) something could be gained, 0.8889 on average; in 0 nothing could.
+        In 1 of these the gain holds under every causal model.
+        """
+        import numpy as np
+        import pyarrow.compute as pc
+
+        answered, wrong = self._answered, len(self) - self._answered
+        told = [f"{counted(answered, 'episode')} {'was' if answered == 1 else 'were'} answered."]
+        if wrong:
+            told[0] = f"{told[0][:-1]}; {wrong:,} could not be, see the column problem."
+        if not answered:
+            return told
+        gain = self.table.column("gain").to_numpy(zero_copy_only=False)
+        gained = np.flatnonzero(self.is_gained())
+        mean = f", {number(float(gain[gained].mean()))} on average" if gained.size else ""
+        told.append(
+            f"In {gained.size:,} of them ({percent(gained.size / answered)}) something could be gained{mean}; in "
+            f"{answered - gained.size:,} nothing could."
+        )
+        if self.question["certify"] and gained.size and self.table.column("verdict").null_count < len(self):
+            held = pc.sum(pc.equal(self.table.column("verdict").take(gained), "holds")).as_py() or 0
+            told.append(f"In {held:,} of these the gain holds under every causal model.")
+        consistency = self.consistency
+        return told if consistency is None else [*told, str(consistency)]
+
+    @property
+    def _answered(self) -> int:
+        return int(self.table.column("problem").null_count)
+
+    def _gains(self, gain: Any) -> Any:
+        """Where something is gained, rounding aside."""
+        import numpy as np
+
+        observed = self.table.column("observed").to_numpy(zero_copy_only=False)
+        with np.errstate(invalid="ignore"):
+            return gain > ROUNDING * np.maximum(1.0, np.abs(observed))
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def __repr__(self) -> str:
+        import numpy as np
+
+        wrong = len(self) - self._answered
+        asked = f"policy {self.question['policy']}" if self.question["policy"] else self._limits()
+        some = int(np.count_nonzero(self.is_gained()))
+        broken = f"; {wrong:,} not answered" if wrong else ""
+        return f"<Audit: {counted(len(self), 'episode')}, {asked}; something to gain in {some:,}{broken}>"
+
+    def _limits(self) -> str:
+        k = "the shortest that is enough" if self.question["k"] is None else self.question["k"]
+        return f"k = {k}, m = {self.question['m']}"

@@ -1,0 +1,429 @@
+"""What can be asked of a counterfactual MDP: each method hands the question on to the folder that answers it.
+
+These folders come later in the walk, so they are imported when a question is asked. Questions about a tether go to the
+object that `CounterfactualDoors.tether` gives, which computes κ once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tether.evaluation.evaluate import Evaluation
+    from tether.explanation.decisions import Decisions
+    from tether.explanation.what_if import WhatIf
+    from tether.explorer.notebook import Inline
+    from tether.influence.classes import Classes
+    from tether.influence.one_step import Influence
+    from tether.influence.rules import Rule
+    from tether.influence.why import Why
+    from tether.model.properties import Property
+    from tether.plan.pareto import Front
+    from tether.plan.plan import Plan
+    from tether.plan.sweep import Sweep
+    from tether.plan.tethered import Tethered
+
+__all__ = ["CounterfactualDoors"]
+
+
+class CounterfactualDoors:
+    """The questions of `tether.CounterfactualMDP`, which is the only class that has them.
+
+    ``self`` is typed as Any where it is handed on as a whole: the class that it is then is defined after this one.
+    """
+
+    __slots__ = ()
+
+    def tether(
+        self: Any,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        *,
+        objective: Property | None = None,
+        minimise: bool = False,
+    ) -> Tethered:
+        """The tethered question: what "within k" means, fixed once, with κ computed once for all that is asked of it.
+
+        Parameters
+        ----------
+        rule : {"definition", "published", "printed", "assured"}
+            What k means; see `tether.influence.rules`.
+        influence : "support", `tether.tv` (eps) or `tether.effective` (eps)
+            When a pair counts as influenced; the last two go with "definition" and "assured".
+        objective : `tether.reach` (goal), `tether.avoid` (bad) or `tether.until` (hold, goal), optional
+            What is asked for instead of the return: values are then the probability that the property holds.
+        minimise : bool
+            Ask for the smallest value, not the largest: for costs, and for what is not wanted.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tied = tether.counterfactual(case.mdp, case.path).tether(rule="assured")
+        >>> tied.plan(k=7, m=4).value == tied.sweep().value(7, 4)
+        True
+        """
+        from tether.plan.tethered import tether
+
+        question = tether(self, rule, influence, objective, minimise)
+        kept: Tethered = self._questions.setdefault(question.key, question)
+        return kept
+
+    def plan(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+        subject_to: tuple[Property, float] | None = None,
+    ) -> Plan:
+        """The best policy that stays within k steps of the observation's influence and changes at most m actions.
+
+        Parameters
+        ----------
+        k : int, optional
+            The length of the tether, from 1; T + 1 and beyond: no influence constraint. Left out: the shortest tether
+            that is enough (`enough_k`), and 1 where no tether gains anything.
+        m : int
+            How many actions may differ from the observed ones, from 0; T and beyond: all.
+        rule, influence
+            What "within k" means; see `tether`.
+        objective, minimise
+            What is asked for instead of the largest return; see `tether`.
+        subject_to : (property, limit), optional
+            Keep the probability of a property within a limit: ``(tether.reach("died"), 0.1)``. The plan is then the
+            best of the supported points of value against the property (`pareto`) that is within it;
+            ``plan.constraint`` says how it keeps to it, and which two plans would meet it exactly if one was drawn.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> cf.plan(k=8, m=1).value
+        -1.0
+        >>> plan = cf.plan(k=7, m=2, objective=tether.reach("over"))
+        >>> round(plan.value, 3), plan.observed_value
+        (0.111, 0.0)
+        """
+        question = self.tether(rule, influence, objective=objective, minimise=minimise)
+        return question.plan(k, m, subject_to=subject_to)
+
+    def sweep(
+        self,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+        ks: Iterable[int] | None = None,
+        ms: Iterable[int] | None = None,
+    ) -> Sweep:
+        r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> print(tether.counterfactual(case.mdp, case.path).sweep(ks=[2, 3, 7, 8], ms=[1, 2]))
+         k \ m        1        2
+             2   -38.00   -38.00
+             3   -37.11   -37.11
+             7   -27.83   -19.58
+             8    -1.00    -1.00
+        """
+        return self.tether(rule, influence, objective=objective, minimise=minimise).sweep(ks, ms)
+
+    def choose_k(
+        self,
+        m: int,
+        at_least: float | None = None,
+        *,
+        at_most: float | None = None,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+    ) -> int | None:
+        """The smallest k whose best value with m changes is at least a threshold; None if none is.
+
+        With ``minimise`` the best is the smallest: give ``at_most``.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).choose_k(m=2, at_least=-30.0)
+        6
+        """
+        question = self.tether(rule, influence, objective=objective, minimise=minimise)
+        return question.choose_k(m, at_least, at_most=at_most)
+
+    def enough_k(
+        self,
+        m: int = 1,
+        share: float = 0.9,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+    ) -> int | None:
+        """The shortest tether that gives at least ``share`` of what the longest one gives; None if none gains anything.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).enough_k(m=2)
+        7
+        """
+        return self.tether(rule, influence, objective=objective, minimise=minimise).enough_k(m, share)
+
+    def evaluate(
+        self: Any, policy: Any, *, influence: str | Influence = "support", objective: Property | None = None
+    ) -> Evaluation:
+        """Exactly what to expect under any policy, and how much of it the observation influences.
+
+        Parameters
+        ----------
+        policy : "observed", "optimal", "random", callable, mapping, array or Plan
+            See `tether.evaluation.policy`.
+        influence
+            When a pair counts as influenced, as in `plan`.
+        objective
+            What to expect of a property instead of the return, as in `plan`: the value is the probability that it
+            holds. An episode rests where that is decided, and a plan for a property is evaluated for it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> cf.evaluate("observed").value
+        -38.0
+        >>> cf.evaluate(lambda state: "V_I" if "V_I" in case.mdp.actions_in(state) else "NIL").tailoring
+        <Tailoring: 0.00 of 7 steps influenced, longest uninfluenced run 7 (probability 1)>
+        """
+        from tether.evaluation.evaluate import evaluate_policy
+
+        return evaluate_policy(self, policy, influence, objective)
+
+    def decisions(
+        self: Any,
+        objective: Property | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        minimise: bool = False,
+    ) -> Decisions:
+        """Which decisions mattered: for every step and every action available there, what would have followed.
+
+        Exactly: the expected return had only this action been different; the best with this action and at most m
+        changes in all, without a tether; the probability that the outcome that happened would not have happened; and
+        the shortest tether that allows the action.
+
+        Parameters
+        ----------
+        objective : Property, optional
+            What decisions are weighed by: the probability of a property (see `tether`); the return by default. The
+            outcome that happened is then that it held, or that it did not.
+        m : int
+            How many actions may change in all, from 1, for the best that could follow.
+        rule, influence
+            What a tether is; see `tether`.
+        minimise : bool
+            Less is better: for the best that could follow.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> decisions = tether.counterfactual(case.mdp, case.path).decisions()
+        >>> [(row.action, row.value, row.needed_k) for row in decisions.at(0)[:2]]
+        [('NIL', -38.0, 1), ('V_I', -1.0, 8)]
+        """
+        from tether.explanation.decisions import decide
+
+        return decide(self, objective, m, rule, influence, minimise)
+
+    def what_if(
+        self: Any,
+        actions: Mapping[int, Any] | None = None,
+        best_from: int | None = None,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+    ) -> WhatIf:
+        """Other actions at some steps, or the best from some step on: exactly what would have followed.
+
+        Parameters
+        ----------
+        actions : mapping of time to action
+            What to do instead, whatever the state is then; all other steps are done as observed. Where an action is
+            not available the observed one is taken, and where that is not available either, the best there is.
+        best_from : int, optional
+            From this time on the best that can be done, without a tether and with any number of changes.
+        rule, influence
+            What the tether means that `WhatIf.needed_k` tells; see `tether`.
+        objective
+            A property in place of the return; see `tether`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> asked = tether.counterfactual(case.mdp, case.path).what_if({5: "V_I"})
+        >>> round(asked.value, 3), asked.observed_value, asked.needed_k
+        (-37.111, -38.0, 3)
+        """
+        from tether.explanation.what_if import what_if
+
+        return what_if(self, {} if actions is None else actions, best_from, rule, influence, objective)
+
+    def classify(
+        self,
+        t: int,
+        k: int,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        rollout: str = "counterfactual",
+    ) -> Classes:
+        """Class of each state at time t = 0 … T: observed, influenced and reachable, and so on.
+
+        Parameters
+        ----------
+        rollout : {"counterfactual", "nominal"}
+            What "reachable" means: through the counterfactual MDP, exactly; or through the nominal rows, as
+            the paper draws it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> tether.counterfactual(toy.mdp, toy.path).classify(t=2, k=2, rollout="nominal")["s6"]
+        'influenced and reachable'
+        """
+        return self.tether(rule, influence).classify(t, k, rollout)
+
+    def why(
+        self,
+        t: int,
+        state: Any,
+        action: Any,
+        k: int,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        uninfluenced: int = 0,
+    ) -> Why:
+        """Why a pair is allowed for k, or is not: in a sentence and as a record.
+
+        ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` looks at it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> answer = tether.counterfactual(case.mdp, case.path).why(0, (9, 1, 20), "V_I", k=3)
+        >>> answer.allowed, answer.needed, answer.nearest
+        (False, 8, None)
+        """
+        return self.tether(rule, influence).why(t, state, action, k, uninfluenced)
+
+    def pareto(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+        against: str | Property = "strength",
+        limit: int = 1000,
+        progress: Callable[[int], None] | None = None,
+    ) -> Front:
+        """Value against expected strength, or against a property: every supported point of the front, exactly.
+
+        Parameters
+        ----------
+        k : int, optional
+            A hard limit on influence as well; none by default.
+        m : int
+            How many actions may change.
+        objective, minimise
+            What the value is; see `tether`.
+        against : {"strength", "closeness"} or Property
+            What value is weighed against: the expected strength of the rows taken, or 1 - their distance to the
+            observed row, summed over the steps; or, for a return, the probability that a property holds
+            (``tether.reach("died")``), of which less is better. The property does not end the episode.
+        limit : int
+            Stop after so many points.
+        progress : callable, optional
+            Told how many points were found so far, each time before the next is looked for: long fronts take a while.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).pareto(m=1).values
+        array([ -1., -38.])
+        >>> patient = tether.cases.sepsis()
+        >>> tether.counterfactual(patient.mdp, patient.path).pareto(k=9, m=3, against=tether.reach("died"))
+        <Front: 55 points, value -3609 … -3877, reach died 0.81 … 0.77>
+        """
+        question = self.tether(rule, influence, objective=objective, minimise=minimise)
+        return question.pareto(k, m, against=against, limit=limit, progress=progress)
+
+    def plot(
+        self: Any,
+        k: int,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        rollout: str = "counterfactual",
+        label: Callable[[Any], str] = str,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the states over time by class, for one k; returns the axes. See `tether.views.figures.plot_classes`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> ax = tether.counterfactual(toy.mdp, toy.path).plot(k=1)
+        >>> ax.get_legend().get_texts()[0].get_text()
+        'observed'
+        """
+        from tether.views.figures import plot_classes
+
+        return plot_classes(self, k, ax, rule=rule, influence=influence, rollout=rollout, label=label)
+
+    def explore(self: Any, height: int = 800) -> Inline:
+        """A page to play with: k, m, "what if" and "why?", below the cell of a notebook, or in any browser.
+
+        It is served to this machine only, until the program ends or ``stop()`` is called on what is returned. Needs the
+        extra ``explorer``.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> page = tether.counterfactual(toy.mdp, toy.path).explore()
+        >>> page.address[:17]
+        'http://127.0.0.1:'
+        >>> page.stop()
+        """
+        from tether.explorer.notebook import explore
+
+        return explore(self, height)

@@ -1,0 +1,43 @@
+"""Evaluations and shares as Arrow tables: one row per time and state, one row per changed step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tether._foundation.arrow import NameColumn, pyarrow_module
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.shares import Shares
+
+__all__ = ["evaluation_table", "shares_table"]
+
+
+def evaluation_table(outlook: Evaluation) -> pyarrow.Table:
+    """One row per time and state; see `Evaluation.to_arrow`."""
+    pa = pyarrow_module()
+    times, states, chances = [], [], []
+    for t, visits in enumerate(outlook.chain.visits):
+        here, index = np.unique(visits.states, return_inverse=True)
+        times.append(np.full(here.size, t))
+        states.append(here)
+        chances.append(np.bincount(index.reshape(-1), outlook.occupancy[t], minlength=here.size))
+    return pa.table(
+        {
+            "t": pa.array(np.concatenate(times)),
+            "state": NameColumn(outlook.mdp.states).take(np.concatenate(states)),
+            "probability": pa.array(np.concatenate(chances)),
+        }
+    )
+
+
+def shares_table(shares: Shares) -> pyarrow.Table:
+    """One row per changed step; see `Shares.to_arrow`."""
+    pa = pyarrow_module()
+    names = ("share", "alone", "changed")
+    columns = {name: pa.array([getattr(one, name) for one in shares.steps], type=pa.float64()) for name in names}
+    return pa.table({"t": pa.array([one.t for one in shares.steps], type=pa.int64()), **columns})

@@ -1,0 +1,113 @@
+"""The return of a chain: its mean, spread and range at each time; or the probability that a property holds.
+
+The mean and the scatter of the return so far are pushed forward node by node. Only deviations from a mean are squared
+and only squares are added, so that a return without spread has none: exactly 0 on a path without chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether._foundation.arrays import Floats
+from tether.evaluation.course import Course
+from tether.model.mdp import MDP
+from tether.plan.chain import Chain, collect
+
+__all__ = ["Returns", "returns_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Returns:
+    """What a chain earns.
+
+    Attributes
+    ----------
+    so_far : Course
+        The return up to each t = 0 … T, without the final reward; for a property, whether it holds if the episode ends
+        at t.
+    rewards : array (T,)
+        What each step earns; for a property, what it adds to the probability.
+    mean, std : float
+        Of the whole return, with the final reward; or of the property.
+    """
+
+    so_far: Course
+    rewards: Floats
+    mean: float
+    std: float
+
+
+def returns_of(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
+    """What a chain earns; or, where episodes rest when a property is decided, the probability that it holds."""
+    return _returns(mdp, chain, occupancy) if chain.ended is None else _holding(mdp, chain, occupancy)
+
+
+def _holding(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
+    """That a property holds, if the episode ended at each t; what each step adds to its probability; at T."""
+    assert mdp.final_reward is not None  # 1 where it holds, else 0
+    mean, lowest, highest = np.empty((3, chain.T + 1))
+    for t, (visits, mass) in enumerate(zip(chain.visits, occupancy, strict=True)):
+        holds = mdp.final_reward[visits.states]
+        mean[t] = min(1.0, float(mass @ holds))
+        lowest[t], highest[t] = holds[mass > 0].min(), holds[mass > 0].max()
+    std = np.sqrt(mean * (1.0 - mean))
+    return Returns(Course(mean, std, lowest, highest), np.diff(mean), float(mean[-1]), float(std[-1]))
+
+
+def _returns(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
+    """The return so far, what each step earns; the mean and the spread of the return."""
+    rewards = np.array(
+        [
+            float(np.sum(mass[link.source] * link.probability * link.reward))
+            for mass, link in zip(occupancy, chain.links, strict=False)
+        ]
+    )
+    worth: Floats = np.power(mdp.discount, np.arange(chain.T, dtype=np.float64))
+    so_far = np.concatenate(([0.0], np.cumsum(worth * rewards)))
+    spread, off, scatter = _return_spread(chain, occupancy, rewards, worth)
+    final = np.zeros(chain.visits[-1].size)
+    if mdp.final_reward is not None:
+        final = mdp.discount**chain.T * mdp.final_reward[chain.visits[-1].states]
+    extra = float(occupancy[-1] @ final)
+    variance = float(np.sum(scatter + occupancy[-1] * (off + (final - extra)) ** 2))
+    course = Course(so_far, spread, *_return_range(chain, worth))
+    return Returns(course, rewards, float(so_far[-1]) + extra, float(np.sqrt(variance)))
+
+
+def _return_spread(
+    chain: Chain, occupancy: list[Floats], rewards: Floats, worth: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Spread of the return so far at each t; and for each node at T, how far off its mean is, and the scatter about it.
+
+    The scatter of a node is the sum, over the ways to it, of probability × squared deviation from the node's mean.
+    """
+    off, scatter = np.zeros(chain.visits[0].size), np.zeros(chain.visits[0].size)
+    spread = [0.0]
+    for t, link in enumerate(chain.links):
+        mass, after = occupancy[t][link.source] * link.probability, occupancy[t + 1]
+        here = off[link.source] + worth[t] * (link.reward - rewards[t])
+        within = collect(link.target, link.probability * scatter[link.source], after.size)
+        off = collect(link.target, mass * here, after.size)
+        np.divide(off, after, out=off, where=after > 0)
+        scatter = within + collect(link.target, mass * (here - off[link.target]) ** 2, after.size)
+        spread.append(float(np.sqrt(np.sum(scatter + after * off**2))))
+    return np.array(spread), off, scatter
+
+
+def _return_range(chain: Chain, worth: Floats) -> tuple[Floats, Floats]:
+    """The smallest and the largest return so far that can happen, at each t."""
+    low, high = np.zeros(chain.visits[0].size), np.zeros(chain.visits[0].size)
+    ranges = [(0.0, 0.0)]
+    for t, link in enumerate(chain.links):
+        possible = link.probability > 0
+        source, target, reward = link.source[possible], link.target[possible], worth[t] * link.reward[possible]
+        after = chain.visits[t + 1].size
+        below, above = np.full(after, np.inf), np.full(after, -np.inf)
+        np.minimum.at(below, target, low[source] + reward)
+        np.maximum.at(above, target, high[source] + reward)
+        low, high = below, above
+        ranges.append((float(low.min()), float(high.max())))
+    lowest, highest = np.array(ranges).T
+    return lowest, highest

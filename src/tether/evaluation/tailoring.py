@@ -1,0 +1,153 @@
+"""How tailored a policy is to the observed episode: exactly, over all that can happen under it.
+
+The expected strength of each step, the probability that it is influenced, and the distribution of the longest run of
+uninfluenced steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.markup import grid
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.plan.chain import Chain, Link
+
+__all__ = ["Tailoring", "tailoring_of"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tailoring:
+    """How much of a policy's future is still about the observed episode.
+
+    Attributes
+    ----------
+    strength : array (T,)
+        Expected total variation between the counterfactual and the nominal row taken at each step.
+    influenced : array (T,)
+        Probability that the pair taken at each step is one-step influenced.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=3).evaluate().tailoring
+    <Tailoring: 2.41 of 10 steps influenced, longest uninfluenced run 8 (probability 0.82)>
+    """
+
+    strength: Floats
+    influenced: Floats
+    chain: Chain
+    flags: tuple[Ints, ...]
+
+    @property
+    def expected_influenced_steps(self) -> float:
+        """Expected number of influenced steps, of T."""
+        return float(self.influenced.sum())
+
+    @cached_property
+    def longest_run(self) -> int:
+        """The longest run of uninfluenced steps that can happen."""
+        longest, run = 0, np.zeros(self.chain.visits[0].size, dtype=np.int64)
+        for link, flags, after in zip(self.chain.links, self.flags, self.chain.visits[1:], strict=True):
+            onward = np.where(flags, 0, run[link.source] + 1)
+            run = np.zeros(after.size, dtype=np.int64)
+            np.maximum.at(run, link.target, onward)
+            longest = max(longest, int(onward.max(initial=0)))
+        return longest
+
+    @cached_property
+    def longest_run_probability(self) -> float:
+        """Probability that a run of that length happens."""
+        return self._some_run(self.longest_run) if self.longest_run else 1.0
+
+    @cached_property
+    def run_at_least(self) -> Floats:
+        """Probability that the longest run of uninfluenced steps is at least 0, 1, …, T."""
+        chance = np.zeros(self.chain.T + 1)
+        chance[0] = 1.0
+        for length in range(1, self.chain.T + 1):
+            chance[length] = self._some_run(length)
+            if chance[length] == 0.0:
+                break
+        return chance
+
+    def _some_run(self, length: int) -> float:
+        """P(some run of uninfluenced steps reaches ``length``): go forward, taking out what does.
+
+        Column j of ``mass`` from the right is what has just passed j uninfluenced steps: a new column on the right
+        lengthens all runs by one.
+        """
+        done = 0.0
+        mass = np.full((self.chain.visits[0].size, 1), 1.0 / self.chain.visits[0].size)
+        for (influenced, others), after in zip(self._steps, self.chain.visits[1:], strict=True):
+            fresh = influenced.collect(mass.sum(axis=1, keepdims=True), after.size)
+            if mass.shape[1] == length:
+                done += float(np.sum(mass[others.source, 0] * others.probability))
+                mass = mass[:, 1:]
+            mass = np.concatenate((others.collect(mass, after.size), fresh), axis=1)
+        return min(done, 1.0)
+
+    @cached_property
+    def _steps(self) -> list[tuple[_Moves, _Moves]]:
+        """The links of each step, those of influenced pairs and the others."""
+        both = zip(self.chain.links, self.flags, strict=True)
+        return [(_Moves.of(link, flags), _Moves.of(link, ~flags)) for link, flags in both]
+
+    def __repr__(self) -> str:
+        return (
+            f"<Tailoring: {self.expected_influenced_steps:.2f} of {self.chain.T} steps influenced, longest "
+            f"uninfluenced run {self.longest_run} (probability {self.longest_run_probability:.3g})>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (t, f"{a:.4g}", f"{b:.4g}") for t, (a, b) in enumerate(zip(self.influenced, self.strength, strict=True))
+        ]
+        return grid(("t", "probability of influence", "expected strength"), rows)
+
+
+def tailoring_of(
+    cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats], influenced: tuple[Ints, ...]
+) -> Tailoring:
+    """How much of a chain is still about the observed episode; ``influenced`` are the influenced pairs of each step."""
+    strength, share, flags = np.empty(chain.T), np.empty(chain.T), []
+    for t, decided in enumerate(chain.taken):
+        weight = occupancy[t][decided.source] * decided.probability
+        edits = cf.graph.layers[t].edits
+        at = edits.locate(decided.pairs)
+        found = at >= 0
+        strength[t] = np.sum(weight[found] * edits.strength[at[found]])
+        flag = np.isin(decided.pairs, influenced[t])
+        share[t] = weight[flag].sum()
+        # An episode at rest passes no steps: a run of uninfluenced ones ends there.
+        flags.append((flag | chain.at_rest(t))[chain.links[t].decision])
+    return Tailoring(strength, share, chain, tuple(flags))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moves:
+    """Some links of a step, in the order of their targets."""
+
+    source: Ints
+    probability: Floats
+    targets: Ints
+    first: Ints
+
+    @classmethod
+    def of(cls, link: Link, which: Any) -> _Moves:
+        chosen = np.flatnonzero(which)
+        chosen = chosen[np.argsort(link.target[chosen], kind="stable")]
+        targets, first = np.unique(link.target[chosen], return_index=True)
+        return cls(link.source[chosen], link.probability[chosen], targets, first)
+
+    def collect(self, mass: Floats, size: int) -> Floats:
+        """What of ``mass``, a row per node, gets to each of the next nodes, of which there are ``size``."""
+        onward = np.zeros((size, mass.shape[1]))
+        if self.targets.size and mass.shape[1]:
+            onward[self.targets] = np.add.reduceat(mass[self.source] * self.probability[:, None], self.first, axis=0)
+        return onward

@@ -1,0 +1,166 @@
+"""What can be asked of a plain model, and how it is kept on disk: each method hands the question on.
+
+What answers is imported when it is asked: solving, simulating and evaluating come later in the walk, and the storage
+needs the model itself.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.plain import Solution
+    from tether.model.mdp import MDP
+    from tether.model.properties import Property
+    from tether.observation.path import Path
+
+__all__ = ["ModelDoors"]
+
+
+class ModelDoors:
+    """Methods of `tether.MDP`, which is the only class that has them.
+
+    ``self`` is typed as Any: the class that it is then is defined after this one.
+    """
+
+    __slots__ = ()
+
+    def save(self: Any, directory: str | os.PathLike[str]) -> None:
+        """Write the model to a directory: plain ``.npy`` files and a small JSON.
+
+        The directory appears when it is complete; a saved model that was there before is replaced in one step, other
+        files are not. Names are saved if they are numbers, texts, truth values or (named) tuples of these.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.cases.grid_world().mdp.save(f"{folder}/grid")
+        ...     tether.MDP.load(f"{folder}/grid")
+        <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+        """
+        from tether.model.storage import save
+
+        save(self, directory)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str], *, check: bool = False) -> MDP:
+        """Open a model that `save` wrote; its arrays are mapped from disk, and shared between processes.
+
+        Parameters
+        ----------
+        directory : path
+        check : bool
+            Read and check every number again. By default this is done once for each version of the files, when a
+            model is first opened: about half a second for 12 million transitions. That it was done is remembered in
+            the user's cache directory, and opening the model again takes a moment whatever its size.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.grid_world()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     case.mdp.save(f"{folder}/grid")
+        ...     mdp = tether.MDP.load(f"{folder}/grid", check=True)
+        ...     tether.counterfactual(mdp, case.path).plan(k=4, m=1).value
+        -897.0
+        """
+        from tether.model.storage import load
+
+        return load(directory, check)
+
+    def in_memory(self: Any) -> MDP:
+        """The same model with all its numbers in memory, and not on disk.
+
+        A model that was opened from disk pickles as its place, to be opened there again; this one carries its numbers
+        along, as a machine needs that does not see the same disk. It also does not mind if the files change.
+
+        Examples
+        --------
+        >>> import pickle, tempfile, tether
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.cases.grid_world().mdp.save(f"{folder}/grid")
+        ...     text = pickle.dumps(tether.MDP.load(f"{folder}/grid").in_memory())
+        >>> pickle.loads(text)
+        <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+        """
+        from tether.model.storage import in_memory
+
+        return in_memory(self)
+
+    def solve(
+        self: Any, steps: int | None = None, *, objective: Property | None = None, minimise: bool = False
+    ) -> Solution:
+        """The optimal plan of the plain model over so many steps: what to do and expect in every state.
+
+        Parameters
+        ----------
+        steps : int, optional
+            How many; by default as many as the model is good for, if that is limited (``horizon``).
+        objective : `tether.reach` (goal), `tether.avoid` (bad) or `tether.until` (hold, goal), optional
+            What is asked for instead of the return: values are then the probability that it holds within the steps.
+        minimise : bool
+            Ask for the smallest value, not the largest.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.solve(11).action(0, 0)
+        'down'
+        >>> round(tether.cases.grid_world().mdp.solve(11, objective=tether.avoid("danger")).value(0), 4)
+        0.999
+        """
+        from tether.evaluation.plain import solve
+
+        return solve(self, steps, objective, minimise)
+
+    def simulate(
+        self: Any, policy: Any, steps: int | None = None, *, start: Any = None, rng: Any = None, noise: float = 0.0
+    ) -> Path:
+        """Draw one episode of the plain model: an observed path to try things on.
+
+        Parameters
+        ----------
+        policy : "optimal", "random", callable, mapping or array
+            See `tether.evaluation.policy`.
+        steps : int, optional
+            As in `solve`.
+        start : hashable, optional
+            The first state; by default the first of the model.
+        rng : int or numpy Generator, optional
+        noise : float
+            Probability of taking, at each step, any available action instead.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.simulate("optimal", 6, rng=0, noise=0.1)
+        <Path: 6 steps, 0 –'down'→ 4 –'right'→ 0 … –'right'→ 8>
+        """
+        from tether.evaluation.plain import simulate
+
+        return simulate(self, policy, steps, start=start, rng=rng, noise=noise)
+
+    def evaluate(
+        self: Any, policy: Any, steps: int | None = None, *, start: Any = None, objective: Property | None = None
+    ) -> Evaluation:
+        """Exactly what to expect of a policy in the plain model, without an observation.
+
+        Parameters
+        ----------
+        policy, steps, start
+            As in `simulate`.
+        objective
+            A property instead of the return, as in `solve`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.evaluate("optimal", 11, start=0)
+        <Evaluation: 11 steps, return 540.8 ± 131>
+        """
+        from tether.evaluation.plain import evaluate_nominal
+
+        return evaluate_nominal(self, policy, steps, start=start, objective=objective)

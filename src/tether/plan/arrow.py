@@ -1,0 +1,95 @@
+"""Plans, sweeps and fronts as Arrow tables: one row per node, per k and m, per point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrays import Ints
+from tether._foundation.arrow import NameColumn, pyarrow_module
+from tether.observation.changes import is_change
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from tether.plan.pareto import Front
+    from tether.plan.plan import Plan
+    from tether.plan.sweep import Sweep
+
+__all__ = ["front_table", "plan_table", "sweep_table"]
+
+
+def plan_table(plan: Plan) -> pyarrow.Table:
+    """One row per node that the plan can visit; see `Plan.to_arrow`."""
+    pa, cf, chain = pyarrow_module(), plan.cf, plan.chain
+    actions = NameColumn(cf.mdp.actions)
+    sizes = [visits.size for visits in chain.visits]
+    # At T nothing is done any more; nor where the plan's objective is decided.
+    last = np.concatenate([*(chain.at_rest(t) for t in range(plan.T)), np.ones(sizes[-1], dtype=bool)])
+
+    def each(parts: list[Any], kind: Any) -> Any:
+        """A column over the nodes of t < T, empty where nothing is done."""
+        padded = np.concatenate([*parts, np.zeros(sizes[-1], dtype=kind)])
+        return pa.array(padded, mask=last)
+
+    pairs = [taken.pairs for taken in chain.taken]
+    chosen = [cf.mdp.form.pair_action[some].astype(np.int64) for some in pairs]
+    seen = [np.full(some.size, cf.observation.actions[t]) for t, some in enumerate(pairs)]
+    columns = {
+        "t": pa.array(np.repeat(np.arange(plan.T + 1), sizes)),
+        "state": NameColumn(cf.mdp.states).take(np.concatenate([visits.states for visits in chain.visits])),
+        "changes_left": pa.array(np.concatenate([visits.changes for visits in chain.visits])),
+        "uninfluenced": pa.array(np.concatenate([visits.runs for visits in chain.visits])),
+        "probability": pa.array(np.concatenate(chain.occupancy())),
+        "action": actions.take(np.concatenate(chosen), last),
+        "observed_action": actions.take(np.concatenate(seen), last),
+        "changed": each([_changes(plan, t, some) for t, some in enumerate(pairs)], bool),
+        "influenced": each([np.isin(some, plan.influenced[t]) for t, some in enumerate(pairs)], bool),
+        "strength": each([_strengths(plan, t, some) for t, some in enumerate(pairs)], float),
+    }
+    if plan.rule != "assured":  # the only rule that looks at it
+        del columns["uninfluenced"]
+    return pa.table(columns)
+
+
+def sweep_table(table: Sweep) -> pyarrow.Table:
+    """One row per k and m; see `Sweep.to_arrow`."""
+    rows, columns = table.values.shape
+    return pyarrow_module().table(
+        {
+            "k": np.repeat(table.ks, columns),
+            "m": np.tile(table.ms, rows),
+            "value": np.ascontiguousarray(table.values).reshape(-1),
+            "gain": table.gains.reshape(-1),
+            "size": np.repeat(table.sizes, columns),
+        }
+    )
+
+
+def front_table(front: Front) -> pyarrow.Table:
+    """One row per point; see `Front.to_arrow`."""
+    return pyarrow_module().table(
+        {
+            "price": np.array([point.price for point in front.points]),
+            "value": front.values,
+            str(front.against): front.measures,
+            "k": np.array([point.plan.k for point in front.points]),
+            "m": np.array([point.plan.m for point in front.points]),
+        }
+    )
+
+
+def _changes(plan: Plan, t: int, pairs: Ints) -> Any:
+    """Whether what the plan does in each node changes the observed action."""
+    decided, visits = plan.chain.taken[t], plan.chain.visits[t]
+    return is_change(plan.cf.mdp.form, visits.states[decided.source], pairs, int(plan.cf.observation.actions[t]))
+
+
+def _strengths(plan: Plan, t: int, pairs: Ints) -> Any:
+    """Total variation between the counterfactual and the nominal row of each pair."""
+    edits = plan.cf.graph.layers[t].edits
+    at = edits.locate(pairs)
+    strength = np.zeros(pairs.size)
+    strength[at >= 0] = edits.strength[at[at >= 0]]
+    return strength

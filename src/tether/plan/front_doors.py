@@ -1,0 +1,270 @@
+"""What can be asked of a plan, and of a set of causal models: each method hands the question on.
+
+The folders that answer come later in the walk, so they are imported when a question is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tether.model.properties import Property, make_property
+
+if TYPE_CHECKING:
+    import datetime
+    import os
+    import pathlib
+
+    from matplotlib.axes import Axes
+
+    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.evaluation.certificate import Certificate
+    from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.shares import Shares
+    from tether.evaluation.trajectories import Trajectories
+    from tether.explanation.explain import Explanation
+    from tether.influence.rules import Rule
+    from tether.io.intervals import IntervalModel
+    from tether.learning.uncertainty import PlanUncertainty
+
+__all__ = ["PlanDoors", "RobustDoors"]
+
+
+class PlanDoors:
+    """The questions of `tether.Plan`.
+
+    ``self`` is typed as Any: the class that it is then is defined after this one.
+    """
+
+    def evaluate(self: Any) -> Evaluation:
+        """Exactly what to expect under the plan: states, returns and influence, at each time."""
+        from tether.evaluation.evaluate import evaluate_plan
+
+        return evaluate_plan(self)
+
+    def explain(
+        self: Any,
+        group: Callable[[Any], Any] | None = None,
+        *,
+        certificate: bool = True,
+        draws: int | None = None,
+        rng: Any = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Explanation:
+        """The plan beside what happened, step by step and in sentences.
+
+        Parameters
+        ----------
+        group : callable, optional
+            Names the states as they are to be shown, and takes those of one name together: a function of the label.
+        certificate : bool
+            Whether the sentences tell what holds whatever the causal model is.
+        draws : int, optional
+            Of a learned model: in how many models that its log leaves possible the plan is looked at, to tell how sure
+            the answer is; 0 for none. By default 100, fewer of models with more than 200,000 transitions.
+        rng : int or numpy Generator
+            For the draws: the same seed gives the same models.
+        progress : callable, optional
+            ``progress(done, draws)`` is called after each draw.
+        """
+        from tether.explanation.explain import explain
+
+        return explain(self, group, certificate=certificate, draws=draws, rng=rng, progress=progress)
+
+    def uncertainty(
+        self: Any, draws: int = 200, *, rng: Any = None, progress: Callable[[int, int], None] | None = None
+    ) -> PlanUncertainty:
+        """How sure the plan is where the model was learned: the same as ``tether.posterior(mdp, draws).of(plan)``.
+
+        Examples
+        --------
+        >>> import tether
+        >>> seen = [("treat", "well")] * 8 + [("treat", "dead")] * 2 + [("wait", "dead")] * 3
+        >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
+        >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
+        >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=2, m=1)
+        >>> plan.uncertainty(rng=1).probability_better
+        1.0
+        """
+        from tether.learning.posterior import posterior
+
+        found: PlanUncertainty = posterior(self.cf.mdp, draws, rng=rng).of(self, progress)
+        return found
+
+    def certify(self: Any) -> Certificate:
+        """What holds of the plan whatever the causal model is: its range under every model, and under every stable one.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> plan = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2)
+        >>> plan.certify().verdict
+        'never worse'
+        """
+        from tether.evaluation.certificate import certify
+
+        return certify(self.cf, self)
+
+    def shares(self: Any) -> Shares:
+        """What each changed step adds to the gain: Shapley's shares, exact, for up to 12 changed steps.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> print(tether.counterfactual(patient.mdp, patient.path).plan(k=8, m=2).shares())
+        Of the gain of 2,868, 2,569 come from t = 2, 299.1 from t = 3.
+        """
+        from tether.evaluation.shares import shares
+
+        return shares(self)
+
+    def sample(self: Any, n: int = 1, rng: Any = None) -> Trajectories:
+        """Draw ``n`` counterfactual trajectories under the plan."""
+        from tether.evaluation.trajectories import sample_plan
+
+        return sample_plan(self, n, rng)
+
+    def plot(self: Any, what: Any = "return", ax: Axes | None = None) -> Axes:
+        """Draw the plan over time, beside what was observed; returns the axes.
+
+        ``what`` is "return" (so far), "influence" (of the observation), or a feature of the states as
+        `Evaluation.feature` takes it: a name of a field, a function of the label, or a mapping.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).plot("I").get_ylabel()
+        'I'
+        """
+        from tether.views.figures import plot_plan
+
+        return plot_plan(self, what, ax)
+
+    def report(
+        self: Any,
+        file: str | os.PathLike[str] = "report.html",
+        *,
+        features: Any = None,
+        state_name: Callable[[Any], str] | None = None,
+        action_name: Callable[[Any], str] | None = None,
+        title: str | None = None,
+        about: Mapping[str, Any] | None = None,
+        date: datetime.date | None = None,
+        certificate: bool = True,
+        draws: int | None = None,
+        rng: Any = 0,
+    ) -> pathlib.Path:
+        """Write the plan, beside what happened, as one self-contained HTML file; see `tether.views.report.report`.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.epidemic()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     plan.report(f"{folder}/outbreak.html", features={"infected": lambda state: state.I}).name
+        'outbreak.html'
+        """
+        from tether.views.report import report
+
+        return report(
+            self,
+            file,
+            features=features,
+            state_name=state_name,
+            action_name=action_name,
+            title=title,
+            about=about,
+            date=date,
+            certificate=certificate,
+            draws=draws,
+            rng=rng,
+        )
+
+
+class RobustDoors:
+    """The questions of `tether.Robust`; ``self`` is typed as Any for the same reason."""
+
+    def range(self: Any, policy: Any, objective: Property | None = None) -> tuple[float, float]:
+        """(worst, best) expected return of a plan, or of any policy, over the whole set.
+
+        With an ``objective``, or of a plan that was made for one, its probability.
+
+        Where a model of the set leads to a state that a plan never meets under Gumbel-max, the plan goes on with the
+        observed action; where that is not available, with the worst (best) of those that are.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> worst, best = tether.robust(case.mdp, case.path, assume="nothing").range(cf.plan(k=6, m=4))
+        >>> round(worst, 3), round(best, 3)
+        (-26.788, -17.009)
+        """
+        from tether.evaluation.ranges import range_of
+
+        return range_of(self.models, policy, make_property(objective))
+
+    def worst_model(self: Any, policy: Any) -> CounterfactualMDP:
+        """The causal model of the set that is worst for a plan or policy, as an ordinary counterfactual MDP.
+
+        It can be evaluated, sampled and drawn. It attains the worst case where the policy does not look at the changes
+        left.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> guaranteed = tether.robust(case.mdp, case.path, assume="nothing")
+        >>> def vaccinate(t, state):
+        ...     return "V_I" if t == 1 and state.I > 0 else "NIL"
+        >>> worst, _ = guaranteed.range(vaccinate)
+        >>> abs(guaranteed.worst_model(vaccinate).evaluate(vaccinate).value - worst) < 1e-9
+        True
+        """
+        from tether.evaluation.ranges import worst_model
+
+        return worst_model(self.models, policy)
+
+    def write(
+        self: Any,
+        file: str | os.PathLike[str],
+        k: int | None = None,
+        m: int | None = None,
+        rule: Rule = "definition",
+        floor: float | None = None,
+    ) -> IntervalModel:
+        """Write the counterfactual interval model, for Storm (``.drn``) or PRISM (``.nm``, ``.prism``) to check.
+
+        One state for each (time, state, changes left), each probability the interval of its exact bounds: time, k and m
+        are in the states, so that ``question`` (see `IntervalModel`) asks for the guaranteed return. See
+        `tether.io.intervals`.
+
+        Parameters
+        ----------
+        file : path
+        k, m : int, optional
+            The limits; left out: none.
+        rule
+            What "within k" means.
+        floor : float, optional
+            Lower ends of intervals are at least this: PRISM does not take 0. By default 1e-9 for PRISM (values move by
+            about as little), 0 for Storm.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, tether
+        >>> mdp = tether.MDP.from_arrays([[[0.5, 0.5], [0.25, 0.75]], [[0, 1], [0, 1]]], actions=["wait", "treat"])
+        >>> sure = tether.robust(mdp, tether.Path([0, 0], ["wait"]), assume="nothing")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     text = pathlib.Path(sure.write(f"{folder}/clinic.nm").file).read_text()
+        >>> print([line.strip() for line in text.splitlines() if "[treat] s=0 ->" in line][0])
+        [treat] s=0 -> [1e-09,0.5]:(s'=1) + [0.5,1]:(s'=2);
+        """
+        from tether.io.intervals import write_intervals
+
+        return write_intervals(self, file, k, m, rule, floor)
