@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tether
+from tether.views.report import contents
+from tether.views.report.drawings import Drawing
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> & \x00 \ud800 $\\frac$ &lt;b&gt;"
@@ -131,3 +137,42 @@ ODD: dict[str, Callable[[], tether.Plan]] = {
     "assured": lambda: walk(5, 6).plan(3, 3, rule="assured"),
     "not for value": lambda: walk(8, 6).pareto(m=3).points[-1].plan,
 }
+
+
+def _case(name: str, k: int, m: int, path: str = "observed") -> tether.Plan:
+    made = getattr(tether.cases, name)()
+    return tether.counterfactual(made.mdp, made.paths[path]).plan(k, m)
+
+
+# Those, and the case studies.
+PLANS: dict[str, Callable[[], tether.Plan]] = {
+    "sepsis": lambda: _case("sepsis", 8, 3, "catastrophic"),
+    "epidemic": lambda: _case("epidemic", 7, 4),
+    "grid_world": lambda: _case("grid_world", 6, 4),
+    "toy": lambda: _case("toy", 2, 1),
+    **ODD,
+}
+
+
+def written_once(name: str, factory: pytest.TempPathFactory) -> Path:
+    """The report on one of these plans: one file for all tests that only read it, whichever process they run in."""
+    shared = factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else factory.getbasetemp()
+    file = shared / f"{name}.html"
+    if not file.exists():  # a report is put in place whole: two writers cost time, no more
+        PLANS[name]().report(file)
+    return file
+
+
+@contextlib.contextmanager
+def undrawn() -> Iterator[None]:
+    """Reports without their drawings, which take longest and have tests of their own: what is said is all there."""
+
+    nothing = Drawing("", "")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in vars(contents):
+            if name.startswith("draw_"):
+                drawn = (nothing, False) if name == "draw_classes" else nothing
+                patch.setattr(contents, name, lambda *given, drawn=drawn, **options: drawn)
+        for name in ("_spread", "_ranked"):
+            patch.setattr(f"tether.views.audit.contents.{name}", lambda gain: nothing)
+        yield

@@ -243,28 +243,27 @@ def ring(n):
     return MDP.from_table(s, s * 0, (s + 1) % n, np.ones(n), np.full(n, float(n)))
 
 
-@pytest.mark.parametrize("writers", [1, 2])
-def test_beside_writers_every_model_that_opens_is_one_that_was_saved(tmp_path, writers):
+def test_beside_writers_every_model_that_opens_is_one_that_was_saved(tmp_path):
     """Rewards say how many states the model was made with; a mixture of two would say something else."""
     ring(5).save(tmp_path / "m")
     sizes = [[7, 7], [9, 11]]
-    running = [run(WRITER, tmp_path / "m", sizes[i]) for i in range(writers)]
+    running = [run(WRITER, tmp_path / "m", sizes[i]) for i in range(2)]
     seen = set()
     try:
         for one in running:
             assert one.stdout.readline() == "begins\n"
-        for _ in range(200):
+        for _ in range(100):
             mdp = MDP.load(tmp_path / "m")
             assert set(mdp.rewards.values) == {float(mdp.n_states)}
             assert mdp.form.pair_action.size == mdp.n_states
             seen.add((mdp.n_states, os.stat(tmp_path / "m").st_ino))
-        assert [one.poll() for one in running] == [None] * writers
+        assert [one.poll() for one in running] == [None] * 2
     finally:
         for one in running:
             one.kill()
             one.communicate()
-    assert len(seen) > 20
-    assert {n for n, _ in seen} - {5} <= {n for part in sizes[:writers] for n in part}
+    assert len(seen) > 10
+    assert {n for n, _ in seen} - {5} <= {n for part in sizes for n in part}
     ring(3).save(tmp_path / "m")
     assert os.listdir(tmp_path) == ["m"]
 
@@ -275,7 +274,7 @@ KILLED = """
     from test_storage_damage import ring
     from tether import MDP
     folder, delays = sys.argv[1], random.Random(3)
-    for i in range(60):
+    for i in range(25):
         child = os.fork()
         if child == 0:
             while True:

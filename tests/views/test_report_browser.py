@@ -1,7 +1,7 @@
 """The report, and the overview of an audit, in a browser: headless Chromium opens them, as a phone and a desk do."""
 
 import pytest
-from pages import ODD, walk
+from pages import ODD, PLANS, walk, written_once
 
 import tether
 
@@ -24,20 +24,6 @@ SMALLEST = """() => Math.min(...[...document.querySelectorAll("svg text")].map(o
 }))"""
 
 
-def case(name, k, m):
-    made = getattr(tether.cases, name)()
-    return tether.counterfactual(made.mdp, made.path).plan(k, m)
-
-
-PLANS = {
-    "sepsis": lambda: case("sepsis", 8, 3),
-    "epidemic": lambda: case("epidemic", 7, 4),
-    "grid world": lambda: case("grid_world", 6, 4),
-    "toy": lambda: case("toy", 2, 1),
-    **ODD,
-}
-
-
 class Visit:
     """A page that was opened: what it asked for, and what it complained of."""
 
@@ -55,21 +41,22 @@ class Visit:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_it_opens_quietly_and_fits(browser, tmp_path, name):
-    file = PLANS[name]().report(tmp_path / "report.html")
-    for width in WIDTHS:
-        check(browser, file, width)
+def test_it_opens_quietly_and_fits(browser, tmp_path_factory, name):
+    file = written_once(name, tmp_path_factory)
+    check(browser, file, WIDTHS)
 
 
-def check(browser, file, width):
-    visit = Visit(browser, file, width)
+def check(browser, file, widths):
+    visit = Visit(browser, file, widths[0])
     try:
         outside = [url for url in visit.requests if url != file.as_uri() and not url.startswith("data:")]
         assert outside == []
+        for width in widths:
+            visit.page.set_viewport_size({"width": width, "height": 800})
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert visit.page.evaluate(OUTSIDE) == []
+            assert visit.page.evaluate(SMALLEST) >= 8.0  # pixels: small, but to be read
         assert visit.complaints == []
-        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-        assert visit.page.evaluate(OUTSIDE) == []
-        assert visit.page.evaluate(SMALLEST) >= 8.0  # pixels: small, but to be read
     finally:
         visit.close()
 
@@ -112,9 +99,8 @@ def overview(tmp_path_factory):
     return audit, audit.report(tmp_path_factory.mktemp("audit") / "audit.html", reports=1)
 
 
-@pytest.mark.parametrize("width", [400, 1280])
-def test_an_overview_opens_quietly_and_fits(browser, overview, width):
-    check(browser, overview[1], width)
+def test_an_overview_opens_quietly_and_fits(browser, overview):
+    check(browser, overview[1], WIDTHS)
 
 
 def test_episodes_are_sorted_and_filtered(browser, overview):
