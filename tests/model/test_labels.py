@@ -161,7 +161,7 @@ def test_an_unknown_label_says_what_there_is():
 @pytest.mark.parametrize("listed", [True, False])
 def test_labels_are_kept(tmp_path, monkeypatch, listed):
     if not listed:
-        monkeypatch.setattr("tether.model.storage.labels.LISTED", 0)
+        monkeypatch.setattr("tether.model.storage.writing_names.LISTED", 0)
     mdp = ending(["dead", "well"]).with_labels({"over": ["dead", "well"], "far away": ["on"]})
     expected = {"over": {"dead", "well"}, "far away": {"on"}, "dead": {"dead"}, "well": {"well"}}
     mdp.save(tmp_path / "m")

@@ -24,7 +24,7 @@ from hypothesis.extra import numpy as npst
 
 import tether
 import tether._kernels
-import tether.model.storage.labels
+import tether.model.storage.writing_names
 from tether import MDP
 from tether.errors import FileError
 from tether.model.counts import Counts
@@ -107,7 +107,7 @@ def own_memory(monkeypatch, tmp_path_factory):
 @pytest.fixture
 def columns(monkeypatch):
     """Names become columns, however few they are."""
-    monkeypatch.setattr(tether.model.storage.labels, "LISTED", 0)
+    monkeypatch.setattr(tether.model.storage.writing_names, "LISTED", 0)
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ label_lists = st.sampled_from(kinds).flatmap(lambda kind: st.lists(kind, min_siz
 def test_labels_come_back_with_their_types(tmp_path_factory, listed, labels):
     folder = tmp_path_factory.mktemp("models") / "m"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tether.model.storage.labels, "LISTED", listed)
+        patch.setattr(tether.model.storage.writing_names, "LISTED", listed)
         mdp = labelled(labels)
         mdp.save(folder)
     twin = MDP.load(folder, check=True)
@@ -240,9 +240,9 @@ def test_labels_in_columns_are_a_sequence(tmp_path, columns):
 
 def test_a_column_that_is_damaged_is_refused(tmp_path, columns):
     labelled(["a", "b"]).save(tmp_path / "m")
-    file = tmp_path / "m" / "state_labels.npy"
+    file = tmp_path / "m" / "state_names.npy"
     file.write_bytes(file.read_bytes()[:-2] + b"\xff\xff")
-    assert "state_labels.npy: its contents are not what was saved" in str(refused(tmp_path / "m"))
+    assert "state_names.npy: its contents are not what was saved" in str(refused(tmp_path / "m"))
 
 
 @pytest.mark.parametrize(
@@ -251,19 +251,19 @@ def test_a_column_that_is_damaged_is_refused(tmp_path, columns):
 def test_a_column_that_holds_no_names_is_refused_when_it_is_needed(tmp_path, columns, text, message):
     """A column is not looked at before; it may have been crafted, so that its checksum fits."""
     labelled(["a", "b"]).save(tmp_path / "m")
-    forge(tmp_path / "m", "state_labels", np.frombuffer(text, np.uint8))
+    forge(tmp_path / "m", "state_names", np.frombuffer(text, np.uint8))
     mdp = MDP.load(tmp_path / "m")
-    with pytest.raises(FileError, match=f"its state labels are damaged .*{message}.*; save the model again"):
+    with pytest.raises(FileError, match=f"its state names are damaged .*{message}.*; save the model again"):
         mdp.states.find("a")
 
 
 def test_a_column_of_json_that_is_none(tmp_path, columns):
     labelled([1, "b"]).save(tmp_path / "m")
     for text in (b'1"b', b"[[[[", b'{"tuple"'):
-        forge(tmp_path / "m", "state_labels", np.frombuffer(text, np.uint8))
-        forge(tmp_path / "m", "state_labels_ends", np.array([1, len(text)]))
+        forge(tmp_path / "m", "state_names", np.frombuffer(text, np.uint8))
+        forge(tmp_path / "m", "state_names_ends", np.array([1, len(text)]))
         mdp = MDP.load(tmp_path / "m")
-        with pytest.raises(FileError, match="its state labels are damaged"):
+        with pytest.raises(FileError, match="its state names are damaged"):
             list(mdp.states)
 
 
@@ -286,7 +286,7 @@ def test_many_labels_are_columns(tmp_path):
 
 @pytest.mark.parametrize("listed", [0, 4096])
 def test_numpy_numbers_within_tuples_come_back_plain(tmp_path, monkeypatch, listed):
-    monkeypatch.setattr(tether.model.storage.labels, "LISTED", listed)
+    monkeypatch.setattr(tether.model.storage.writing_names, "LISTED", listed)
     mdp = labelled([(np.int64(1), np.float32(0.5), np.str_("a")), (np.int64(2), np.float32(0.25), np.str_("b"))])
     twin = twin_of(mdp, tmp_path / "m")
     assert twin.states == mdp.states
@@ -296,7 +296,7 @@ def test_numpy_numbers_within_tuples_come_back_plain(tmp_path, monkeypatch, list
 
 @pytest.mark.parametrize("listed", [0, 4096])
 def test_a_named_tuple_whose_class_is_gone(tmp_path, monkeypatch, listed):
-    monkeypatch.setattr(tether.model.storage.labels, "LISTED", listed)
+    monkeypatch.setattr(tether.model.storage.writing_names, "LISTED", listed)
     labelled([Place(1, 2), Place(3, 4)]).save(tmp_path / "m")
     monkeypatch.delattr(sys.modules[__name__], "Place")
     states = MDP.load(tmp_path / "m").states
@@ -333,14 +333,14 @@ def test_a_class_that_has_changed_is_not_taken(tmp_path, monkeypatch):
     ids=str,
 )
 def test_labels_that_cannot_be_saved(tmp_path, monkeypatch, listed, label):
-    monkeypatch.setattr(tether.model.storage.labels, "LISTED", listed)
+    monkeypatch.setattr(tether.model.storage.writing_names, "LISTED", listed)
     mdp = labelled(["fine", (label, 1)] if isinstance(label, np.datetime64) else ["fine", label])
     with pytest.raises(FileError) as caught:
         mdp.save(tmp_path / "m")
     bad = mdp.states[1]
     assert str(caught.value) == (
-        f"the state {bad!r}, of type {type(bad).__name__}, cannot be saved: labels are saved where they are numbers, "
-        "texts, truth values or (named) tuples of these; give it another with mdp.with_names(states=…)"
+        f"the state {bad!r}, of type {type(bad).__name__}, cannot be saved: names are saved where they are numbers, "
+        "texts, truth values or (named) tuples of these; give it another name with mdp.with_names(states=…)"
     )
     assert caught.value.problems[0].state == bad
     assert list(tmp_path.iterdir()) == []
@@ -848,7 +848,7 @@ def test_labels_that_are_none(saved, change, message):
     _, folder = saved
     rewritten(folder, **change)
     error = str(refused(folder))
-    assert error.startswith(f"{folder / 'model.json'}: its state labels are not what MDP.save writes (")
+    assert error.startswith(f"{folder / 'model.json'}: its state names are not what MDP.save writes (")
     assert message in error
 
 

@@ -258,23 +258,22 @@ class Audit(AuditDoors):
         import pyarrow.compute as pc
 
         answered, wrong = self._answered, len(self) - self._answered
-        told = [f"{counted(answered, 'episode')} {'was' if answered == 1 else 'were'} answered."]
-        if wrong:
-            told[0] = f"{told[0][:-1]}; {wrong:,} could not be, see the column problem."
+        rest = f"; {wrong:,} could not be, see the column problem" if wrong else ""
+        sentences = [f"{counted(answered, 'episode')} {'was' if answered == 1 else 'were'} answered{rest}."]
         if not answered:
-            return told
+            return sentences
         gain = self.table.column("gain").to_numpy(zero_copy_only=False)
         gained = np.flatnonzero(self.is_gained())
         mean = f", {number(float(gain[gained].mean()))} on average" if gained.size else ""
-        told.append(
+        sentences.append(
             f"In {gained.size:,} of them ({percent(gained.size / answered)}) something could be gained{mean}; in "
             f"{answered - gained.size:,} nothing could."
         )
         if self.question["certify"] and gained.size and self.table.column("verdict").null_count < len(self):
-            held = pc.sum(pc.equal(self.table.column("verdict").take(gained), "holds")).as_py() or 0
-            told.append(f"In {held:,} of these the gain holds under every causal model.")
+            holds = pc.sum(pc.equal(self.table.column("verdict").take(gained), "holds")).as_py() or 0
+            sentences.append(f"In {holds:,} of these the gain holds under every causal model.")
         consistency = self.consistency
-        return told if consistency is None else [*told, str(consistency)]
+        return sentences if consistency is None else [*sentences, str(consistency)]
 
     @property
     def _answered(self) -> int:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.mechanism import Candidates, Posterior
+from tether.counterfactual.mechanism import Candidates, ExactMechanism, Posterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start, spans
 from tether.counterfactual.scratch import observed_weights
 from tether.errors import QueryError
@@ -36,7 +36,7 @@ _SAME = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
-class Independent:
+class Independent(ExactMechanism):
     """The luck of one pair says nothing about another: only the observed pair itself is known to repeat its outcome.
 
     Examples
@@ -56,13 +56,9 @@ class Independent:
         """Nothing is inferred for other pairs."""
         return _IndependentPosterior(step)
 
-    def standard_error(self, probability: Floats) -> Floats:
-        """Zero: the rows are exact."""
-        return np.zeros_like(probability)
-
 
 @dataclass(frozen=True, slots=True)
-class Maximal:
+class Maximal(ExactMechanism):
     """The maximal coupling: what happened happens again as often as the two rows allow.
 
     Examples
@@ -80,13 +76,9 @@ class Maximal:
         """Keep the observed row and outcome."""
         return _MaximalPosterior(step)
 
-    def standard_error(self, probability: Floats) -> Floats:
-        """Zero: the rows are exact."""
-        return np.zeros_like(probability)
-
 
 @dataclass(frozen=True, slots=True)
-class Comonotone:
+class Comonotone(ExactMechanism):
     """Outcomes in one order, and one uniform number per step that decides for every pair: good luck is good luck.
 
     Parameters
@@ -147,10 +139,6 @@ class Comonotone:
         at = int(np.flatnonzero(step.next_state[order] == step.outcome)[0])
         low = float(above[at - 1]) if at > 0 else 0.0
         return _ComonotonePosterior(step, self.rank, self.digest, low, float(above[at]))
-
-    def standard_error(self, probability: Floats) -> Floats:
-        """Zero: the rows are exact."""
-        return np.zeros_like(probability)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.mechanism import Candidates, Mechanism, Posterior
+from tether._foundation.arrays import Ints
+from tether.counterfactual.mechanism import Candidates, ExactMechanism, Mechanism, Posterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start, spans
 from tether.model.form import Form
 
@@ -17,7 +17,7 @@ __all__ = ["GivenRows", "SomeRow"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GivenRows:
+class GivenRows(ExactMechanism):
     """Counterfactual rows given for some pairs of each step; another mechanism says what the others are.
 
     Parameters
@@ -36,10 +36,6 @@ class GivenRows:
     def infer(self, step: ObservedStep) -> Posterior:
         """The rows of that step."""
         return _GivenPosterior(self.rows[step.t], self.otherwise.infer(step))
-
-    def standard_error(self, probability: Floats) -> Floats:
-        """Zero: the rows are exact."""
-        return np.zeros_like(probability)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +72,7 @@ class _GivenPosterior:
 
 
 @dataclass(frozen=True, slots=True)
-class SomeRow:
+class SomeRow(ExactMechanism):
     """Some row of a set for each pair, whatever it is worth: for sets that Gumbel-max is not always in.
 
     Parameters
@@ -93,10 +89,6 @@ class SomeRow:
     def infer(self, step: ObservedStep) -> Posterior:
         """Keep the observed row and outcome."""
         return _SomePosterior(step, self.kind)
-
-    def standard_error(self, probability: Floats) -> Floats:
-        """Zero: the rows are exact."""
-        return np.zeros_like(probability)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Ints
 from tether._kernels.parallel import CHUNKS, use_cores
-from tether.counterfactual.mechanism import Candidates, Posterior
+from tether.counterfactual.mechanism import Candidates, ExactMechanism, Posterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start
 from tether.counterfactual.scratch import observed_weights
 from tether.model.form import Form
@@ -22,7 +22,7 @@ _ENTRIES_PER_NODE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class GumbelMax:
+class GumbelMax(ExactMechanism):
     """The Gumbel-max mechanism, exactly: a closed form, no sampling.
 
     The outcome of a step is argmax_j log P(j|s,a) + G_j with independent Gumbel noise G
@@ -41,10 +41,6 @@ class GumbelMax:
     def infer(self, step: ObservedStep) -> Posterior:
         """Keep the observed row and outcome: the noise integrates out in `replay`."""
         return _ExactPosterior(step)
-
-    def standard_error(self, probability: Floats) -> Floats:
-        """Zero: the rows are exact."""
-        return np.zeros_like(probability)
 
 
 @dataclass(frozen=True, slots=True)

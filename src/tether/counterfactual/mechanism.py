@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
+import numpy as np
+
 from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.form import Form
 
-__all__ = ["Candidates", "Mechanism", "Posterior"]
+__all__ = ["Candidates", "ExactMechanism", "Mechanism", "Posterior"]
 
 
 class Candidates(Protocol):
@@ -69,3 +71,13 @@ class Mechanism(Protocol):
     def standard_error(self, probability: Floats) -> Floats:
         """Standard error of counterfactual probabilities; 0 where they are exact."""
         ...
+
+
+class ExactMechanism:
+    """What mechanisms share whose rows are closed forms."""
+
+    __slots__ = ()
+
+    def standard_error(self, probability: Floats) -> Floats:
+        """Zero: the rows are exact."""
+        return np.zeros_like(probability)

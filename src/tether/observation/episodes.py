@@ -306,8 +306,7 @@ class Episodes(Mapping[Any, Path]):
     def _repr_html_(self) -> str:
         rows = []
         for name in self.ids[:_SHOWN]:
-            told = repr(self[name]).removeprefix("<Path: ").removesuffix(">")
-            rows.append(f"<tr><td>{escape(str(name))}</td><td>{escape(told)}</td></tr>")
+            rows.append(f"<tr><td>{escape(str(name))}</td><td>{escape(self[name].in_short)}</td></tr>")
         more = f"<tr><td>…</td><td>{len(self) - _SHOWN:,} more</td></tr>" if len(self) > _SHOWN else ""
         head = "<tr><th>episode</th><th>path</th></tr>"
         return f"<p>{escape(repr(self)[1:-1])}</p><table>{head}{''.join(rows)}{more}</table>"

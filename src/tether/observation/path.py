@@ -94,13 +94,25 @@ class Path:
     def __len__(self) -> int:
         return len(self.actions)
 
-    def __repr__(self) -> str:
+    @property
+    def in_short(self) -> str:
+        """The path in a line: how many steps, the first two and the last.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.Path(["sick", "well"], ["treat"]).in_short
+        "1 step, 'sick' –'treat'→ 'well'"
+        """
         outcomes = [*(f"{state!r}" for state in self.states[1:]), *([] if self.last_recorded else ["?"])]
         moves = [f" –{action!r}→ {after}" for action, after in zip(self.actions, outcomes, strict=True)]
         if len(moves) > 4:
             moves = [*moves[:2], " …", moves[-1]]
         end = "" if self.outcome is None else f"; {self.outcome}"
-        return f"<Path: {counted(self.T, 'step')}, {self.states[0]!r}{''.join(moves)}{end}>"
+        return f"{counted(self.T, 'step')}, {self.states[0]!r}{''.join(moves)}{end}"
+
+    def __repr__(self) -> str:
+        return f"<Path: {self.in_short}>"
 
     def _repr_html_(self) -> str:
         states = [*self.states, *([] if self.last_recorded else ["not recorded"])]

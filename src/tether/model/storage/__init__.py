@@ -4,7 +4,7 @@ The arrays are those of `tether.model.form`, one file each, and are mapped into 
 opened: processes that open the same model share it. Every number is checked when a version of the files is first
 opened (`tether.model.storage.checked`); after that, only what a question touches is ever read.
 
-Names 0 … n-1 are stored as n, a few thousand others as JSON, more as columns (`tether.model.storage.labels`).
+Names 0 … n-1 are stored as n, a few thousand others as JSON, more as columns (`tether.model.storage.writing_names`).
 `tether.MDP.save` and `tether.MDP.load` are the way in.
 """
 

@@ -34,7 +34,7 @@ DTYPES = {
     "terminal": "<i4",
     "final_reward": "<f8",
 }
-"""Element types of a model's arrays: those that kernels are compiled for. Counts and label columns vary."""
+"""Element types of a model's arrays: those that kernels are compiled for. Counts and columns of names vary."""
 
 
 def expected_shapes(meta: Meta) -> dict[str, tuple[int, ...]]:

@@ -23,8 +23,6 @@ from tether.model.names import make_names
 from tether.model.place import Place
 from tether.model.storage.checked import Version
 from tether.model.storage.checks import DTYPES, check, checksum, expected_shapes
-from tether.model.storage.columns import LabelReader
-from tether.model.storage.labels import LabelWriter
 from tether.model.storage.meta import (
     FORMAT,
     VERSION,
@@ -37,10 +35,12 @@ from tether.model.storage.meta import (
     read_meta,
     write_meta,
 )
+from tether.model.storage.reading_names import NameReader
+from tether.model.storage.writing_names import NameWriter
 
 __all__ = ["in_memory", "load", "save"]
 
-_OTHER = ("<i8", "<f8", "|b1", "|u1")  # of counts, and of labels in columns
+_OTHER = ("<i8", "<f8", "|b1", "|u1")  # of counts, and of names in columns
 _AGAIN = "save the model again with MDP.save, or copy its directory again as a whole"
 
 
@@ -48,9 +48,9 @@ def save(mdp: MDP, directory: str | os.PathLike[str]) -> None:
     """Write a model to a directory; see `tether.MDP.save`."""
     folder = _folder(directory)
     _check_replaceable(folder)
-    labels = LabelWriter()
-    states, actions = labels.write(mdp.states, "state"), labels.write(mdp.actions, "action")
-    arrays = _arrays_of(mdp) | labels.arrays
+    names = NameWriter()
+    states, actions = names.write(mdp.states, "state"), names.write(mdp.actions, "action")
+    arrays = _arrays_of(mdp) | names.arrays
     rounding = mdp.form.rounding
     with written(folder) as partial:
         partial.mkdir()
@@ -61,7 +61,7 @@ def save(mdp: MDP, directory: str | os.PathLike[str]) -> None:
             tether=__version__,
             states=states,
             actions=actions,
-            named_tuples=labels.named_tuples(),
+            named_tuples=names.named_tuples(),
             rewards=RewardsMeta("entry" if mdp.rewards.by_entry else "pair", mdp.rewards.horizon),
             horizon=None if mdp.horizon is None else int(mdp.horizon),
             discount=mdp.discount,
@@ -84,7 +84,7 @@ def _load(folder: Path, check_again: bool) -> MDP:
     place = Place.of(folder, described)
     opened = _open_all(folder, meta)
     arrays = {name: array for name, (array, _) in opened.items()}
-    reader = LabelReader(str(folder), place, arrays, meta.named_tuples)
+    reader = NameReader(str(folder), place, arrays, meta.named_tuples)
     states, actions = reader.read(meta.states, "state"), reader.read(meta.actions, "action")
     form = Form(
         arrays["pair_start"],
@@ -103,8 +103,8 @@ def _load(folder: Path, check_again: bool) -> MDP:
         if is_settled:
             version.remember()
     if check_again:
-        for labels in (states, actions):
-            labels.find(labels[0])  # which looks at all of them
+        for names in (states, actions):
+            names.find(names[0])  # which looks at all of them
     counts = None
     if meta.counts is not None:
         told = msgspec.structs.asdict(meta.counts)

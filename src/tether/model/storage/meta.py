@@ -1,4 +1,4 @@
-"""What ``model.json`` says: the format and its version, the labels, and what each array must look like."""
+"""What ``model.json`` says: the format and its version, the names, and what each array must look like."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = [
     "ArrayMeta",
     "ColumnMeta",
     "CountsMeta",
-    "LabelsMeta",
     "Meta",
     "NamedTupleMeta",
+    "NamesMeta",
     "RewardsMeta",
     "RoundingMeta",
     "is_ours",
@@ -60,7 +60,7 @@ class NamedTupleMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ColumnMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Names as columns; see `tether.model.storage.labels`."""
+    """Names as columns; see `tether.model.storage.writing_names`."""
 
     kind: Literal["number", "text", "json", "tuple"]
     array: str = ""
@@ -69,7 +69,7 @@ class ColumnMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     items: tuple[ColumnMeta, ...] = ()
 
 
-class LabelsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class NamesMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Names: 0 … n-1 if nothing else is given, or a list, or columns."""
 
     n: _Count
@@ -112,8 +112,8 @@ class Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str
     version: int
     tether: str
-    states: LabelsMeta
-    actions: LabelsMeta
+    states: NamesMeta
+    actions: NamesMeta
     named_tuples: tuple[NamedTupleMeta, ...]
     rewards: RewardsMeta
     horizon: _Positive | None

@@ -113,9 +113,9 @@ def plot_decisions(
         for spine in ax.spines.values():
             spine.set_visible(False)
         bar = figure_of(ax).colorbar(mesh, ax=ax, pad=0.02, aspect=25)
-        title = _label(decisions, what)
+        title, short = _labels(decisions, what)
         tall = ax.get_window_extent().height * 72 / figure_of(ax).dpi
-        bar.set_label(title if text_width(title, 9.0) <= tall else title.split(",")[0].split(" of ")[0])
+        bar.set_label(title if text_width(title, 9.0) <= tall else short)
         bar.ax.tick_params(labelsize=SMALL)
         number_axis(bar.ax.yaxis)
         bar.outline.set_visible(False)
@@ -194,7 +194,10 @@ def _cell(t: int, i: int) -> Any:
     return Rectangle((t, i), 1, 1, facecolor="none", edgecolor="#999999", hatch="////", linewidth=0.5)
 
 
-def _label(decisions: Decisions, what: str) -> str:
+def _labels(decisions: Decisions, what: str) -> tuple[str, str]:
+    """What the colours say, and the same in short."""
     if what == "necessity":
-        return f"probability of not {decisions.outcome}"
-    return "gain, had only this been different" if what == "gain" else f"gain with the best after it, m = {decisions.m}"
+        return f"probability of not {decisions.outcome}", "probability"
+    if what == "gain":
+        return "gain, had only this been different", "gain"
+    return f"gain with the best after it, m = {decisions.m}", "gain with the best after it"

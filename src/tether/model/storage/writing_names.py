@@ -1,10 +1,10 @@
-"""Names on disk.
+"""How names of states and actions are written to disk.
 
 Up to a few thousand are listed in ``model.json``, where they can be read. More become columns, so that a model
 opens without looking at them: whole numbers, other numbers and truth values are one array; texts are one array of
 UTF-8 and one of where each ends; tuples of one length (and class, if they are named tuples) are a column for each
 place; anything else, such as texts among numbers, is a column of JSON texts.
-`tether.model.storage.columns` reads them again.
+`tether.model.storage.reading_names` reads them again.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ import numpy as np
 
 from tether.errors import FileError, Problem
 from tether.model.names import Names
-from tether.model.storage.meta import ColumnMeta, LabelsMeta, NamedTupleMeta
+from tether.model.storage.meta import ColumnMeta, NamedTupleMeta, NamesMeta
 
-__all__ = ["LISTED", "LabelWriter"]
+__all__ = ["LISTED", "NameWriter"]
 
 LISTED = 4096
-"""How many labels are listed in ``model.json``; beyond, they become columns."""
+"""How many names are listed in ``model.json``; beyond, they become columns."""
 
 _INT64 = range(-(2**63), 2**63)
 _SCALARS = (np.bool_, np.integer, np.floating, np.str_)
 
 
 class _UnknownError(Exception):
-    """A label, or a part of one, of a kind that is not saved."""
+    """A name, or a part of one, of a kind that is not saved."""
 
 
 @dataclass(slots=True)
-class LabelWriter:
-    """Turns labels into their description; gathers the arrays and classes it speaks of."""
+class NameWriter:
+    """Turns names into their description; gathers the arrays and classes that it refers to."""
 
     arrays: dict[str, Any] = field(default_factory=dict)
     classes: dict[type, int] = field(default_factory=dict)
 
-    def write(self, labels: Names, noun: str) -> LabelsMeta:
-        """Describe ``labels``; ``noun`` is "state" or "action"."""
-        n = len(labels)
-        if _is_counted(labels):
-            return LabelsMeta(n)
-        items = list(labels)
+    def write(self, names: Names, noun: str) -> NamesMeta:
+        """Describe ``names``; ``noun`` is "state" or "action"."""
+        n = len(names)
+        if _is_counted(names):
+            return NamesMeta(n)
+        items = list(names)
         try:
             if n <= LISTED:
-                return LabelsMeta(n, listed=[self._plain(item) for item in items])
-            return LabelsMeta(n, column=self._column(items, f"{noun}_labels"))
+                return NamesMeta(n, listed=[self._plain(item) for item in items])
+            return NamesMeta(n, column=self._column(items, f"{noun}_names"))
         except _UnknownError:
             raise self._refusal(items, noun) from None
 
@@ -63,7 +63,7 @@ class LabelWriter:
         )
 
     def _plain(self, item: Any) -> Any:
-        """A label as JSON can say it."""
+        """A name as JSON can say it."""
         item = _unwrapped(item)
         kind = type(item)
         if item is None or kind is bool:
@@ -111,16 +111,16 @@ class LabelWriter:
                 self._plain(item)
             except _UnknownError:
                 message = (
-                    f"the {noun} {item!r}, of type {type(item).__name__}, cannot be saved: labels are saved where they "
+                    f"the {noun} {item!r}, of type {type(item).__name__}, cannot be saved: names are saved where they "
                     "are numbers, texts, truth values or (named) tuples of these; "
-                    f"give it another with mdp.with_names({noun}s=…)"
+                    f"give it another name with mdp.with_names({noun}s=…)"
                 )
                 return FileError(Problem(message, value=item, **{noun: item}))
-        raise AssertionError("every label can be saved by itself, but not in a column")
+        raise AssertionError("every name can be saved by itself, but not in a column")
 
 
-def _is_counted(labels: Names) -> bool:
-    return isinstance(labels[:0], range)  # the only labels of which a slice is one
+def _is_counted(names: Names) -> bool:
+    return isinstance(names[:0], range)  # the only names of which a slice is one
 
 
 def _unwrapped(item: Any) -> Any:

@@ -14,26 +14,26 @@ from tether._foundation.arrays import Ints
 from tether.errors import FileError, ModelError, Problem
 from tether.model.names import Names, make_names, name_list
 from tether.model.place import Part, Place, pickled_as
-from tether.model.storage.meta import MODEL, ColumnMeta, LabelsMeta, NamedTupleMeta
+from tether.model.storage.meta import MODEL, ColumnMeta, NamedTupleMeta, NamesMeta
 from tether.model.storage.named import class_of
 
-__all__ = ["LabelReader"]
+__all__ = ["NameReader"]
 
 _CHUNK = 1 << 16
 _DAMAGE = (KeyError, IndexError, TypeError, ValueError, RecursionError, msgspec.DecodeError)
 
 
 @dataclass(frozen=True, slots=True)
-class LabelReader:
-    """Turns a description back into labels."""
+class NameReader:
+    """Turns a description back into names."""
 
     folder: str
     place: Place
     arrays: dict[str, Any]
     named_tuples: tuple[NamedTupleMeta, ...]
 
-    def read(self, meta: LabelsMeta, noun: str) -> Names:
-        """The labels described; columns are not looked at before they are needed."""
+    def read(self, meta: NamesMeta, noun: str) -> Names:
+        """The names described; columns are not looked at before they are needed."""
         file = f"{self.folder}/{MODEL}"
         try:
             classes = [class_of(named.module, named.name, named.fields) for named in self.named_tuples]
@@ -43,7 +43,7 @@ class LabelReader:
                 return _StoredNames(self._column(meta.column, classes), meta.n, self.folder, self.place, noun)
             return make_names(None, meta.n, noun)
         except (ModelError, KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            message = f"its {noun} labels are not what MDP.save writes ({error}); save the model again"
+            message = f"its {noun} names are not what MDP.save writes ({error}); save the model again"
             raise FileError(Problem(message, file=file)) from None
 
     def _column(self, meta: ColumnMeta, classes: list[Any]) -> _Column:
@@ -58,7 +58,7 @@ class LabelReader:
 
 
 class _Column:
-    """A column of labels: any stretch of it as a list."""
+    """A column of names: any stretch of it as a list."""
 
     __slots__ = ()
 
@@ -161,13 +161,13 @@ class _StoredNames(Names):
         for low in range(0, self._n, _CHUNK):
             yield from self._part(low, min(low + _CHUNK, self._n))
 
-    def find(self, label: Any) -> int:
+    def find(self, name: Any) -> int:
         if self._listed is None:
             try:
                 self._listed = make_names(list(self), self._n, self._noun)
             except ModelError as error:
                 raise self._broken(error) from None
-        return self._listed.find(label)
+        return self._listed.find(name)
 
     def _part(self, low: int, high: int) -> list[Any]:
         try:
@@ -176,7 +176,7 @@ class _StoredNames(Names):
             raise self._broken(error) from None
 
     def _broken(self, error: Exception) -> FileError:
-        message = f"its {self._noun} labels are damaged ({error}); save the model again with MDP.save"
+        message = f"its {self._noun} names are damaged ({error}); save the model again with MDP.save"
         return FileError(Problem(message, file=self._folder))
 
     def __reduce__(self) -> tuple[Any, ...]:
