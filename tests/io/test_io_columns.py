@@ -115,7 +115,7 @@ def test_the_kind_can_be_said(write):
     assert read(write("a.txt", TEXT), kind="csv").n_rows == 2
     assert table_kind("a.csv.gz") == "csv"
     assert table_kind("a.parquet.gz") is None
-    known = ".csv, .tsv, .parquet, .pq, .arrow, .feather, .ipc"
+    known = ".csv, .tsv, .parquet, .pq, .arrow, .feather, .ipc, .xlsx, .xlsm"
     expected = f"a.txt: the name does not say what table this is; expected one of {known}"
     assert refusal(write("a.txt", TEXT)) == expected
 

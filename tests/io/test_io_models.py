@@ -11,7 +11,8 @@ from tether.errors import FileError
 from tether.io import read_model, write_model
 from tether.io.models import FORMATS, format_of
 
-SUFFIXES = [suffix for suffixes in FORMATS.values() for suffix in suffixes]
+WRITTEN = {format: suffixes for format, suffixes in FORMATS.items() if format != "xlsx"}  # which is read only
+SUFFIXES = [suffix for suffixes in WRITTEN.values() for suffix in suffixes]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def test_a_model_comes_back_by_the_name_of_its_file(tmp_path, mdp, name):
     assert_same(read_model(tmp_path / name), mdp)
 
 
-@pytest.mark.parametrize("format", [format for format in FORMATS if format != "prism"])  # its files have fixed suffixes
+@pytest.mark.parametrize("format", [format for format in WRITTEN if format != "prism"])  # its files have fixed suffixes
 def test_a_format_can_be_said(tmp_path, mdp, format):
     file = tmp_path / "model.of.mine"
     write_model(mdp, file, format=format)
@@ -40,11 +41,12 @@ def test_a_directory_is_a_saved_model_whatever_its_name(tmp_path, mdp):
 
 def test_names_that_do_not_tell(tmp_path, mdp):
     with pytest.raises(FileError) as caught:
-        read_model(tmp_path / "model.xlsx")
+        read_model(tmp_path / "model.ods")
     assert str(caught.value) == (
-        f"{tmp_path}/model.xlsx: the name does not say what format this is in; models are csv (.csv, .csv.gz), tsv "
-        "(.tsv, .tsv.gz), parquet (.parquet, .pq), arrow (.arrow, .feather, .ipc), npz (.npz), mat (.mat), prism "
-        "(.tra), drn (.drn), or a directory that MDP.save wrote; rename it, or say which: format='csv'"
+        f"{tmp_path}/model.ods: the name does not say what format this is in; models are csv (.csv, .csv.gz), tsv "
+        "(.tsv, .tsv.gz), parquet (.parquet, .pq), arrow (.arrow, .feather, .ipc), xlsx (.xlsx, .xlsm), npz "
+        "(.npz), mat (.mat), prism (.tra), drn (.drn), or a directory that MDP.save wrote; rename it, "
+        "or say which: format='csv'"
     )
     with pytest.raises(FileError, match="the name does not say what format"):
         write_model(mdp, tmp_path / "model.gz")

@@ -39,12 +39,15 @@ class Source:
         False for what has no rows that a user would look for, as JSON.
     before : int
         How many rows come before the first one here, of a table that is read in pieces.
+    rows : array or None
+        Which row of the file each one is, counted from 0, where some are left out, as blank rows of a spreadsheet.
     """
 
     file: str | None = None
     find_lines: Callable[[], Ints] | None = None
     in_rows: bool = True
     before: int = 0
+    rows: Ints | None = None
 
     @cached_property
     def _lines(self) -> Ints:
@@ -62,14 +65,17 @@ class Source:
         line = self.line(row)
         if line is not None:
             return f"line {line:,}"
-        row += self.before
+        row = self._row(row)
         return f"row {row}" if self.file is None else f"row {row + 1:,}"
+
+    def _row(self, row: int) -> int:
+        return row + self.before if self.rows is None or not 0 <= row < self.rows.size else int(self.rows[row])
 
     def located(self, problem: Problem, row: int | None = None, line: int | None = None) -> Problem:
         """The problem with its file, and its row and line where it has them."""
         if row is not None and self.in_rows:
             line = self.line(row) if line is None else line
-            return replace(problem, file=self.file, row=row + self.before, line=line)
+            return replace(problem, file=self.file, row=self._row(row), line=line)
         return replace(problem, file=self.file, line=line)
 
 

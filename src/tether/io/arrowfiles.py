@@ -120,6 +120,8 @@ def write_arrow(table: Any, file: File, kind: str) -> None:
     import pyarrow as pa
     from pyarrow import csv, ipc, parquet
 
+    if kind == "xlsx":
+        raise file_error(file, Problem("Excel files are read, not written", fix="write .csv, which Excel opens"))
     compression = "gzip" if name_of(file).lower().endswith(".gz") else None
     with written(file) as partial:
         if kind == "parquet":

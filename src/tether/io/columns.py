@@ -1,4 +1,4 @@
-"""Columns of a table: from a CSV, Parquet or Arrow file, or from any dataframe, to arrays of labels and numbers.
+"""Columns of a table: from a CSV, Parquet, Arrow or Excel file, or from any dataframe, to arrays of labels and numbers.
 
 A column is either one of labels (states, actions, episodes) or one of numbers. Everything that is wrong
 with a table is reported at once, each thing with its line.
@@ -20,6 +20,7 @@ from tether.io.arrowfiles import open_arrow, open_parquet, require_pyarrow
 from tether.io.delimited import BLOCK, Text, read_text, scan, table_of_text
 from tether.io.files import File, file_error, name_of
 from tether.io.frames import collected, frame_names, frame_to_arrow
+from tether.io.spreadsheets import Sheet, open_sheet
 from tether.io.values import (
     cut,
     labels_of_arrow,
@@ -43,6 +44,8 @@ TABLES = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
 """The kind of table behind each suffix; CSV and TSV may also be compressed (``.csv.gz``)."""
 
@@ -89,7 +92,7 @@ class Columns:
 
 
 def table_kind(file: File) -> str | None:
-    """``csv``, ``tsv``, ``parquet`` or ``arrow`` by the file's suffix; None for another."""
+    """``csv``, ``tsv``, ``parquet``, ``arrow`` or ``xlsx`` by the file's suffix; None for another."""
     path = Path(name_of(file))
     if path.suffix.lower() == ".gz":
         kind = TABLES.get(Path(path.stem).suffix.lower())
@@ -115,7 +118,7 @@ def read_columns(
     alike: Sequence[Sequence[str]] = (("state", "next_state"),),
     max_unpacked: int | str | None = None,
 ) -> Columns:
-    """Read columns of a CSV, TSV, Parquet or Arrow file.
+    """Read columns of a CSV, TSV, Parquet, Arrow or Excel file.
 
     Parameters
     ----------
@@ -129,7 +132,7 @@ def read_columns(
         Columns of labels; all others hold numbers.
     blank : sequence of str
         Columns whose cells may be empty: None among labels, NaN among numbers.
-    kind : {"csv", "tsv", "parquet", "arrow"}, optional
+    kind : {"csv", "tsv", "parquet", "arrow", "xlsx"}, optional
         What the file is, whatever its suffix.
     alike : sequence of sequences of str
         Columns of labels of the same things: in a text file they are all whole numbers, or all text.
@@ -144,6 +147,8 @@ def read_columns(
     require_pyarrow()
     if kind in ("csv", "tsv"):
         return _of_text(read_text(file, plan.sought(), "\t" if kind == "tsv" else None, max_unpacked), plan)
+    if kind == "xlsx":
+        return _of_sheet(open_sheet(file, plan.sought(), max_unpacked), plan)
     names, load = (open_parquet if kind == "parquet" else open_arrow)(file, max_unpacked)
     complaints = Complaints(Source(name))
     chosen = plan.choose(names, complaints)
@@ -312,6 +317,22 @@ def _of_arrow(table: Any, plan: _Plan, names: list[str], complaints: Complaints)
             values[name] = numbers_of_arrow(column, plan.shown(name), complaints, text=False, blank=name in plan.blank)
     complaints.raise_any()
     return Columns(values, table.num_rows, complaints.source)
+
+
+def _of_sheet(sheet: Sheet, plan: _Plan) -> Columns:
+    """The columns of a sheet, whose cells are what Excel says they are."""
+    complaints = Complaints(Source(sheet.file))
+    chosen = plan.choose(sheet.names, complaints)
+    lists, rows = sheet.read(list(chosen.values()))
+    if not rows.size:
+        raise file_error(sheet.file, "there is a header, but no rows")
+    complaints = Complaints(Source(sheet.file, rows=rows))
+    values: dict[str, Array | Coded] = {}
+    for name, items in zip(chosen, lists, strict=True):
+        convert = labels_of_list if name in plan.text else numbers_of_list
+        values[name] = convert(items, plan.shown(name), complaints, blank=name in plan.blank)
+    complaints.raise_any()
+    return Columns(values, rows.size, complaints.source)
 
 
 def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: Complaints) -> Columns:

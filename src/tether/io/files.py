@@ -43,7 +43,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MAGIC = {
     b"PAR1": ("a Parquet file", "name it .parquet"),
     b"ARROW1": ("an Arrow file", "name it .arrow"),
-    b"PK\x03\x04": ("a ZIP archive, as a spreadsheet (.xlsx) or .npz is", "save the sheet as CSV"),
+    b"PK\x03\x04": ("a ZIP archive, as a workbook of Excel or .npz is", "name it .xlsx, or .npz"),
     b"\x1f\x8b": ("compressed with gzip", "add .gz to its name"),
     b"\xfd7zXZ": ("compressed with xz", "unpack it first"),
     b"BZh": ("compressed with bzip2", "unpack it first"),

@@ -1,4 +1,4 @@
-"""Logs of episodes: one row per step, in a CSV, Parquet or Arrow file or in a dataframe.
+"""Logs of episodes: one row per step, in a CSV, Parquet, Arrow or Excel file or in a dataframe.
 
 The columns are episode, t, state and action, and may be reward, next_state and outcome; `tether.observation.arrange`
 says how rows become episodes.
@@ -57,9 +57,9 @@ def read_episodes(
     Parameters
     ----------
     log : path or dataframe
-        ``.csv``, ``.tsv`` (also ``.gz`` of both), ``.parquet``, ``.arrow`` or ``.feather``; or a dataframe (pandas,
-        polars, Arrow) or a dict of columns. It has the columns episode, t, state and action, and may have reward,
-        next_state and outcome: how the episode ended, in any of its rows, or in all. Others are not looked at.
+        ``.csv``, ``.tsv`` (also ``.gz`` of both), ``.parquet``, ``.arrow``, ``.feather`` or ``.xlsx``; or a dataframe
+        (pandas, polars, Arrow) or a dict of columns. It has the columns episode, t, state and action, and may have
+        reward, next_state and outcome: how the episode ended, in any of its rows, or in all. Others are not looked at.
     mdp : MDP, optional
         The model the episodes are of. States and actions are then found among its labels, by their text if need be.
     columns : mapping, optional
@@ -71,7 +71,7 @@ def read_episodes(
         other. Two rows of an episode at the same time are an error.
     step : float, str or timedelta, optional
         How far apart the times are, so that gaps are found: ``4``, or, for timestamps, ``"4h"``, ``"30min"``.
-    kind : {"csv", "tsv", "parquet", "arrow"}, optional
+    kind : {"csv", "tsv", "parquet", "arrow", "xlsx"}, optional
         What the file is, whatever its suffix.
     max_unpacked : int or str, optional
         To how many bytes a compressed file may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times its size if
@@ -188,6 +188,8 @@ def _numbers(column: Any) -> Any:
 
 
 def _number(word: Any) -> Any:
+    if not isinstance(word, str):
+        return word
     for kind in (int, float):
         with suppress(ValueError, TypeError):
             return kind(word)

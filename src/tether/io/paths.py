@@ -52,10 +52,10 @@ def read_path(
     Parameters
     ----------
     file : path
-        A table (``.csv``, ``.tsv``, ``.parquet``, ``.arrow``) with the columns t (optional: 0, 1, 2, … or 1, 2, 3, …),
-        state, action, reward (optional: what each step earned) and outcome (optional: how it ended, in any row); or
-        JSON: ``{"states": [...], "actions": [...]}``, with "rewards" and "outcome" where they are known, or a list of
-        ``{"t": 0, "state": …, "action": …, "reward": …}``. A list in JSON is a label that is a tuple.
+        A table (``.csv``, ``.tsv``, ``.parquet``, ``.arrow``, ``.xlsx``) with the columns t (optional: 0, 1, 2, … or
+        1, 2, 3, …), state, action, reward (optional: what each step earned) and outcome (optional: how it ended, in
+        any row); or JSON: ``{"states": [...], "actions": [...]}``, with "rewards" and "outcome" where they are known,
+        or a list of ``{"t": 0, "state": …, "action": …, "reward": …}``. A list in JSON is a label that is a tuple.
     mdp : MDP, optional
         The model the path is of. States and actions are then found among its labels, by their text if need be,
         and the path is checked against it.

@@ -47,7 +47,7 @@ def read_table(
     Parameters
     ----------
     file : path
-        ``.csv``, ``.tsv`` (also ``.gz`` of both), ``.parquet``, ``.arrow`` or ``.feather``, with the columns
+        ``.csv``, ``.tsv`` (also ``.gz`` of both), ``.parquet``, ``.arrow``, ``.feather`` or ``.xlsx``, with the columns
         state, action, next_state, probability and, if there are rewards, reward. Others are not looked at.
     columns : mapping, optional
         The name in the file of a column, where it is another: ``{"state": "s", "probability": "p"}``.

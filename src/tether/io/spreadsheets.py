@@ -1,0 +1,151 @@
+"""Tables in Excel workbooks (.xlsx): read, not written. Dates are times, blank rows are left out.
+
+The table is the sheet whose first row that is not blank has the columns; hidden sheets do not count. Of a formula the
+value counts that was saved with it. openpyxl reads the workbook row by row; it is imported only here.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._foundation.arrays import Ints
+from tether.errors import FileError, Problem, QueryError
+from tether.io.arrowfiles import damaged
+from tether.io.files import File, ends_of, file_error, name_of, too_large, unpacked_limit
+
+__all__ = ["Sheet", "open_sheet"]
+
+_MOST_ROWS = 1_048_576
+"""What a sheet can have; a damaged one may say more."""
+
+_OLE = b"\xd0\xcf\x11\xe0"
+_ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A sheet of a workbook: the names of its columns, and where its header is (a row, counted from 1)."""
+
+    file: str
+    title: str
+    names: list[str]
+    header: int
+
+    def read(self, columns: Sequence[int]) -> tuple[list[list[Any]], Ints]:
+        """Some columns, by position, without blank rows; and the row of each in the sheet, counted from 0."""
+        kept: list[list[Any]] = [[] for _ in columns]
+        rows: list[int] = []
+        most = max(columns, default=0) + 1
+        with _opened(self.file) as book:
+            cells = book[self.title].iter_rows(self.header + 1, _MOST_ROWS, 1, most, values_only=True)
+            for row, given in enumerate(_guarded(self.file, cells), start=self.header):
+                if all(_is_blank(one) for one in given):
+                    continue
+                rows.append(row)
+                for column, place in zip(kept, columns, strict=True):
+                    column.append(self._cell(given[place] if place < len(given) else None, place, row))
+        return kept, np.array(rows, dtype=np.int64)
+
+    def _cell(self, value: Any, place: int, row: int) -> Any:
+        if isinstance(value, str):
+            value = value.strip()
+            if value in _ERRORS:
+                what = f"the cell in the column {self.names[place]!r} holds the error {value}"
+                raise FileError(Problem(what, value=value, file=self.file, row=row, fix="mend the formula"))
+        return value
+
+
+def open_sheet(file: File, wanted: Sequence[str], max_unpacked: int | str | None = None) -> Sheet:
+    """The sheet of a workbook that has most of the wanted columns; an error where two have all of them."""
+    name = name_of(file)
+    _check_archive(name, max_unpacked)
+    found: list[Sheet] = []
+    with _opened(name) as book:
+        for sheet in book.worksheets:
+            if sheet.sheet_state == "visible":
+                sheet.reset_dimensions()  # what a file says of them need not be true
+                found += _header(name, sheet)
+    if not found:
+        header = f"a header with the columns {', '.join(wanted)}"
+        raise file_error(name, Problem("the workbook is empty", expectation=header))
+    fits = [sheet for sheet in found if {*wanted} <= {*sheet.names}]
+    if len(fits) > 1:
+        titles = " and ".join(repr(sheet.title) for sheet in fits)
+        raise file_error(name, Problem(f"the sheets {titles} both have the columns", fix="hide or remove one"))
+    return max(found, key=lambda sheet: len({*wanted} & {*sheet.names}))
+
+
+def _header(file: str, sheet: Any) -> list[Sheet]:
+    """The sheet with its header, if there is anything in it."""
+    for number, row in enumerate(_guarded(file, sheet.iter_rows(max_row=_MOST_ROWS, values_only=True)), start=1):
+        if not all(_is_blank(one) for one in row):
+            return [Sheet(file, sheet.title, ["" if one is None else str(one).strip() for one in row], number)]
+    return []
+
+
+def _check_archive(name: str, max_unpacked: int | str | None) -> None:
+    """A workbook is a ZIP archive of XML: refuse what is none, what unpacks to too much, and XML that defines words."""
+    head, _ = ends_of(name, 4)
+    if not head:
+        raise file_error(name, Problem("the file is empty", expectation="an Excel workbook"))
+    if head == _OLE:
+        fix = "save it as .xlsx, without a password"
+        raise file_error(name, Problem("this is an old Excel file (.xls), or one with a password", fix=fix))
+    limit = unpacked_limit(os.path.getsize(name), max_unpacked)
+    try:
+        with zipfile.ZipFile(name) as archive:
+            members = archive.infolist()
+            if sum(member.file_size for member in members) > limit:
+                raise too_large(name, limit)
+            for member in members:
+                with archive.open(member) as stream:
+                    if b"<!DOCTYPE" in stream.read(4096):
+                        raise file_error(name, f"{member.filename} in it has a DOCTYPE, which no workbook needs")
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise damaged(name, "an Excel workbook", error) from None
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[Any]:
+    """A workbook, closed at the end."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        fix = "pip install 'tether[excel]', or save the sheet as CSV"
+        raise QueryError(Problem("reading Excel files needs openpyxl", fix=fix)) from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of styles and extensions, which are not looked at
+            book = load_workbook(name, read_only=True, data_only=True)
+    except Exception as error:  # whatever openpyxl meets in a file that is not a workbook
+        raise damaged(name, "an Excel workbook", error) from None
+    try:
+        yield book
+    finally:
+        book.close()
+
+
+def _guarded(name: str, rows: Iterator[Any]) -> Iterator[Any]:
+    """Rows of a sheet; what openpyxl meets in a damaged one is an error of ours."""
+    while True:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                row = next(rows, None)
+        except Exception as error:
+            raise damaged(name, "an Excel workbook", error) from None
+        if row is None:
+            return
+        yield row
+
+
+def _is_blank(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
