@@ -94,6 +94,13 @@ def _can_win(p: float, q: float, p_o: float, q_o: float) -> bool:
 
 
 @part_of_kernel
+def _bound(p_o: float, q_o: float) -> float:
+    """What r_j must be below for j to win; ∞ where it takes more than this to tell (`_can_win`)."""
+    r_o = p_o / q_o if q_o > 0.0 else np.inf
+    return r_o * (1.0 - _SAME_RATIO)
+
+
+@part_of_kernel
 def _possible(
     next_state: Ints, probability: Floats, low: int, high: int, weight: Floats, is_certain: bool, o: int, p_o: float
 ) -> int:
@@ -106,6 +113,12 @@ def _possible(
     q_o = probability[o] if o >= 0 else 0.0
     possible = 0
     overlap = 0
+    bound = _bound(p_o, q_o)
+    if bound < np.inf:  # o ≥ 0: it is itself among the possible ones, with r_o > bound
+        for e in range(low, high):
+            p, q = weight[next_state[e]], probability[e]
+            possible += int(p / q < bound)
+        return possible + 1
     lowest, highest = np.inf, 0.0
     for e in range(low, high):
         p, q = weight[next_state[e]], probability[e]
@@ -149,6 +162,7 @@ def _row(
     """
     q_o = probability[o] if o >= 0 else 0.0
     ratio_o = p_o / q_o if o >= 0 else np.inf
+    bound = _bound(p_o, q_o)
     # Rivals, 0 < r_j < r_o, are collected. What p excludes has r_j = 0, and is written as -q_j for the time being.
     base, base_low = 0.0, 0.0
     end = begin
@@ -161,7 +175,7 @@ def _row(
             out[end] = -q
         elif e == o:
             at_o = end
-        elif _can_win(p, q, p_o, q_o):
+        elif p / q < bound or (bound == np.inf and _can_win(p, q, p_o, q_o)):
             if p / q < np.inf:
                 ratio[n] = p / q
                 item[n] = end

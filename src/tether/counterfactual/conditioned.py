@@ -175,12 +175,12 @@ class CounterfactualMDP(CounterfactualDoors):
         layer, posterior = self.graph.layers[t], self.posteriors[t]
         i = layer.edits.find(pair)
         if i >= 0:
-            return layer.edits, i
+            return layer.edits.rows(np.array([i])), 0
         if posterior is None:
             return None, -1
         state = np.array([pair_states(self.mdp.form.pair_start, pair)])
         with walking(self.mdp, [layer.observed.next_state]) as walk:
-            rows = make_layer(walk, state, layer.observed, posterior).edits
+            rows = make_layer(walk, state, layer.observed, posterior).edits.rows()
         i = rows.find(pair)
         return (None, -1) if i < 0 else (rows, i)
 

@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
+from tether.counterfactual import on_demand
 from tether.counterfactual.mechanism import Posterior
 from tether.counterfactual.memory import remembered
-from tether.counterfactual.rows import ObservedStep, Rows, spans
+from tether.counterfactual.on_demand import RowsOnDemand
+from tether.counterfactual.rows import EditedRows, ObservedStep, Rows, spans
 from tether.counterfactual.scratch import Scratch, borrowed, observed_weights
 from tether.model.form import pair_states
 from tether.model.mdp import MDP
@@ -50,7 +52,7 @@ class Layer:
     """
 
     states: Ints
-    edits: Rows
+    edits: EditedRows
     observed: ObservedStep
     meeting: Ints
     own: Ints | None = None
@@ -139,6 +141,7 @@ class Walk:
         self._pair_states = np.empty(0, dtype=np.int64)
         self._layer: Ints | None = None
         self._after = np.empty(0, dtype=np.int32)
+        self._kept = 0
 
     def leave(self) -> None:
         """Leave the scratch as it was found: all zero."""
@@ -161,11 +164,24 @@ class Walk:
             n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, weight, met)
         return met[:n].copy()
 
-    def onward(self, states: Ints, edits: Rows) -> Ints:
+    def edited(self, posterior: Posterior | None, pairs: Ints) -> EditedRows:
+        """The rows that a posterior makes of ``pairs``: stored, as long as all those of the walk are not too many.
+
+        Rows that a posterior would not make again at once (it has no key) are stored in any case.
+        """
+        form = self.mdp.form
+        size = on_demand.ENTRY * int(np.sum(form.row_start[pairs + 1] - form.row_start[pairs]))
+        can_be_made_again = posterior is None or posterior.key is not None
+        if can_be_made_again and self._kept + size > on_demand.KEPT:
+            return RowsOnDemand(form, posterior, pairs)
+        self._kept += size
+        return replay(self.mdp, posterior, pairs)
+
+    def onward(self, states: Ints, edits: EditedRows) -> Ints:
         """States that can follow ``states``, ascending; the same array again where nothing changes."""
         if self._layer is not states:
             self._layer, self._after = states, self._nominal_successors(states)
-        lost = self._lost(states, edits)
+        lost = self._lost(states, edits) if isinstance(edits, Rows) else self._lost_in_parts(states, edits)
         if lost.size == 0:
             return self._after
         after = self._after[~np.isin(self._after, lost, assume_unique=True)]
@@ -221,6 +237,22 @@ class Walk:
         wanted[targets] = 0
         return lost
 
+    def _lost_in_parts(self, states: Ints, edits: EditedRows) -> Ints:
+        """The same for rows that are not stored: they are made until everything is found to be reached."""
+        from tether._kernels.reach import still_reached
+
+        form, wanted, targets = self.mdp.form, self._scratch.seen, self._after
+        wanted[targets] = 1
+        still_reached(states, form.pair_start, form.row_start, form.next_state, edits.pairs, wanted, targets.size)
+        missing: Ints = targets[wanted[targets] == 1]
+        for part in edits.parts() if missing.size else ():
+            wanted[part.next_state] = 0
+            missing = missing[wanted[missing] == 1]
+            if missing.size == 0:
+                break
+        wanted[missing] = 0
+        return missing
+
 
 @contextmanager
 def walking(mdp: MDP, supports: Iterable[Ints] = ()) -> Iterator[Walk]:
@@ -255,7 +287,7 @@ def make_layer(walk: Walk, states: Ints, step: ObservedStep, posterior: Posterio
         changed = posterior.changes(_Candidates(walk.mdp, states, met))
         # The pairs that meet the support are stored in any case: tests of influence are about them.
         pairs = met if changed is met else np.union1d(met, changed)
-    edits = replay(walk.mdp, posterior, pairs)
+    edits = walk.edited(posterior, pairs)
     return Layer(states, edits, step, edits.pairs if pairs is met else _frozen(met))
 
 
@@ -286,7 +318,7 @@ def nominal_rollout(graph: Graph) -> Graph:
     with walking(mdp, (layer.observed.next_state for layer in graph.layers)) as walk:
         for layer in graph.layers:
             states, ended = graph.split(reached)
-            edits = Rows.nominal(mdp.form, walk.meeting(states, layer.observed))
+            edits = walk.edited(None, walk.meeting(states, layer.observed))
             layers.append(Layer(states, edits, layer.observed, edits.pairs))
             over.append(ended)
             reached = walk.onward(states, edits)
@@ -294,7 +326,7 @@ def nominal_rollout(graph: Graph) -> Graph:
     return Graph(mdp, graph.observation, tuple(layers), reached, ended_states)
 
 
-def expand(mdp: MDP, edits: Rows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:
+def expand(mdp: MDP, edits: EditedRows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:
     """Entries of the rows of ``pairs``: (position in ``pairs``, entry of the model, probability)."""
     form = mdp.form
     owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
@@ -304,6 +336,8 @@ def expand(mdp: MDP, edits: Rows | None, pairs: Ints) -> tuple[Ints, Ints, Float
     edited = np.flatnonzero(at >= 0)
     if edited.size == 0:
         return owner, entry, form.probability[entry]
+    if edited.size == pairs.size:
+        return edits.expand(form, at)
     nominal = at[owner] < 0
     owner, entry = owner[nominal], entry[nominal]
     of_edited, edited_entry, probability = edits.expand(form, at[edited])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.model.form import Form
 
-__all__ = ["ObservedStep", "Rows", "nominal_start", "spans"]
+__all__ = ["EditedRows", "ObservedStep", "Rows", "nominal_start", "spans"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +34,62 @@ class ObservedStep:
         return self.outcome >= 0
 
 
+class EditedRows(ABC):
+    """The edited rows of a step, of ``pairs`` (ascending): stored (`Rows`), or made when they are asked for.
+
+    A row is asked for by its position among ``pairs``. Those that are made when asked for
+    (`tether.counterfactual.on_demand`) are the same, bit for bit.
+    """
+
+    __slots__ = ()
+
+    pairs: Ints
+
+    @property
+    @abstractmethod
+    def arrays(self) -> tuple[Ints | Floats, ...]:
+        """What is stored."""
+
+    @abstractmethod
+    def rows(self, at: Ints | None = None) -> Rows:
+        """The rows at some positions (ascending; all by default), to be let go after use."""
+
+    @abstractmethod
+    def parts(self) -> Iterator[Rows]:
+        """All rows, in parts of limited size."""
+
+    @abstractmethod
+    def take(self, at: Ints) -> EditedRows:
+        """The rows at some positions, ascending, in the same form."""
+
+    @abstractmethod
+    def strengths(self, at: Ints | None = None) -> Floats:
+        """Total variation to the nominal row, of the rows at some positions (in any order; all by default)."""
+
+    @abstractmethod
+    def with_strengths(self, strength: Floats) -> EditedRows:
+        """The same rows, each with another strength."""
+
+    def expand(self, form: Form, at: Ints) -> tuple[Ints, Ints, Floats]:
+        """Items of the rows at some positions: (position in ``at``, entry of the model, probability)."""
+        distinct, place = np.unique(at, return_inverse=True)
+        return self.rows(distinct).expand(form, place)
+
+    def find(self, pair: int) -> int:
+        """Position of a pair, or -1."""
+        i = int(np.searchsorted(self.pairs, pair))
+        return i if i < self.pairs.size and self.pairs[i] == pair else -1
+
+    def locate(self, pairs: Ints) -> Ints:
+        """Position of each of some pairs, -1 where it has no row here."""
+        if self.pairs.size == 0:
+            return np.full(pairs.size, -1)
+        at = np.minimum(np.searchsorted(self.pairs, pairs), self.pairs.size - 1)
+        return np.where(self.pairs[at] == pairs, at, -1)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class Rows(EditedRows):
     """Counterfactual rows of some pairs (ascending): only outcomes that can happen, in ascending order.
 
     Row i leads to ``next_state[start[i]:start[i + 1]]`` with ``probability`` of the same items, all positive;
@@ -55,22 +111,26 @@ class Rows:
         """What is stored."""
         return self.pairs, self.start, self.next_state, self.probability, self.strength
 
-    def find(self, pair: int) -> int:
-        """Position of a pair, or -1."""
-        i = int(np.searchsorted(self.pairs, pair))
-        return i if i < self.pairs.size and self.pairs[i] == pair else -1
-
-    def locate(self, pairs: Ints) -> Ints:
-        """Position of each of some pairs, -1 where it has no row here."""
-        if self.pairs.size == 0:
-            return np.full(pairs.size, -1)
-        at = np.minimum(np.searchsorted(self.pairs, pairs), self.pairs.size - 1)
-        return np.where(self.pairs[at] == pairs, at, -1)
-
     def row(self, i: int) -> tuple[Ints, Floats]:
         """Next states and probabilities of the row at position ``i``."""
         items = slice(self.start[i], self.start[i + 1])
         return self.next_state[items], self.probability[items]
+
+    def rows(self, at: Ints | None = None) -> Rows:
+        """The rows at some positions (ascending); itself where all are asked for."""
+        return self if at is None else self.take(at)
+
+    def parts(self) -> Iterator[Rows]:
+        """All of them at once: they are stored anyway."""
+        yield self
+
+    def strengths(self, at: Ints | None = None) -> Floats:
+        """``strength`` at some positions."""
+        return self.strength if at is None else self.strength[at]
+
+    def with_strengths(self, strength: Floats) -> Rows:
+        """The same rows, each with another strength."""
+        return replace(self, strength=strength)
 
     def take(self, at: Ints) -> Rows:
         """The rows at some positions, ascending."""

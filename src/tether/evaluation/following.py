@@ -19,7 +19,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import check_not_stuck
 from tether.counterfactual.layers import replay
-from tether.counterfactual.rows import Rows, nominal_start, spans
+from tether.counterfactual.rows import EditedRows, nominal_start, spans
 from tether.counterfactual.sets import ModelSet
 from tether.errors import QueryError
 from tether.evaluation.evaluate import visit
@@ -216,7 +216,7 @@ def _gumbel(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -
     return found
 
 
-def _put(form: Form, edits: Rows, at: Ints, which: Ints, starts: Ints, pairs: Ints, into: Any) -> None:
+def _put(form: Form, edits: EditedRows, at: Ints, which: Ints, starts: Ints, pairs: Ints, into: Any) -> None:
     """Write edited rows over the entries of ``which`` rows; the probabilities, or that there is one."""
     owner, entry, probability = edits.expand(form, at)
     row = which[owner]

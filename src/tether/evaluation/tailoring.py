@@ -121,7 +121,7 @@ def tailoring_of(
         edits = cf.graph.layers[t].edits
         at = edits.locate(decided.pairs)
         found = at >= 0
-        strength[t] = np.sum(weight[found] * edits.strength[at[found]])
+        strength[t] = np.sum(weight[found] * edits.strengths(at[found]))
         flag = np.isin(decided.pairs, influenced[t])
         share[t] = weight[flag].sum()
         # An episode at rest passes no steps: a run of uninfluenced ones ends there.

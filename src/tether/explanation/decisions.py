@@ -340,7 +340,7 @@ def _row(cf: CounterfactualMDP, t: int, found: Alternatives, i: int, needed_k: i
         None if value is None else value - observed,
         _number(found.best[i]),
         _number(found.missed[i]),
-        0.0 if at < 0 else float(edits.strength[at]),
+        0.0 if at < 0 else float(edits.strengths(np.array([at]))[0]),
         needed_k,
         reason,
     )

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import grid
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, everywhere, nominal_rollout, replay
 from tether.counterfactual.mechanism import Posterior
+from tether.counterfactual.on_demand import RowsOnDemand
+from tether.counterfactual.rows import EditedRows, Rows
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes
 from tether.influence.one_step import Influence, influenced_pairs
@@ -146,10 +148,16 @@ def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tupl
 def with_strengths(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
     """A graph of nominal rows, told how strong the observation's influence on them is."""
     layers = tuple(
-        replace(layer, edits=replace(layer.edits, strength=replay(graph.mdp, posterior, layer.edits.pairs).strength))
+        replace(layer, edits=layer.edits.with_strengths(_strengths(graph, posterior, layer.edits)))
         for layer, posterior in zip(graph.layers, posteriors, strict=True)
     )
     return replace(graph, layers=layers)
+
+
+def _strengths(graph: Graph, posterior: Posterior | None, edits: EditedRows) -> Floats:
+    if isinstance(edits, Rows):
+        return replay(graph.mdp, posterior, edits.pairs).strength
+    return RowsOnDemand(graph.mdp.form, posterior, edits.pairs).strengths()
 
 
 def _influenced_states(whole: Graph, rule: Rule, influence: Influence, k: int, t: int) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,24 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.counterfactual.layers import Graph
-from tether.counterfactual.rows import Rows
+from tether.counterfactual.on_demand import cut
+from tether.counterfactual.rows import EditedRows, Rows, nominal_start
+from tether.model.form import pair_states
 from tether.model.mdp import MDP
 
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerNodes, LayerRows
 
-__all__ = ["Nodes", "gather_layer", "layer_rows", "nominal_rows", "pair_offsets", "run_count"]
+__all__ = [
+    "LayerPart",
+    "Nodes",
+    "gather_layer",
+    "layer_parts",
+    "layer_rows",
+    "nominal_rows",
+    "pair_offsets",
+    "run_count",
+]
 
 _NONE = np.empty(0, np.int64)
 _NONE.flags.writeable = False
@@ -39,6 +51,12 @@ class Nodes:
         if which.size == self.size:
             return self
         return Nodes(self.states[which], None if self.runs is None else self.runs[which])
+
+    def cut(self, first: int, last: int) -> Nodes:
+        """The nodes from one position up to another."""
+        if first == 0 and last == self.size:
+            return self
+        return Nodes(self.states[first:last], None if self.runs is None else self.runs[first:last])
 
     def pair_offsets(self, pair_start: Ints) -> Ints:
         """Where the pairs of each node begin in an array over all pairs of the layer."""
@@ -80,8 +98,62 @@ def run_count(nodes: tuple[Nodes, ...]) -> int:
 
 
 def layer_rows(graph: Graph, t: int, influenced: Ints = _NONE) -> LayerRows:
-    """The rows of a layer, nominal and edited, as kernels take them."""
-    return _rows(graph.mdp, graph.layers[t].edits, influenced)
+    """The rows of a layer, nominal and edited, as kernels take them; all at once."""
+    return _rows(graph.mdp, graph.layers[t].edits.rows(), influenced)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerPart:
+    """Some nodes of a layer, from position ``first`` up to ``last``, with the edited rows of their pairs.
+
+    ``at`` are the positions of these rows among the edited ones of the layer.
+    """
+
+    first: int
+    last: int
+    at: Ints | slice
+    edits: Rows
+    rows: LayerRows
+
+    @property
+    def nodes(self) -> slice:
+        """The nodes, by position."""
+        return slice(self.first, self.last)
+
+
+def layer_parts(
+    graph: Graph,
+    t: int,
+    nodes: Nodes,
+    influenced: Ints = _NONE,
+    *,
+    needed: Ints | None = None,
+    edits: EditedRows | None = None,
+) -> Iterator[LayerPart]:
+    """The nodes of a layer with their rows: all at once, or in parts where edited rows are made when asked for.
+
+    ``needed`` are the positions of the edited rows that are looked at, where not all are. ``edits`` may take the place
+    of the layer's own.
+    """
+    edits, form = graph.layers[t].edits if edits is None else edits, graph.mdp.form
+    if isinstance(edits, Rows):
+        rows = _rows(graph.mdp, edits, influenced)
+        yield LayerPart(0, nodes.size, slice(None), edits, rows)
+        return
+    states = pair_states(form.pair_start, edits.pairs)
+    wanted = np.flatnonzero(np.isin(states, nodes.states)) if needed is None else needed
+    first_of_state = np.flatnonzero(np.diff(states[wanted], prepend=-1))
+    start = nominal_start(form, edits.pairs[wanted])
+    begin = np.append(first_of_state, wanted.size)
+    first = 0
+    cuts = list(cut(start[begin])) or [(0, 0)]
+    for low, high in cuts:
+        is_last = high == cuts[-1][1]
+        last = nodes.size if is_last else int(np.searchsorted(nodes.states, states[wanted[begin[high]]]))
+        at = wanted[begin[low] : begin[high]]
+        made = edits.rows(at)
+        yield LayerPart(first, last, at, made, _rows(graph.mdp, made, influenced))
+        first = last
 
 
 def nominal_rows(mdp: MDP) -> LayerRows:

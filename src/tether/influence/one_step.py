@@ -20,8 +20,10 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.layers import Graph
-from tether.counterfactual.rows import nominal_start, spans
+from tether.counterfactual.on_demand import cut
+from tether.counterfactual.rows import ObservedStep, nominal_start, spans
 from tether.errors import QueryError
+from tether.model.form import Form
 
 __all__ = ["Effective", "Influence", "Support", "TotalVariation", "distances", "effective", "make_influence", "tv"]
 
@@ -120,7 +122,7 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
         kept = distances(graph, t) <= influence.eps
     else:
         own = layer.observed.pair if layer.own is None else layer.own
-        kept = (edits.strength > influence.eps) | np.isin(edits.pairs, own)
+        kept = (edits.strengths() > influence.eps) | np.isin(edits.pairs, own)
     pairs: Ints = edits.pairs[kept]
     pairs.flags.writeable = False  # as the edits' own are: kernels are compiled for one kind of array
     return pairs
@@ -129,14 +131,17 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
 def distances(graph: Graph, t: int) -> Floats:
     """½ Σ |P(·|s_t,a_t) - P(·|s,a)| for each edited pair of layer t; it is 1 for every other pair."""
     layer, form = graph.layers[t], graph.mdp.form
-    edits, observed = layer.edits, layer.observed
-    if edits.pairs.size == 0:
-        return np.empty(0)
-    _, entries = spans(form.row_start[edits.pairs], form.row_start[edits.pairs + 1])
+    pairs = layer.edits.pairs
+    parts = cut(nominal_start(form, pairs))  # of a dense model all at once would be many times the model
+    return np.concatenate([np.empty(0), *(_distances(form, layer.observed, pairs[low:high]) for low, high in parts)])
+
+
+def _distances(form: Form, observed: ObservedStep, pairs: Ints) -> Floats:
+    _, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
     at = np.searchsorted(observed.next_state, form.next_state[entries])
     at = np.minimum(at, observed.next_state.size - 1)
     p = np.where(observed.next_state[at] == form.next_state[entries], observed.probability[at], 0.0)
     # What q has more of than p: the same as ½ Σ |p - q|, and exactly 0 for the observed row itself.
     excess = np.maximum(form.probability[entries] - p, 0.0)
-    distance: Floats = np.minimum(np.add.reduceat(excess, nominal_start(form, edits.pairs)[:-1]), 1.0)
+    distance: Floats = np.minimum(np.add.reduceat(excess, nominal_start(form, pairs)[:-1]), 1.0)
     return distance

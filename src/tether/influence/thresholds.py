@@ -18,8 +18,9 @@ from tether._foundation.arrays import Ints
 from tether._kernels.parallel import LARGE
 from tether._kernels.scratch import scratch_array
 from tether.counterfactual.layers import Graph
+from tether.counterfactual.rows import Rows
 from tether.errors import QueryError
-from tether.influence.nodes import Nodes, gather_layer, layer_rows, pair_offsets, run_count
+from tether.influence.nodes import Nodes, gather_layer, layer_parts, pair_offsets, run_count
 from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Rule, own_thresholds
 
@@ -89,9 +90,13 @@ class Thresholds:
             met[np.minimum(at, T + 2)] = 1
             # The smallest k is the largest FAR - k, and 0 stands for what is never reached.
             nearness = scratch_array(run_count(self.nodes) * n_states, np.int16)
-            layer, rows = self.nodes[t].arguments(n_states), layer_rows(self.graph, t, self.influenced[t])
-            spread(layer, rows, self.offsets[t], FAR - at, nearness)
-            reach.append(FAR - nearness[after.places(n_states)])
+            value, places = FAR - at, after.places(n_states)
+            for part in layer_parts(self.graph, t, self.nodes[t], self.influenced[t]):
+                layer = self.nodes[t].cut(part.first, part.last).arguments(n_states)
+                spread(layer, part.rows, self.offsets[t][part.nodes], value, nearness)
+                if part.last < self.nodes[t].size and not ended and np.all(nearness[places] == value.max()):
+                    break  # nothing can come nearer
+            reach.append(FAR - nearness[places])
             if t + 1 < len(ended):
                 reach_ended.append(FAR - nearness.reshape(-1, n_states)[:, ended[t + 1]].max(axis=0))
         return tuple(reach), met, tuple(reach_ended)
@@ -112,10 +117,13 @@ class Thresholds:
             if kept[-1].size >= LARGE and 2 * kept[-1].size >= before.size:
                 kept.append(self._allowed(t + 1, k))
                 continue
-            layer, rows = before.only(kept[-1]).arguments(n_states), layer_rows(self.graph, t, self.influenced[t])
-            allowed = (self.kappa[t] <= k).astype(np.int16)
-            spread(layer, rows, self.offsets[t][kept[-1]], allowed, reached)
-            places = after.places(n_states)
+            nodes, offsets = before.only(kept[-1]), self.offsets[t][kept[-1]]
+            allowed, places = (self.kappa[t] <= k).astype(np.int16), after.places(n_states)
+            for part in layer_parts(self.graph, t, nodes, self.influenced[t]):
+                layer = nodes.cut(part.first, part.last).arguments(n_states)
+                spread(layer, part.rows, offsets[part.nodes], allowed, reached)
+                if part.last < nodes.size and np.all(reached[places]):
+                    break
             kept.append(np.flatnonzero(reached[places]))
             reached[places] = 0
         return kept
@@ -179,8 +187,11 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
         else:
             each = own(t) if rule == "assured" else np.minimum(own(t), np.int16(cap))
             cap = 0
-        layer, rows = nodes[t].arguments(n_states), layer_rows(graph, t, influenced[t])
-        gather_layer(layer, rows, offsets[t], cap, most, levels[(t + 1) % 2], levels[t % 2], each)
+        after, before = levels[(t + 1) % 2], levels[t % 2]
+        edits = _stand_in(graph, t, influenced[t], nodes[t + 1], after)
+        for part in layer_parts(graph, t, nodes[t], influenced[t], edits=edits):
+            layer = nodes[t].cut(part.first, part.last).arguments(n_states)
+            gather_layer(layer, part.rows, offsets[t][part.nodes], cap, most, after, before, each)
         each.flags.writeable = False
         kappa.append(each)
     first = levels[0].reshape(-1, 2)[nodes[0].places(n_states), 1]
@@ -213,11 +224,38 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
         reached = scratch_array((longest + 2, n_states), np.int16)  # the last run stands for all that are too long
         offsets = layers[t].pair_offsets(graph.mdp.form.pair_start)
         everything = np.ones(int(offsets[-1]), dtype=np.int16)
-        rows = layer_rows(graph, t, influenced[t])
-        spread(layers[t].arguments(n_states), rows, offsets, everything, reached.reshape(-1))
+        states = graph.states(t)
+        n_pairs = int(np.sum(graph.mdp.form.pair_start[states + 1] - graph.mdp.form.pair_start[states]))
+        all_influenced = influenced[t].size == n_pairs  # then no run is longer than 0
+        for part in layer_parts(graph, t, layers[t], influenced[t]):
+            layer = layers[t].cut(part.first, part.last).arguments(n_states)
+            spread(layer, part.rows, offsets[part.nodes], everything, reached.reshape(-1))
+            if all_influenced and part.last < layers[t].size and np.all(reached[0, graph.states(t + 1)]):
+                break
         kept, run = np.nonzero(reached[:-1, graph.states(t + 1)].T)
         layers.append(Nodes(graph.states(t + 1)[kept], run.astype(np.int32)))
     return tuple(layers)
+
+
+def _stand_in(graph: Graph, t: int, influenced: Ints, after: Nodes, levels: Ints) -> Rows | None:
+    """Short rows that give the same κ as the edited ones, where these would have to be made; None if there are none.
+
+    Where all that follows has the same numbers, it does not matter to which of it a row leads: one successor will do.
+    Distances of what follows do not matter for influenced pairs.
+    """
+    edits = graph.layers[t].edits
+    if isinstance(edits, Rows) or after.size == 0:
+        return None
+    numbers = levels.reshape(-1, 2)[after.places(graph.mdp.n_states)]
+    if graph.ended is not None and t + 1 < graph.T and graph.ended.states[t + 1].size:
+        numbers = np.concatenate((numbers, levels[0, graph.ended.states[t + 1][:1]]))
+    same_distance, same_kappa = (numbers == numbers[0]).all(axis=0)
+    all_influenced = influenced.size == edits.pairs.size
+    if not same_kappa or not (all_influenced or (same_distance and after.runs is None)):
+        return None
+    successor = after.states[0] if after.runs is None else after.states[np.argmin(after.runs)]
+    n = edits.pairs.size
+    return Rows(edits.pairs, np.arange(n + 1), np.full(n, successor, np.int32), np.ones(n), np.zeros(n))
 
 
 def _levels(graph: Graph, nodes: tuple[Nodes, ...]) -> Ints:

@@ -91,5 +91,5 @@ def _strengths(plan: Plan, t: int, pairs: Ints) -> Any:
     edits = plan.cf.graph.layers[t].edits
     at = edits.locate(pairs)
     strength = np.zeros(pairs.size)
-    strength[at >= 0] = edits.strength[at[at >= 0]]
+    strength[at >= 0] = edits.strengths(at[at >= 0])
     return strength

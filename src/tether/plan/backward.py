@@ -29,9 +29,12 @@ from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import scratch_array
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import expand
+from tether.counterfactual.rows import Rows
 from tether.errors import QueryError
-from tether.influence.nodes import Nodes, layer_rows, run_count
+from tether.influence.nodes import Nodes, layer_parts, run_count
 from tether.influence.thresholds import Thresholds
+from tether.model.form import pair_states
+from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return
 from tether.plan.rewards import ExpectedRewards, without_rewards
 
@@ -80,13 +83,24 @@ class _Problem:
     rewards: ExpectedRewards
     bonus: tuple[Floats, ...] | None
 
-    def earned(self, t: int) -> tuple[Floats, Floats]:
-        """Expected rewards of step t, by pair and by edited row."""
-        edits = self.found.graph.layers[t].edits
-        of_edits = self.rewards.of_edits(t, edits)
-        if self.bonus is not None:
-            of_edits = of_edits + self.bonus[t]
-        return self.rewards.of_pairs(t, self.nodes[t].states), of_edits
+    def of_edits(self, t: int, edits: Rows, at: Ints | slice) -> Floats:
+        """Expected rewards of edited rows of step t: those at positions ``at`` of all."""
+        of_edits = self.rewards.of_edits(t, edits, remember=isinstance(at, slice))
+        return of_edits if self.bonus is None else of_edits + self.bonus[t][at]
+
+    def needed(self, t: int) -> Ints | None:
+        """Positions of the edited rows that planning looks at: without a change left, those of the observed action.
+
+        In an absorbing state without that action all are looked at. None where all are in every state.
+        """
+        graph = self.found.graph
+        form, observed, pairs = graph.mdp.form, int(graph.observation.actions[t]), graph.layers[t].edits.pairs
+        if self.columns(t) > 1 or isinstance(graph.layers[t].edits, Rows):
+            return None
+        states, kept = pair_states(form.pair_start, pairs), self.nodes[t].states
+        free = kept[nothing_to_change(form, kept, observed)]
+        looked_at = (form.pair_action[pairs] == observed) | np.isin(states, free)
+        return np.flatnonzero(looked_at & np.isin(states, kept))
 
     def columns(self, t: int) -> int:
         """How many c are needed at time t, off the observed path."""
@@ -137,12 +151,12 @@ def solve_backward(
         for t in range(T - 1, -1, -1):
             shape = problem.nodes[t].size if keep else 0, min(m, T - t) + 1
             choice = np.full(shape, -1, dtype=choice_type(graph.mdp))
-            earned = problem.earned(t)
+            rewards_of_pairs = problem.rewards.of_pairs(t, problem.nodes[t].states)
             if problem.columns(t) > 0:
-                _solve_layer(problem, t, earned, tables, choice)
+                _solve_layer(problem, t, rewards_of_pairs, tables, choice)
                 tables.end(t)
             if m <= T - t and t < graph.end:
-                chosen = path.step(t, earned)
+                chosen = path.step(t, rewards_of_pairs)
                 if keep:
                     choice[_position(problem.nodes[t], int(graph.observation.states[t])), m] = chosen
             choice.flags.writeable = False
@@ -198,19 +212,21 @@ def _worth_planning(found: Thresholds, ks: Ints, m: int, index_of_k: Ints) -> tu
     return kept, [index_of_k[np.minimum(found.reach[t][kept[t]], T + 2)] for t in range(T)]
 
 
-def _solve_layer(problem: _Problem, t: int, earned: tuple[Floats, Floats], tables: _Tables, choice: Ints) -> None:
+def _solve_layer(problem: _Problem, t: int, of_pairs: Floats, tables: _Tables, choice: Ints) -> None:
     from tether._kernels.plan import Limits, Objective, Values
 
     found, nodes = problem.found, problem.nodes[t]
     mdp, observed = found.graph.mdp, int(found.graph.observation.actions[t])
     n_ks, after = problem.n_ks(t), (tables.layer(t + 1), problem.columns(t + 1), problem.n_ks(t + 1))
-    plan_step(
-        nodes.arguments(mdp.n_states),
-        layer_rows(found.graph, t, found.influenced[t]),
-        Limits(found.kappa[t], problem.offsets(t), problem.index_of_k, np.minimum(problem.first_k[t], n_ks - 1), n_ks),
-        Objective(*earned, mdp.discount, observed),
-        Values(*after, tables.layer(t), problem.columns(t), problem.sized, choice),
-    )
+    offsets, first_k = problem.offsets(t), np.minimum(problem.first_k[t], n_ks - 1)
+    for part in layer_parts(found.graph, t, nodes, found.influenced[t], needed=problem.needed(t)):
+        plan_step(
+            nodes.cut(part.first, part.last).arguments(mdp.n_states),
+            part.rows,
+            Limits(found.kappa[t], offsets[part.nodes], problem.index_of_k, first_k[part.nodes], n_ks),
+            Objective(of_pairs, problem.of_edits(t, part.edits, part.at), mdp.discount, observed),
+            Values(*after, tables.layer(t), problem.columns(t), problem.sized, choice[part.nodes]),
+        )
 
 
 class _Tables:
@@ -279,7 +295,7 @@ class _ObservedPath:
         if self._known:  # the path ends early, in a state that decides
             self.value[:] = tables.final(graph.observation.states[graph.end : graph.end + 1])
 
-    def step(self, t: int, earned: tuple[Floats, Floats]) -> int:
+    def step(self, t: int, of_pairs: Floats) -> int:
         """One step back; returns the number of the chosen pair among those of the state, for the first k."""
         from tether._kernels.plan import ROUNDING
 
@@ -288,7 +304,7 @@ class _ObservedPath:
         s, observed = int(graph.observation.states[t]), int(graph.observation.pairs[t])
         pairs = np.arange(form.pair_start[s], form.pair_start[s + 1]) if self._problem.m else np.array([observed])
         at = int(np.flatnonzero(pairs == observed)[0])
-        gain, rest, size = self._look_ahead(t, pairs, earned)
+        gain, rest, size = self._look_ahead(t, pairs, of_pairs)
         if self._known:
             self._check_certain(t)
             rest[at], size[at] = self.value, np.abs(self.value)
@@ -303,13 +319,14 @@ class _ObservedPath:
         self.value, self._known = value[chosen, np.arange(chosen.size)], True
         return int(chosen[0] + pairs[0] - form.pair_start[s])
 
-    def _look_ahead(self, t: int, pairs: Ints, earned: tuple[Floats, Floats]) -> tuple[Floats, Floats, Floats]:
+    def _look_ahead(self, t: int, pairs: Ints, of_pairs: Floats) -> tuple[Floats, Floats, Floats]:
         """Of each pair the reward, and for each k the expectation of V_{t+1} with one change less, and of its size."""
         problem, graph = self._problem, self._problem.found.graph
         edits = graph.layers[t].edits
         located = edits.locate(pairs)
-        gain = np.array(earned[0][pairs])
-        gain[located >= 0] = earned[1][located[located >= 0]]
+        edited = located[located >= 0]
+        gain = np.array(of_pairs[pairs])
+        gain[located >= 0] = problem.of_edits(t, edits.rows(edited), edited)
         shape = (pairs.size, problem.ks.size)
         if problem.columns(t + 1) == 0:
             return gain, np.zeros(shape), np.zeros(shape)

@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether.counterfactual.layers import Graph, expand
-from tether.counterfactual.rows import Rows
+from tether.counterfactual.rows import EditedRows
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
 
@@ -113,7 +113,7 @@ def graph_chain(graph: Graph, start: Visits, decide: Decide) -> Chain:
 
 def build_chain(
     mdp: MDP,
-    edits: Callable[[int], Rows | None],
+    edits: Callable[[int], EditedRows | None],
     start: Visits,
     decide: Decide,
     T: int,
@@ -160,22 +160,32 @@ def or_rest(mdp: MDP, t: int, visits: Visits, decide: Decide, ended: Flags) -> T
     return Taken(source[order], *both)
 
 
-def _follow(mdp: MDP, edits: Rows | None, decided: Taken, t: int) -> tuple[Link, Visits]:
+def _follow(mdp: MDP, edits: EditedRows | None, decided: Taken, t: int) -> tuple[Link, Visits]:
     owner, entry, probability = expand(mdp, edits, decided.pairs)
     state = mdp.form.next_state[entry].astype(np.int64)
     changes, runs = decided.changes[owner], decided.runs[owner]
     n_runs = int(runs.max(initial=0)) + 1
     n_changes = int(changes.max(initial=0)) + 1
-    key, target = np.unique((state * n_changes + changes) * n_runs + runs, return_inverse=True)
+    key, target = _distinct((state * n_changes + changes) * n_runs + runs, mdp.n_states * n_changes * n_runs)
     after = Visits(key // (n_runs * n_changes), key // n_runs % n_changes, key % n_runs)
     values = mdp.rewards.at(t)
     reward = values[entry] if mdp.rewards.by_entry else values[decided.pairs[owner]]
     link = Link(
         decided.source[owner],
-        target.reshape(-1),
+        target,
         decided.pairs[owner],
         decided.probability[owner] * probability,
         reward,
         owner,
     )
     return link, after
+
+
+def _distinct(keys: Ints, size: int) -> tuple[Ints, Ints]:
+    """The different ones of some numbers below ``size``, ascending; and for each number which of them it is."""
+    if size > 4 * keys.size:
+        found, place = np.unique(keys, return_inverse=True)
+        return found, place.reshape(-1)
+    seen = np.zeros(size, dtype=bool)  # where most numbers occur, often more than once: no need to sort
+    seen[keys] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]

@@ -229,7 +229,7 @@ def _worth_at_the_start(found: Thresholds) -> Thresholds:
 def _weights(cf: CounterfactualMDP, against: Measure) -> tuple[Floats, ...]:
     """The measure of each edited row of each step; it is 0 for every other row."""
     if against == "strength":
-        return tuple(layer.edits.strength for layer in cf.graph.layers)
+        return tuple(layer.edits.strengths() for layer in cf.graph.layers)
     return tuple(1.0 - distances(cf.graph, t) for t in range(cf.T))
 
 

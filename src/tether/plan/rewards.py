@@ -57,17 +57,23 @@ class ExpectedRewards:
             self._known[new] = True
         return self._averages
 
-    def of_edits(self, t: int, edits: Rows) -> Floats:
-        """Rewards of edited rows: those of R(s,a,s') are averaged under the edited row."""
+    def of_edits(self, t: int, edits: Rows, *, remember: bool = True) -> Floats:
+        """Rewards of edited rows: those of R(s,a,s') are averaged under the edited row.
+
+        They are remembered for the time if ``edits`` are all rows of it.
+        """
         values = self._mdp.rewards.at(t)
         if not self._by_entry:
             rewards: Floats = values[edits.pairs]
             return rewards
-        if t not in self._of_edits:
-            owner, entry, probability = edits.expand(self._mdp.form, np.arange(edits.pairs.size))
-            summed = np.bincount(owner, probability * values[entry], minlength=edits.pairs.size)
-            self._of_edits[t] = summed.astype(np.float64, copy=False)
-        return self._of_edits[t]
+        if remember and t in self._of_edits:
+            return self._of_edits[t]
+        owner, entry, probability = edits.expand(self._mdp.form, np.arange(edits.pairs.size))
+        summed = np.bincount(owner, probability * values[entry], minlength=edits.pairs.size)
+        averages: Floats = summed.astype(np.float64, copy=False)
+        if remember:
+            self._of_edits[t] = averages
+        return averages
 
 
 def without_rewards(mdp: MDP) -> MDP:

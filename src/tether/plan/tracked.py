@@ -161,7 +161,7 @@ class _Copies:
         return next_state[order], order
 
     def _layer(self, layer: Layer, pair: int) -> Layer:
-        edits, n = layer.edits, len(self._status)
+        edits, n = layer.edits.rows(), len(self._status)
         open_next, order = self._sorted(edits.start, self._first[edits.next_state])
         items = edits.next_state.size
         rows = Rows(
