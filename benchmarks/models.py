@@ -54,6 +54,16 @@ def random_model(n_states: int, n_actions: int = ACTIONS, outcomes: int = OUTCOM
     return _model(n_states, n_actions, outcomes, next_state, chance, rng.random(n_pairs))
 
 
+def dense_model(n_states: int, n_actions: int) -> tether.MDP:
+    """Every row leads to every state."""
+    rng = np.random.default_rng(0)
+    n_pairs = n_states * n_actions
+    chance = rng.random((n_pairs, n_states))
+    chance /= chance.sum(axis=1, keepdims=True)
+    next_state = np.tile(np.arange(n_states, dtype=np.int32), n_pairs)
+    return _model(n_states, n_actions, n_states, next_state, chance, rng.random(n_pairs))
+
+
 def _anywhere(rng: np.random.Generator, n_states: int, n_pairs: int, outcomes: int) -> np.ndarray:
     """For each pair so many different states, sorted: drawn again where one came twice, or picked where many would."""
     if outcomes**2 > n_states // 10:

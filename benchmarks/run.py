@@ -27,6 +27,7 @@ SECTIONS = (
     "price",  # a counterfactual against the plain solution of the same model, and the limit
     "reach",  # what is paid for is what an episode can reach, not the size of the model
     "sweeps",  # every k and every m against one plan; the rules against each other
+    "dense",  # a model in which every row of every step is an edited one
     "rows",  # exact rows against sampled ones, over support sizes
     "growth",  # slopes in T, m, k, actions, support size, and their plots
     "exploring",  # from functions to a model; the epidemic with a population of 200
