@@ -12,7 +12,7 @@ import click
 from tether.cli.answers import print_json
 from tether.cli.options import (
     Limits,
-    Source,
+    ModelOptions,
     about_a_model,
     as_json,
     columns_of,
@@ -63,7 +63,7 @@ decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
 @click.option("--strict", is_flag=True, help="Stop at the first batch with an episode that cannot be answered.")
 @as_json
 def audit(
-    source: Source,
+    source: ModelOptions,
     log: str,
     out: str,
     limits: Limits,

@@ -6,7 +6,7 @@ import click
 
 from tether._foundation.words import counted
 from tether.cli.answers import print_json
-from tether.cli.options import Source, about_a_model, as_json
+from tether.cli.options import ModelOptions, about_a_model, as_json
 
 __all__ = ["convert"]
 
@@ -33,7 +33,7 @@ Formats, by their suffixes:
 @click.option("--to", metavar="NAME", help="The format of OUT, where its name does not say.")
 @click.option("--mean-rewards", is_flag=True, help="Write R(s, a, s') to a DRN file as its means, R(s, a).")
 @as_json
-def convert(source: Source, out: str, to: str | None, mean_rewards: bool, as_json: bool) -> None:
+def convert(source: ModelOptions, out: str, to: str | None, mean_rewards: bool, as_json: bool) -> None:
     """A model from one format into another.
 
     The format follows from the name. OUT without a suffix is a directory: a saved model, which opens fastest and

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Episode",
     "Limits",
-    "Source",
+    "ModelOptions",
     "about_a_model",
     "about_an_episode",
     "about_an_episode_or_none",
@@ -66,7 +66,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelOptions:
     """MODEL, and how to read it."""
 
     model: str
@@ -121,7 +121,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Episode(Source):
+class Episode(ModelOptions):
     """MODEL and PATH, and how to read them."""
 
     path: str | None
@@ -407,7 +407,7 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
     return decorate
 
 
-about_a_model = _gathered(_MODEL, Source, "source")
+about_a_model = _gathered(_MODEL, ModelOptions, "source")
 about_an_episode = _gathered(_EPISODE, Episode, "episode")
 about_an_episode_or_none = _gathered([click.argument("model", required=False), *_EPISODE[1:]], Episode, "episode")
 with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE], Limits, "limits")

@@ -58,7 +58,7 @@ def why(
     where = cf.path.states[t] if state is None else find_name(cf.mdp.states, state, "state")
     actions = cf.mdp.actions_in(where) if action is None else [find_name(cf.mdp.actions, action, "action")]
     question = cf.tether(rule, influence, objective=objective)
-    answers = [question.why(t, where, one, k, uninfluenced) for one in actions]
+    answers = [question.why(t, where, one, k, uninfluenced=uninfluenced) for one in actions]
     if as_json:
         print_json(
             "why",

@@ -25,7 +25,7 @@ from tether._foundation.words import counted
 from tether.counterfactual.front_doors import CounterfactualDoors
 from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.layers import Graph, Layer, make_layer, walking
-from tether.counterfactual.mechanism import Mechanism, Posterior
+from tether.counterfactual.mechanism import Mechanism, NoisePosterior
 from tether.counterfactual.mechanisms import make_mechanism
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.errors import PathError, Problem
@@ -49,7 +49,7 @@ class CounterfactualMDP(CounterfactualDoors):
         What it was made of.
     graph : Graph
         For each time, the states that s_0 can reach and their edited rows.
-    posteriors : tuple of Posterior or None
+    posteriors : tuple of NoisePosterior or None
         What each step says about the noise of its time; None where its outcome was not recorded.
 
     Examples
@@ -71,7 +71,7 @@ class CounterfactualMDP(CounterfactualDoors):
     path: Path
     mechanism: Mechanism
     graph: Graph
-    posteriors: tuple[Posterior | None, ...]
+    posteriors: tuple[NoisePosterior | None, ...]
     _questions: dict[Any, Any] = field(default_factory=dict, init=False)
     _is_made: bool = field(default=False, init=False)
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.mechanism import Candidates, ExactMechanism, Posterior
+from tether.counterfactual.mechanism import Candidates, ExactMechanism, NoisePosterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start, spans
 from tether.counterfactual.scratch import observed_weights
 from tether.errors import QueryError
@@ -52,7 +52,7 @@ class Independent(ExactMechanism):
 
     name: ClassVar[str] = "independent"
 
-    def infer(self, step: ObservedStep) -> Posterior:
+    def infer(self, step: ObservedStep) -> NoisePosterior:
         """Nothing is inferred for other pairs."""
         return _IndependentPosterior(step)
 
@@ -72,7 +72,7 @@ class Maximal(ExactMechanism):
 
     name: ClassVar[str] = "maximal"
 
-    def infer(self, step: ObservedStep) -> Posterior:
+    def infer(self, step: ObservedStep) -> NoisePosterior:
         """Keep the observed row and outcome."""
         return _MaximalPosterior(step)
 
@@ -129,7 +129,7 @@ class Comonotone(ExactMechanism):
         rank[places] = np.arange(mdp.n_states)
         return replace(self, rank=rank)
 
-    def infer(self, step: ObservedStep) -> Posterior:
+    def infer(self, step: ObservedStep) -> NoisePosterior:
         """Which uniform numbers lead from the observed pair to its outcome."""
         if self.order is not None and self.rank is None:
             raise QueryError("this mechanism has an order of states; prepare it for a model first: prepare(mdp)")

@@ -313,7 +313,7 @@ class CounterfactualDoors:
         >>> tether.counterfactual(toy.mdp, toy.path).classify(t=2, k=2, rollout="nominal")["s6"]
         'influenced and reachable'
         """
-        return self.tether(rule, influence).classify(t, k, rollout)
+        return self.tether(rule, influence).classify(t, k, rollout=rollout)
 
     def why(
         self,
@@ -338,7 +338,7 @@ class CounterfactualDoors:
         >>> answer.allowed, answer.needed, answer.nearest
         (False, 8, None)
         """
-        return self.tether(rule, influence).why(t, state, action, k, uninfluenced)
+        return self.tether(rule, influence).why(t, state, action, k, uninfluenced=uninfluenced)
 
     def pareto(
         self,

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether.counterfactual.mechanism import Candidates, ExactMechanism, Mechanism, Posterior
+from tether.counterfactual.mechanism import Candidates, ExactMechanism, Mechanism, NoisePosterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start, spans
 from tether.model.form import Form
 
@@ -33,7 +33,7 @@ class GivenRows(ExactMechanism):
     rows: tuple[Rows, ...]
     otherwise: Mechanism
 
-    def infer(self, step: ObservedStep) -> Posterior:
+    def infer(self, step: ObservedStep) -> NoisePosterior:
         """The rows of that step."""
         return _GivenPosterior(self.rows[step.t], self.otherwise.infer(step))
 
@@ -41,7 +41,7 @@ class GivenRows(ExactMechanism):
 @dataclass(frozen=True, slots=True, eq=False)
 class _GivenPosterior:
     rows: Rows
-    otherwise: Posterior
+    otherwise: NoisePosterior
 
     @property
     def key(self) -> Hashable:
@@ -86,7 +86,7 @@ class SomeRow(ExactMechanism):
 
     kind: int
 
-    def infer(self, step: ObservedStep) -> Posterior:
+    def infer(self, step: ObservedStep) -> NoisePosterior:
         """Keep the observed row and outcome."""
         return _SomePosterior(step, self.kind)
 

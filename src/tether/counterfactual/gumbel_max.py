@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether._kernels.parallel import CHUNKS, use_cores
-from tether.counterfactual.mechanism import Candidates, ExactMechanism, Posterior
+from tether.counterfactual.mechanism import Candidates, ExactMechanism, NoisePosterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start
 from tether.counterfactual.scratch import observed_weights
 from tether.model.form import Form
@@ -38,7 +38,7 @@ class GumbelMax(ExactMechanism):
 
     name: ClassVar[str] = "gumbel-max"
 
-    def infer(self, step: ObservedStep) -> Posterior:
+    def infer(self, step: ObservedStep) -> NoisePosterior:
         """Keep the observed row and outcome: the noise integrates out in `replay`."""
         return _ExactPosterior(step)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether.counterfactual import on_demand
-from tether.counterfactual.mechanism import Posterior
+from tether.counterfactual.mechanism import NoisePosterior
 from tether.counterfactual.memory import remembered
 from tether.counterfactual.on_demand import RowsOnDemand
 from tether.counterfactual.rows import EditedRows, ObservedStep, Rows, spans
@@ -115,7 +115,7 @@ class Graph:
         return (states[~over], states[over]) if over.any() else (states, states[:0])
 
 
-def replay(mdp: MDP, posterior: Posterior | None, pairs: Ints) -> Rows:
+def replay(mdp: MDP, posterior: NoisePosterior | None, pairs: Ints) -> Rows:
     """Counterfactual rows of ``pairs``; nominal ones where the outcome was not recorded."""
     if posterior is None:
         return Rows.nominal(mdp.form, pairs)
@@ -164,7 +164,7 @@ class Walk:
             n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, weight, met)
         return met[:n].copy()
 
-    def edited(self, posterior: Posterior | None, pairs: Ints) -> EditedRows:
+    def edited(self, posterior: NoisePosterior | None, pairs: Ints) -> EditedRows:
         """The rows that a posterior makes of ``pairs``: stored, as long as all those of the walk are not too many.
 
         Rows that a posterior would not make again at once (it has no key) are stored in any case.
@@ -279,7 +279,7 @@ class _Candidates:
         return self.met
 
 
-def make_layer(walk: Walk, states: Ints, step: ObservedStep, posterior: Posterior | None) -> Layer:
+def make_layer(walk: Walk, states: Ints, step: ObservedStep, posterior: NoisePosterior | None) -> Layer:
     """The layer of some states: what the posterior of its step makes of their rows."""
     met = walk.meeting(states, step)
     pairs = met
@@ -296,7 +296,7 @@ def _frozen(array: Ints) -> Ints:
     return array
 
 
-def everywhere(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
+def everywhere(graph: Graph, posteriors: tuple[NoisePosterior | None, ...]) -> Graph:
     """Every state of the model at every time."""
     mdp = graph.mdp
     every = np.arange(mdp.n_states, dtype=np.int32)

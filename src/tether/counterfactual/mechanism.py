@@ -2,7 +2,7 @@
 
 The three steps of a counterfactual (Pearl) are visible here and in `tether.counterfactual.conditioned`:
 
-- *abduction*: ``mechanism.infer(step)`` turns one observed transition into a `Posterior` over the
+- *abduction*: ``mechanism.infer(step)`` turns one observed transition into a `NoisePosterior` over the
   noise of that step;
 - *action*: another pair is chosen, so another nominal row applies;
 - *prediction*: ``posterior.replay(form, pairs)`` runs these rows on the inferred noise.
@@ -24,11 +24,11 @@ from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.form import Form
 
-__all__ = ["Candidates", "ExactMechanism", "Mechanism", "Posterior"]
+__all__ = ["Candidates", "ExactMechanism", "Mechanism", "NoisePosterior"]
 
 
 class Candidates(Protocol):
-    """The pairs of the states that can be reached at one step; `Posterior.changes` picks among them."""
+    """The pairs of the states that can be reached at one step; `NoisePosterior.changes` picks among them."""
 
     def all(self) -> Ints:
         """Every pair, ascending."""
@@ -39,7 +39,7 @@ class Candidates(Protocol):
         ...
 
 
-class Posterior(Protocol):
+class NoisePosterior(Protocol):
     """What is known about the noise of one step after it was observed."""
 
     @property
@@ -64,7 +64,7 @@ class Mechanism(Protocol):
         """The name by which `tether.counterfactual` knows it."""
         ...
 
-    def infer(self, step: ObservedStep) -> Posterior:
+    def infer(self, step: ObservedStep) -> NoisePosterior:
         """Infer the noise behind one observed transition."""
         ...
 

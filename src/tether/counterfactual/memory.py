@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether.counterfactual.mechanism import Posterior
+from tether.counterfactual.mechanism import NoisePosterior
 from tether.counterfactual.rows import Rows
 from tether.model.form import Form
 
@@ -57,7 +57,7 @@ _MEMORIES: WeakKeyDictionary[Form, _Memory] = WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
-def remembered(form: Form, posterior: Posterior, pairs: Ints) -> Rows:
+def remembered(form: Form, posterior: NoisePosterior, pairs: Ints) -> Rows:
     """The counterfactual rows of ``pairs`` (ascending), computed only if the model does not remember them."""
     key = posterior.key
     if key is None or pairs.size == 0:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.mechanism import Posterior
+from tether.counterfactual.mechanism import NoisePosterior
 from tether.counterfactual.rows import EditedRows, Rows, nominal_start
 from tether.model.form import Form
 
@@ -37,7 +37,9 @@ class RowsOnDemand(EditedRows):
 
     __slots__ = ("_form", "_posterior", "_strength", "pairs")
 
-    def __init__(self, form: Form, posterior: Posterior | None, pairs: Ints, strength: Floats | None = None) -> None:
+    def __init__(
+        self, form: Form, posterior: NoisePosterior | None, pairs: Ints, strength: Floats | None = None
+    ) -> None:
         pairs.flags.writeable = False
         self.pairs, self._form, self._posterior, self._strength = pairs, form, posterior, strength
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import random_generator
-from tether.counterfactual.mechanism import Candidates, Posterior
+from tether.counterfactual.mechanism import Candidates, NoisePosterior
 from tether.counterfactual.rows import ObservedStep, Rows, nominal_start
 from tether.errors import Problem, QueryError
 from tether.model.form import Form
@@ -62,7 +62,7 @@ class SampledGumbelMax:
         words = random_generator(self.rng).integers(0, 2**64, size=2, dtype=np.uint64)
         object.__setattr__(self, "key", (int(words[0]), int(words[1])))
 
-    def infer(self, step: ObservedStep) -> Posterior:
+    def infer(self, step: ObservedStep) -> NoisePosterior:
         """Prepare the noise of one step, given its outcome."""
         at = int(np.searchsorted(step.next_state, step.outcome))
         winner = float(step.probability[at])
@@ -146,7 +146,7 @@ class _SampledPosterior:
         return shares
 
     def _noise(self, state: int) -> Floats:
-        """Posterior noise of one state: (samples,)."""
+        """NoisePosterior noise of one state: (samples,)."""
         at = int(np.searchsorted(self.step.next_state, state))
         in_row = at < self.step.next_state.size and self.step.next_state[at] == state
         if in_row and self.accepted is not None:

@@ -70,7 +70,9 @@ def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
     ks = _different(plan)
     if isinstance(plan, RobustPlan):
         robust = plan.robust
-        plans = [robust.plan(int(k), plan.m, plan.rule, objective=plan.objective, minimise=plan.minimise) for k in ks]
+        plans = [
+            robust.plan(int(k), plan.m, rule=plan.rule, objective=plan.objective, minimise=plan.minimise) for k in ks
+        ]
         ranges = [(one.value, one.best_case) for one in plans]
         values, assume = [one.evaluate().value for one in plans], plan.assume
     else:

@@ -13,7 +13,7 @@ from tether._foundation.checks import whole_number
 from tether._foundation.markup import grid
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, everywhere, nominal_rollout, replay
-from tether.counterfactual.mechanism import Posterior
+from tether.counterfactual.mechanism import NoisePosterior
 from tether.counterfactual.on_demand import RowsOnDemand
 from tether.counterfactual.rows import EditedRows, Rows
 from tether.errors import QueryError
@@ -145,7 +145,7 @@ def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tupl
     return tuple(reversed(codes))
 
 
-def with_strengths(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Graph:
+def with_strengths(graph: Graph, posteriors: tuple[NoisePosterior | None, ...]) -> Graph:
     """A graph of nominal rows, told how strong the observation's influence on them is."""
     layers = tuple(
         replace(layer, edits=layer.edits.with_strengths(_strengths(graph, posterior, layer.edits)))
@@ -154,7 +154,7 @@ def with_strengths(graph: Graph, posteriors: tuple[Posterior | None, ...]) -> Gr
     return replace(graph, layers=layers)
 
 
-def _strengths(graph: Graph, posterior: Posterior | None, edits: EditedRows) -> Floats:
+def _strengths(graph: Graph, posterior: NoisePosterior | None, edits: EditedRows) -> Floats:
     if isinstance(edits, Rows):
         return replay(graph.mdp, posterior, edits.pairs).strength
     return RowsOnDemand(graph.mdp.form, posterior, edits.pairs).strengths()

@@ -96,6 +96,7 @@ def write_intervals(
     file: str | os.PathLike[str],
     k: int | None = None,
     m: int | None = None,
+    *,
     rule: Rule = "definition",
     floor: float | None = None,
 ) -> IntervalModel:

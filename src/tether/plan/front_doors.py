@@ -235,6 +235,7 @@ class RobustDoors:
         file: str | os.PathLike[str],
         k: int | None = None,
         m: int | None = None,
+        *,
         rule: Rule = "definition",
         floor: float | None = None,
     ) -> IntervalModel:
@@ -267,4 +268,4 @@ class RobustDoors:
         """
         from tether.io.intervals import write_intervals
 
-        return write_intervals(self, file, k, m, rule, floor)
+        return write_intervals(self, file, k, m, rule=rule, floor=floor)

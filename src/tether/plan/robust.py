@@ -165,9 +165,9 @@ class Robust(RobustDoors):
         self,
         k: int | None = None,
         m: int = 1,
+        *,
         rule: Rule = "definition",
         influence: Any = "support",
-        *,
         objective: Property | None = None,
         minimise: bool = False,
     ) -> RobustPlan:
@@ -233,7 +233,7 @@ class Robust(RobustDoors):
         observed = observed_value(models.gumbel)
         return Sweep(self.cf, found.rule, found.influence, *arrays, observed, objective, minimise)
 
-    def best_possible(self, k: int, m: int, rule: Rule = "definition") -> float:
+    def best_possible(self, k: int, m: int, *, rule: Rule = "definition") -> float:
         """The largest value that any plan within k and m has under some model of the set: more nobody can hope for.
 
         Examples

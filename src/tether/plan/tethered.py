@@ -228,7 +228,7 @@ class Tethered:
         """
         return enough_k(self.sweep(ms=[m]), m, share)
 
-    def why(self, t: int, state: Any, action: Any, k: int, uninfluenced: int = 0) -> Why:
+    def why(self, t: int, state: Any, action: Any, k: int, *, uninfluenced: int = 0) -> Why:
         """Why a pair is allowed for k, or is not; see `CounterfactualMDP.why`.
 
         Examples
@@ -242,7 +242,7 @@ class Tethered:
 
         return why(self.asked, self.thresholds, self.thresholds_everywhere, t, state, action, k, uninfluenced)
 
-    def classify(self, t: int, k: int, rollout: str = "counterfactual") -> Classes:
+    def classify(self, t: int, k: int, *, rollout: str = "counterfactual") -> Classes:
         """Class of each state at time t = 0 … T; see `CounterfactualMDP.classify`.
 
         Examples

@@ -85,7 +85,7 @@ def plot_classes(
         found = question.thresholds(k)
         codes = classify_reachable(cf, found, k)
     else:
-        classes = [question.classify(t, k, rollout).codes for t in range(cf.T + 1)]
+        classes = [question.classify(t, k, rollout=rollout).codes for t in range(cf.T + 1)]
         found = thresholds(_nominal(cf), question.rule, question.influence, up_to=k)
         codes = tuple(code[found.graph.states(t)] for t, code in enumerate(classes))
     states = [found.graph.states(t) for t in range(cf.T + 1)]
