@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.checks import whole_number
 from tether._foundation.words import counted, number, percent
-from tether.audit.consistency import ROUNDING, Consistency
+from tether.audit.consistency import Consistency
 from tether.audit.front_doors import AuditDoors
+from tether.audit.rows import FileRows, Rows, TableRows, find_problems, find_top, is_more
+from tether.audit.summary import Summary, summarize
 from tether.errors import QueryError
 from tether.model.mdp import MDP
 from tether.observation.path import Path
@@ -84,16 +86,46 @@ class Audit(AuditDoors):
         """One row per observed and counterfactual outcome."""
         return self._read("outcomes")
 
+    @cached_property
+    def _rows(self) -> Rows:
+        """The table of episodes, to look through: of a directory it need not fit into memory."""
+        if self.directory is None or "table" in self.__dict__:
+            return TableRows(self.table)
+        return FileRows(self.directory / "episodes.parquet")
+
+    @cached_property
+    def summary(self) -> Summary:
+        """What the table of episodes comes to, found without holding it in memory.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> summary = tether.audit(case.mdp, [case.path], k=3).summary
+        >>> summary.episodes, summary.answered, summary.verdicts
+        (1, 1, {'holds': 1})
+        """
+        return summarize(self._rows)
+
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return len(self._rows)
 
     @property
     def problems(self) -> pyarrow.Table:
         """The episodes without an answer: ``episode`` and ``problem``."""
-        import pyarrow.compute as pc
+        return find_problems(self._rows)
 
-        chosen = self.table.select(["episode", "problem"])
-        return chosen.filter(pc.is_valid(chosen.column("problem")))
+    def first_problems(self, most: int) -> pyarrow.Table:
+        """The first of `problems`, for a page.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).first_problems(10).num_rows
+        0
+        """
+        return find_problems(self._rows, most)
 
     def top(self, n: int = 20, by: str = "gain") -> pyarrow.Table:
         """The n episodes with the largest gain, or the largest guaranteed gain (``by="guaranteed_gain"``).
@@ -107,15 +139,10 @@ class Audit(AuditDoors):
         >>> tether.audit(case.mdp, [case.path], k=3).top().column("episode").to_pylist()
         [0]
         """
-        import numpy as np
-
         n = whole_number("n", n, 1)
         if by not in ("gain", "guaranteed_gain"):
             raise QueryError(f"by must be 'gain' or 'guaranteed_gain', not {by!r}")
-        values = self.table.column(by).to_numpy(zero_copy_only=False)
-        gained = np.flatnonzero(self._gains(values))
-        order = gained[np.argsort(-values[gained], kind="stable")]
-        return self.table.take(order[:n])
+        return self._rows.take(find_top(self._rows, n, by))
 
     @property
     def consistency(self) -> Consistency | None:
@@ -131,16 +158,7 @@ class Audit(AuditDoors):
         >>> tether.audit(mdp, log, policy="optimal", certify=False).consistency.holds
         True
         """
-        import numpy as np
-
-        values = self.table.select(["value", "model_value"]).drop_null()
-        n = values.num_rows
-        if not n:
-            return None
-        ours, model = (values.column(i).to_numpy() for i in (0, 1))
-        apart = ours - model
-        error = float(apart.std(ddof=1) / np.sqrt(n)) if n > 1 else float("inf")
-        return Consistency(n, float(ours.mean()), float(model.mean()), float(apart.mean()), error)
+        return self.summary.consistency
 
     def paths(self, episodes: Iterable[Any]) -> dict[Any, Path]:
         """Some episodes of the log by id, to look at one: ``tether.counterfactual(mdp, path)``.
@@ -200,7 +218,7 @@ class Audit(AuditDoors):
         >>> tether.audit(case.mdp, [case.path], k=3).is_gained().tolist()
         [True]
         """
-        return self._gains(self.table.column("gain").to_numpy(zero_copy_only=False))
+        return self._is_more(1.0)
 
     def is_lost(self) -> Any:
         """Which episodes lose something, rounding aside; a policy may do so, a plan never does.
@@ -212,7 +230,35 @@ class Audit(AuditDoors):
         >>> tether.audit(case.mdp, [case.path], k=3).is_lost().tolist()
         [False]
         """
-        return self._gains(-self.table.column("gain").to_numpy(zero_copy_only=False))
+        return self._is_more(-1.0)
+
+    def _is_more(self, sign: float) -> Any:
+        import numpy as np
+
+        found = [np.empty(0, dtype=bool)]
+        for table in self._rows.batches(["gain", "observed"]):
+            gain, observed = (table.column(i).to_numpy() for i in (0, 1))
+            found.append(is_more(sign * gain, observed))
+        return np.concatenate(found)
+
+    def listed(self, most: int) -> pyarrow.Table:
+        """The episodes that a page lists: those with the largest gains; of a policy, with the largest losses too.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).listed(10).num_rows
+        1
+        """
+        import numpy as np
+
+        best = find_top(self._rows, most)
+        if self._asked.policy is None:
+            return self._rows.take(best)
+        worst = find_top(self._rows, most, losses=True)
+        best = best[: most - min(most // 2, worst.size)]
+        return self._rows.take(np.concatenate((best, worst[: most - best.size][::-1])))
 
     @property
     def influence(self) -> Influence:
@@ -254,48 +300,32 @@ class Audit(AuditDoors):
         In 1 of them (100 %) something could be gained, 0.8889 on average; in 0 nothing could.
         In 1 of these the gain holds under every causal model.
         """
-        import numpy as np
-        import pyarrow.compute as pc
-
-        answered, wrong = self._answered, len(self) - self._answered
+        summary = self.summary
+        answered, wrong = summary.answered, summary.episodes - summary.answered
         rest = f"; {wrong:,} could not be, see the column problem" if wrong else ""
         sentences = [f"{counted(answered, 'episode')} {'was' if answered == 1 else 'were'} answered{rest}."]
         if not answered:
             return sentences
-        gain = self.table.column("gain").to_numpy(zero_copy_only=False)
-        gained = np.flatnonzero(self.is_gained())
-        mean = f", {number(float(gain[gained].mean()))} on average" if gained.size else ""
+        gained = summary.gained
+        mean = f", {number(float(gained.mean()))} on average" if gained.size else ""
         sentences.append(
             f"In {gained.size:,} of them ({percent(gained.size / answered)}) something could be gained{mean}; in "
             f"{answered - gained.size:,} nothing could."
         )
-        if self.question["certify"] and gained.size and self.table.column("verdict").null_count < len(self):
-            holds = pc.sum(pc.equal(self.table.column("verdict").take(gained), "holds")).as_py() or 0
-            sentences.append(f"In {holds:,} of these the gain holds under every causal model.")
-        consistency = self.consistency
-        return sentences if consistency is None else [*sentences, str(consistency)]
-
-    @property
-    def _answered(self) -> int:
-        return int(self.table.column("problem").null_count)
-
-    def _gains(self, gain: Any) -> Any:
-        """Where something is gained, rounding aside."""
-        import numpy as np
-
-        observed = self.table.column("observed").to_numpy(zero_copy_only=False)
-        with np.errstate(invalid="ignore"):
-            return gain > ROUNDING * np.maximum(1.0, np.abs(observed))
+        if self.question["certify"] and gained.size and summary.is_certified:
+            sentences.append(
+                f"In {summary.verdicts.get('holds', 0):,} of these the gain holds under every causal model."
+            )
+        return sentences if summary.consistency is None else [*sentences, str(summary.consistency)]
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
 
     def __repr__(self) -> str:
-        import numpy as np
-
-        wrong = len(self) - self._answered
+        summary = self.summary
+        wrong = summary.episodes - summary.answered
         asked = f"policy {self.question['policy']}" if self.question["policy"] else self._limits()
-        some = int(np.count_nonzero(self.is_gained()))
+        some = summary.gained.size
         broken = f"; {wrong:,} not answered" if wrong else ""
         return f"<Audit: {counted(len(self), 'episode')}, {asked}; something to gain in {some:,}{broken}>"
 

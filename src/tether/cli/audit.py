@@ -135,7 +135,7 @@ def audit(
             page=str(page),
             question=found.question,
             episodes=len(found),
-            problems=found.problems.num_rows,
+            problems=found.summary.episodes - found.summary.answered,
             outcomes=found.outcomes.to_pylist(),
             sentences=found.sentences(),
         )

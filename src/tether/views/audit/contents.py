@@ -40,48 +40,47 @@ _NOTES = {
 
 def sections(audit: Audit) -> dict[str, Any]:
     """The sections by the names that the template has for them."""
-    gain = audit.table.column("gain").to_numpy(zero_copy_only=False)
-    gained, lost = audit.is_gained(), audit.is_lost()
     return {
         "question": question_in_words(audit.question),
         "is_policy": audit.question["policy"] is not None,
         "sentences": audit.sentences(),
-        "cards": _cards(audit, gain, gained, lost),
+        "cards": _cards(audit),
         "problems": _problems(audit),
         "matrix": _matrix(audit),
-        "gains": _gains(gain, gained | lost),
-        "helped": _helped(audit, gained, lost),
+        "gains": _gains(audit.summary.gains),
+        "helped": _helped(audit),
         "decisions": _decisions(audit),
-        "verdicts": _verdicts(audit, gained),
+        "verdicts": _verdicts(audit),
     }
 
 
-def _cards(audit: Audit, gain: Floats, gained: Any, lost: Any) -> list[tuple[str, str, str]]:
+def _cards(audit: Audit) -> list[tuple[str, str, str]]:
     """The numbers to remember: name, value, and what stands beside it."""
-    answered, some = int(audit.table.column("problem").null_count), int(np.count_nonzero(gained))
-    wrong = len(audit) - answered
+    summary = audit.summary
+    answered, gained = summary.answered, summary.gained
+    some, wrong = gained.size, summary.episodes - answered
     cards = [("Episodes", f"{answered:,}", f"{wrong:,} without an answer" if wrong else "all answered")]
     if not answered:
         return cards
     cards.append(("Something to gain", f"{some:,}", f"{percent(some / answered)} of them"))
     if some:
-        cards.append(("Mean gain", number(float(gain[gained].mean())), "where there is one"))
+        cards.append(("Mean gain", number(float(gained.mean())), "where there is one"))
     if audit.question["policy"] is not None:
-        worse = int(np.count_nonzero(lost))
+        worse = summary.lost.size
         cards.append(("Something to lose", f"{worse:,}", f"{percent(worse / answered)} of them"))
     else:
         cards.append(("Nothing to gain", f"{answered - some:,}", f"{percent((answered - some) / answered)} of them"))
     if is_certified(audit.question) and some:
-        holds = _verdict_counts(audit, gained).get("holds", 0)
+        holds = summary.verdicts.get("holds", 0)
         cards.append(("Holds whatever the causal model", f"{holds:,}", f"{percent(holds / some)} of the gains"))
     return cards
 
 
 def _problems(audit: Audit) -> dict[str, Any]:
-    found = audit.problems
-    first = found.slice(0, _PROBLEMS).to_pylist()
+    count = audit.summary.episodes - audit.summary.answered
+    first = audit.first_problems(_PROBLEMS).to_pylist() if count else []
     rows = [("(no episode)" if one["episode"] is None else one["episode"], one["problem"]) for one in first]
-    return {"count": found.num_rows, "rows": rows, "more": found.num_rows - len(rows)}
+    return {"count": count, "rows": rows, "more": count - len(rows)}
 
 
 def _matrix(audit: Audit) -> dict[str, Any] | None:
@@ -130,9 +129,8 @@ def _share(mass: float, total: float, of_row: float | None = None) -> dict[str, 
     return {"episodes": episodes, "percent": told, "style": shade(of_row) if of_row and of_row > 1e-9 else ""}
 
 
-def _gains(gain: Floats, moved: Any) -> dict[str, Any] | None:
+def _gains(some: Floats) -> dict[str, Any] | None:
     """How gains are spread; nothing where there are none."""
-    some = gain[moved]
     if some.size == 0:
         return None
     ranked = np.sort(some[some > 0])[::-1]
@@ -163,14 +161,11 @@ def _ranked(gain: Floats) -> Drawing:
     return Drawing("The gains, ranked", drawing(figures.inline_svg(ax, "ranked", "Gains from the largest on")))
 
 
-def _helped(audit: Audit, gained: Any, lost: Any) -> list[dict[str, Any]]:
+def _helped(audit: Audit) -> list[dict[str, Any]]:
     """For each observed outcome: of how many episodes, and for how many there is something to gain or to lose."""
-    codes = audit.table.column("outcome").combine_chunks().dictionary_encode()
-    at = np.asarray(codes.indices.fill_null(-1))
     rows: list[dict[str, Any]] = []
-    for code, name in enumerate(codes.dictionary.to_pylist()):
-        here = at == code
-        all_of, some, worse = (int(np.count_nonzero(one)) for one in (here, here & gained, here & lost))
+    for name, helped in audit.summary.outcomes.items():
+        all_of, some, worse = helped.episodes, helped.gained, helped.lost
         same = all_of - some - worse
         rows.append(
             {
@@ -207,12 +202,11 @@ def _decisions(audit: Audit) -> dict[str, Any]:
     return {"rows": rows, "count": table.num_rows, "certified": any(row["certified"] is not None for row in rows)}
 
 
-def _verdicts(audit: Audit, gained: Any) -> list[dict[str, Any]] | None:
+def _verdicts(audit: Audit) -> list[dict[str, Any]] | None:
     """Of the episodes with a gain, how many hold under which causal models; nothing where it was not asked."""
-    some = int(np.count_nonzero(gained))
+    some, counts = audit.summary.gained.size, audit.summary.verdicts
     if not is_certified(audit.question) or not some:
         return None
-    counts = _verdict_counts(audit, gained)
     rows = [(name, words, counts.get(name, 0)) for name, words in VERDICTS.items()]
     left = some - sum(count for _, _, count in rows)
     if left:
@@ -221,10 +215,3 @@ def _verdicts(audit: Audit, gained: Any) -> list[dict[str, Any]] | None:
         {"name": name, "words": words, "episodes": count, "percent": percent(count / some), "bar": 100 * count / some}
         for name, words, count in rows
     ]
-
-
-def _verdict_counts(audit: Audit, gained: Any) -> dict[str, int]:
-    import pyarrow.compute as pc
-
-    found = pc.value_counts(audit.table.column("verdict").filter(gained))
-    return {one["values"]: one["counts"] for one in found.to_pylist() if one["values"] is not None}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tether._foundation.markup import signed
 from tether._foundation.words import cut, number, percent
 from tether.audit.result import Audit
@@ -25,8 +23,7 @@ def listed_episodes(audit: Audit, links: dict[Any, str]) -> dict[str, Any]:
 
     For a policy, those it would have served worst are listed as well.
     """
-    chosen = _chosen(audit)
-    records = audit.table.take(chosen).to_pylist()
+    records = audit.listed(_LISTED).to_pylist()
     columns = _columns(audit)
     rows = []
     for one in records:
@@ -41,21 +38,6 @@ def listed_episodes(audit: Audit, links: dict[Any, str]) -> dict[str, Any]:
         "most": _LISTED,
         "is_policy": audit.question["policy"] is not None,
     }
-
-
-def _chosen(audit: Audit) -> Any:
-    """The places of the episodes to list, the largest gain first."""
-    gain = audit.table.column("gain").to_numpy(zero_copy_only=False)
-    gained = np.flatnonzero(audit.is_gained())
-    best = gained[np.argsort(-gain[gained], kind="stable")]
-    if audit.question["policy"] is None:
-        return best[:_LISTED]
-    lost = np.flatnonzero(audit.is_lost())
-    worst = lost[np.argsort(gain[lost], kind="stable")]
-    share = _LISTED // 2
-    few = _LISTED - min(share, worst.size)
-    best = best[:few]
-    return np.concatenate((best, worst[: _LISTED - best.size][::-1]))
 
 
 def _columns(audit: Audit) -> list[tuple[str, str, str]]:
