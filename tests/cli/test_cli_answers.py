@@ -86,9 +86,9 @@ def test_explain_without_k_takes_the_shortest_tether_that_is_enough():
     ("options", "sentence"),
     [
         (["-k", "8"], "k = 8: no tether; the answer may be what the model expects of anyone."),
-        (["-k", "1"], "k = 1: every step is one that the observation influences."),
-        (["-k", "4"], "k = 4: from every step, a step that the observation influences can be met within 4 steps;"),
-        (["-k", "4", "--rule", "assured"], "k = 4: never 4 steps in a row without one that is influenced."),
+        (["-k", "1"], "k = 1: every step counts as influenced."),
+        (["-k", "4"], "k = 4: from every step, one that counts as influenced can be met within 4 steps;"),
+        (["-k", "4", "--rule", "assured"], "k = 4: never 4 steps in a row without one that counts as influenced."),
         (["-k", "4", "--influence", "effective:0.1"], "Rule definition, influence effective(0.1)."),
         (["-m", "0"], "m = 0: no action may change."),
     ],
@@ -229,7 +229,7 @@ def test_why_answers_for_each_action(epidemic):
         assert [(step["t"], step["action"]) for step in one["path"]] == [(t, action) for t, _, action in why.path]
     assert [one["action"] for one in answer["answers"]] == ["NIL", "V_I", "V_S"]
     text = words("why", "case:epidemic", "-t", 0, "-k", 3)
-    assert "NIL allowed: the observation influences it directly." in text
+    assert "NIL allowed: it counts as influenced itself." in text
     assert "V_I not allowed: no path from here is ever influenced again. It takes k ≥ 8." in text
 
 

@@ -69,7 +69,7 @@ def test_no_sentence_says_that_an_observation_speaks():
 
 
 def test_only_the_rule_assured_promises_influence():
-    assert tether_in_words("assured", 3, 7) == "never 3 steps in a row without one that is influenced"
+    assert tether_in_words("assured", 3, 7) == "never 3 steps in a row without one that counts as influenced"
     for rule in ("definition", "published", "printed"):
         assert "never" not in tether_in_words(rule, 3, 7)
     assert "can be met within 3 steps; it need not be" in tether_in_words("definition", 3, 7)
@@ -102,7 +102,7 @@ def test_what_is_told_is_what_the_records_hold(cf, k, m):
         for state in outlook.distribution(t)[0]:
             for action in outlook.actions(t, state):
                 random |= len(cf.mdp.row(state, action)[0]) > 1
-    assert left_to_chance(cf, outlook) == random
+    assert left_to_chance(cf, outlook.chain) == random
     told = strength(cf, outlook, explanation.steps)
     assert ("No step is left to chance" in told) == (not random)
     if random:

@@ -170,7 +170,7 @@ def test_a_pair_after_a_run(data, world):
 SENTENCES = {
     "directly": (
         ("toy", 0, "s0", "a0", 1, "definition"),
-        "the observation influences it directly.",
+        "it counts as influenced itself.",
     ),
     "not near enough": (
         ("toy", 0, "s0", "a1", 1, "definition"),
@@ -227,7 +227,7 @@ SENTENCES = {
     ),
     "assured, influenced": (
         ("toy", 0, "s0", "a0", 1, "assured"),
-        "the observation influences it, which ends any run of uninfluenced steps.",
+        "it counts as influenced, which ends any run of uninfluenced steps.",
     ),
     "assured, too long": (
         ("toy", 0, "s0", "a1", 1, "assured"),

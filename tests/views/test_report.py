@@ -237,7 +237,7 @@ def test_settings_in_words(tmp_path):
     assert "within 0.5 (total variation)" in told
     assert "read from<a> file.csv" in told
     told = write(cf.plan(3, 2, rule="assured", influence=tether.effective(0.25)), tmp_path).text
-    assert "the plan never takes 3 steps in a row that the observation does not influence" in told
+    assert "the plan never takes 3 steps in a row that do not count as influenced" in told
     assert "by more than 0.25" in told
     assert (
         "of one that the observed steps could have led to at any time"

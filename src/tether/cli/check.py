@@ -96,7 +96,7 @@ def _told(episode: Episode, cf: CounterfactualMDP, found: Coverage) -> list[str]
         f"{number(observed_value(cf))}{ended}. The model gives what happened, under these actions, a probability of "
         f"{likely:.3g}.",
         f"Its start can reach {counted(found.ever, 'state')} of {cf.mdp.n_states:,}. Of the state–action pairs it can "
-        f"come to, the observation influences {_share(found)}.",
+        f"come to, {_share(found)} count as influenced by the observation.",
     ]
 
 

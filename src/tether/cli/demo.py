@@ -17,7 +17,7 @@ from rich.text import Text
 from tether.cases import epidemic, sepsis, toy
 from tether.cases.case import Case
 from tether.cli.screen import put
-from tether.cli.steps import LEGEND, steps_table
+from tether.cli.steps import legend, steps_table
 from tether.counterfactual.conditioned import counterfactual
 from tether.explanation.explain import Explanation
 from tether.explanation.naming import shown
@@ -74,7 +74,7 @@ def main() -> None:
     put(
         "",
         Text("Tether: what should have been done differently, and is that answer still about this episode?", "bold"),
-        "k is the length of the tether: a plan must leave a step that the observation influences within reach, at most "
+        "k is the length of the tether: a plan must leave a step that counts as influenced within reach, at most "
         "k steps away. m is how many actions may change.",
         "",
     )
@@ -113,7 +113,7 @@ def _show(story: Story) -> Path:
     plan = shown_in_full.plan
     put(f"Step by step, for k = {plan.k}, m = {plan.m}:", "")
     put(steps_table(shown_in_full.steps))
-    put(LEGEND, style="dim")
+    put(legend(), style="dim")
     put("")
     return plan.report(_TARGET / f"{story.name}.html", title=story.title)
 

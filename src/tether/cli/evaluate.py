@@ -41,7 +41,7 @@ def evaluate(
     from tether.cli.steps import legend, steps_table
     from tether.explanation.answers import objective_data
     from tether.explanation.explain import explained_steps
-    from tether.explanation.sentences import policy_sentences
+    from tether.explanation.sentences import left_to_chance, policy_sentences
     from tether.io.sources import open_policy
     from tether.plan.backward import observed_value
     from tether.plan.objective import asked
@@ -73,5 +73,6 @@ def evaluate(
         return
     put(f"{episode.model}: what to expect of the policy {policy}, with the luck of this episode.")
     put(*policy_sentences(cf, outlook, steps, seen, objective), "")
-    put(steps_table(steps, "the policy"))
-    put(legend(objective), style="dim")
+    luck = left_to_chance(asked(cf, objective), outlook.chain)
+    put(steps_table(steps, "the policy", luck))
+    put(legend(objective, luck), style="dim")

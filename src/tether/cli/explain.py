@@ -82,12 +82,14 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
     from tether.cli.screen import put
     from tether.cli.steps import legend, steps_table
     from tether.explanation.naming import shown
+    from tether.explanation.sentences import left_to_chance
     from tether.explanation.terms import beyond_sentences
 
     put(*explanation.sentences(shown), "")
     put(*_settings(explanation.plan, episode, suggested), "")
-    put(steps_table(explanation.steps))
-    put(legend(explanation.plan.objective), style="dim")
+    luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
+    put(steps_table(explanation.steps, luck=luck))
+    put(legend(explanation.plan.objective, luck), style="dim")
     put("", *beyond_sentences(explanation))
     if explanation.uncertainty is not None and explanation.changes:
         put("", *explanation.uncertainty.changes_in_words(shown))

@@ -19,35 +19,40 @@ if TYPE_CHECKING:
     from tether.model.properties import Property
     from tether.observation.path import Path
 
-__all__ = ["LEGEND", "legend", "path_table", "steps_table"]
+__all__ = ["legend", "path_table", "steps_table"]
 
 LEGEND = (
     "* the action changes; elsewhere: in other states than the likeliest. % how likely, where it is not certain. gain: "
-    "what the step adds to the return over what was observed. strength: the part of the probability that the "
-    "observation moves. influenced: the test that k counts."
+    "what the step adds to the return over what was observed."
 )
+OF_INFLUENCE = " strength: the part of the probability that the observation moves. influenced: the test that k counts."
 
 _RARE = 0.05
 """Changes less likely than this are not told beside what is done in the likeliest state."""
 
 
-def legend(objective: Property | None) -> str:
-    """What the columns are, for the return or for a property."""
-    return LEGEND if objective is None else LEGEND.replace("to the return", f"to the chance that {objective.in_words},")
+def legend(objective: Property | None = None, luck: bool = True) -> str:
+    """What the columns are, for the return or for a property; see `steps_table`."""
+    told = LEGEND if objective is None else LEGEND.replace("to the return", f"to the chance that {objective.in_words},")
+    return told + OF_INFLUENCE if luck else told
 
 
-def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan") -> Table:
-    """One row per step: what happened, what ``who`` would do, what it gains, how the observation influences it."""
+def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: bool = True) -> Table:
+    """One row per step: what happened, what ``who`` would do, what it gains, how the observation influences it.
+
+    Without ``luck`` no step is left to chance: there is nothing for the observation to influence, and no column of it.
+    """
     in_full = short([step.observed_state for step in steps] + [step.state for step in steps])
     places = decimals(step.gain for step in steps)
-    table = grid("t", "what happened", who, "gain", "strength", "influenced", right=[0, 3, 4, 5])
+    of_influence = ("strength", "influenced") if luck else ()
+    table = grid("t", "what happened", who, "gain", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
     for step, before in zip(steps, [None, *steps[:-1]], strict=True):
         table.add_row(
             str(step.t),
             _happened(step, before, in_full),
             _planned(step, in_full),
             signed(step.gain, places),
-            *_influence(step),
+            *(_influence(step) if luck else ()),
         )
     return table
 

@@ -22,7 +22,7 @@ from tether.evaluation.outcomes import outcome_classes
 from tether.explanation.evidence import Evidence, default_draws, evidence_of
 from tether.explanation.naming import outcome_name
 from tether.explanation.outcomes import Outcomes, outcomes_of
-from tether.explanation.sentences import Answer, answer
+from tether.explanation.sentences import Answer, answer, left_to_chance
 from tether.plan.limits import Beyond, beyond
 from tether.plan.plan import Plan
 
@@ -265,15 +265,26 @@ class Explanation:
         return as_pandas(self.to_arrow())
 
     def _repr_html_(self) -> str:
-        head = ("t", "observed", "done", "likeliest", "probability", "plan", "changed", "influenced", "gain")
+        luck = left_to_chance(self.plan.asked, self.plan.chain)  # without it there is nothing to influence
+        head: tuple[str, ...] = ("t", "observed", "done", "likeliest", "probability", "plan", "changed", "gain")
         rows = []
         for step in self.steps:
             seen = ("" if one is None else one for one in (step.observed_state, step.observed_action))
-            chances = (f"{step.changed:.3g}", f"{step.influenced:.3g}") if step.t < self.plan.T else ("", "")
-            done = "" if step.action is None else step.action
+            done, changed = ("", "") if step.action is None else (step.action, f"{step.changed:.3g}")
+            influence = () if not luck else (f"{step.strength:.3g}", f"{step.influenced:.3g}")
             rows.append(
-                (step.t, *seen, step.state, f"{step.state_probability:.3g}", done, *chances, f"{step.gain:.4g}")
+                (
+                    step.t,
+                    *seen,
+                    step.state,
+                    f"{step.state_probability:.3g}",
+                    done,
+                    changed,
+                    f"{step.gain:.4g}",
+                    *(("",) * len(influence) if step.action is None else influence),
+                )
             )
+        head = (*head, "strength", "influenced") if luck else head
         told = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
         return grid(head, rows) + told
 

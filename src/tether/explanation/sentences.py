@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tether.explanation.explain import ExplainedStep, Explanation
     from tether.influence.rules import Rule
     from tether.model.properties import Property
+    from tether.plan.chain import Chain
     from tether.plan.plan import Plan
     from tether.plan.robust import RobustPlan
 
@@ -120,7 +121,7 @@ def about_this_episode(explanation: Explanation) -> list[str]:
     """The strength, and where anything is left to chance the influenced steps."""
     plan, cf, outlook = explanation.plan, explanation.plan.asked, explanation.outlook
     told = [strength(cf, outlook, explanation.steps)]
-    if left_to_chance(cf, outlook):
+    if left_to_chance(cf, outlook.chain):
         told.append(influenced_steps(_tailoring(outlook), plan.k, plan.rule))
     return told
 
@@ -141,7 +142,7 @@ def policy_sentences(
         value if objective is None else chance_that(objective, outlook.value, observed_value),
         strength(world, outlook, steps),
     ]
-    if left_to_chance(world, outlook):
+    if left_to_chance(world, outlook.chain):
         told.append(influenced_steps(_tailoring(outlook)))
     return told
 
@@ -342,17 +343,17 @@ def _spread(outlook: Evaluation) -> str:
 # ---- how much of it is about this episode ------------------------------------------------------------------------
 
 
-def left_to_chance(cf: CounterfactualMDP, outlook: Evaluation) -> bool:
-    """Whether any step of the episode, or any that a policy can take, has more than one possible outcome in the model.
+def left_to_chance(cf: CounterfactualMDP, chain: Chain) -> bool:
+    """Whether any step of the episode, or any of a policy's chain, has more than one possible outcome in the model.
 
     >>> import tether
     >>> mdp = tether.MDP.from_table(["here", "there"], ["go", "go"], ["there", "here"], [1.0, 1.0])
     >>> cf = tether.counterfactual(mdp, tether.Path(["here", "there"], ["go"]))
-    >>> left_to_chance(cf, cf.evaluate("random"))
+    >>> left_to_chance(cf, cf.evaluate("random").chain)
     False
     """
     outcomes = np.diff(cf.mdp.form.row_start)
-    taken = [cf.observation.pairs, *(decided.pairs for decided in outlook.chain.taken)]
+    taken = [cf.observation.pairs, *(decided.pairs for decided in chain.taken)]
     return any(bool((outcomes[pairs] > 1).any()) for pairs in taken)
 
 
@@ -368,7 +369,7 @@ def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[Explain
     >>> strength(cf, explanation.outlook, explanation.steps)
     'The observation moves no probability at any step: this is what the model expects of anyone in that state.'
     """
-    if not left_to_chance(cf, outlook):
+    if not left_to_chance(cf, outlook.chain):
         return (
             "No step is left to chance: there is no luck of the episode to keep, and nothing in the answer rests on it."
         )

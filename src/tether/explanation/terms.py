@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tether._foundation.words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.explanation.outcomes import goes_on
-from tether.explanation.sentences import falls_short
+from tether.explanation.sentences import falls_short, left_to_chance
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.plan.limits import SHARE, enough_k
 from tether.plan.objective import value_name
@@ -41,16 +41,17 @@ def tether_in_words(rule: Rule, k: int, T: int) -> str:
     """What a tether of length k promises under a rule, and no more than that.
 
     >>> tether_in_words("definition", 3, 7)
-    'from every step, a step that the observation influences can be met within 3 steps; it need not be'
+    'from every step, one that counts as influenced can be met within 3 steps; it need not be'
     """
     if k > T:
         return "no tether; the answer may be what the model expects of anyone"
     if rule == "assured":
-        return "every step is influenced" if k == 1 else f"never {k} steps in a row without one that is influenced"
+        every = "every step counts as influenced"
+        return every if k == 1 else f"never {k} steps in a row without one that counts as influenced"
     if rule == "definition":
         if k == 1:
-            return "every step is one that the observation influences"
-        return f"from every step, a step that the observation influences can be met within {k} steps; it need not be"
+            return "every step counts as influenced"
+        return f"from every step, one that counts as influenced can be met within {k} steps; it need not be"
     where = "at that time" if rule == "published" else "at any time"
     return f"every step stays within {counted(k, 'step')} of what the observed steps could have led to {where}"
 
@@ -67,7 +68,14 @@ def limits_in_words(plan: Plan, suggested: bool = False) -> str:
     if plan.constraint is not None:
         other += "".join(f" {sentence}" for sentence in plan.constraint.sentences())
     tether = tether_in_words(plan.rule, plan.k, plan.T)
-    return f"k = {plan.k}{chosen}: {tether}. m = {plan.m}: {changes}.{other}"
+    return f"k = {plan.k}{chosen}: {tether}.{_without_luck(plan)} m = {plan.m}: {changes}.{other}"
+
+
+def _without_luck(plan: Plan) -> str:
+    """What a tether is worth where nothing is left to chance, in a sentence after others."""
+    if plan.k > plan.T or left_to_chance(plan.asked, plan.chain):
+        return ""
+    return " As no step is left to chance, that only says how near the plan stays to what was done."
 
 
 def objective_in_words(objective: Property | None, minimise: bool) -> str:
@@ -89,10 +97,11 @@ def question_in_words(plan: Plan, best: float) -> str:
     T, k, m = plan.T, plan.k, plan.m
     others = "any of the actions" if m >= T else f"at most {counted(m, 'action')}" if m else "none of the actions"
     shown = "The plan shown here" + (" is one that" if falls_short(plan, best) else " is the best that")
+    luck = " with the luck it had" if left_to_chance(plan.asked, plan.chain) else ""
     return (
-        f"One observed episode of {counted(T, 'step')} is replayed with the luck it had: what would have happened, had "
+        f"One observed episode of {counted(T, 'step')} is replayed{luck}: what would have happened, had "
         f"other actions been taken? {shown} changes {others} (m = {m}). The tether (k = {k}): "
-        f"{tether_in_words(plan.rule, k, T)}.{objective_in_words(plan.objective, plan.minimise)}"
+        f"{tether_in_words(plan.rule, k, T)}.{_without_luck(plan)}{objective_in_words(plan.objective, plan.minimise)}"
     )
 
 
@@ -103,13 +112,13 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
     steps = counted(k, "step")
     end = " Near the end, where fewer steps are left, influence is taken for granted."
     words = {
-        "definition": "An action is allowed if some way on from it meets a step that the observation influences within "
+        "definition": "An action is allowed if some way on from it meets a step that counts as influenced within "
         f"{steps}. That keeps influence possible, and promises no more.{end}",
         "published": f"An action is allowed if its state, and every state it can lead to, lies within {steps} of one "
         f"that the observed steps could have led to at that time.{end}",
         "printed": f"An action is allowed if every state it can lead to lies within {steps} of one that the observed "
         f"steps could have led to at any time.{end}",
-        "assured": f"Whatever happens, the plan never takes {steps} in a row that the observation does not influence.",
+        "assured": f"Whatever happens, the plan never takes {steps} in a row that do not count as influenced.",
     }
     return f"{words[rule]} And whatever an allowed action leads to, an allowed action must be left there."
 

@@ -247,7 +247,7 @@ class _Inquiry:
 
 def _because_of_the_run(own: int, k: int, allowed: bool) -> str:
     if own == 1:
-        return "the observation influences it, which ends any run of uninfluenced steps"
+        return "it counts as influenced, which ends any run of uninfluenced steps"
     run = f"it makes {counted(own - 1, 'step')} in a row without influence"
     return f"{run}, fewer than {k}" if allowed else run
 
@@ -256,7 +256,7 @@ def _because_of_the_nearest(path: tuple[tuple[int, Any, Any], ...]) -> str:
     if not path:
         return "no path from here is ever influenced again"
     if len(path) == 1:
-        return "the observation influences it directly"
+        return "it counts as influenced itself"
     way = ", ".join(f"t = {t} {s!r} {a!r}" for t, s, a in path)
     return f"the nearest influence is {counted(len(path), 'step')} away, through {way}"
 

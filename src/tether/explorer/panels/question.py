@@ -121,12 +121,9 @@ def _in_words(answer: Answer) -> str:
 
 def _meters(answer: Answer) -> list[dict[str, Any]]:
     """What is gained and what is still about this episode: as k grows, one grows and the other shrinks."""
-    plan, table, outlook = answer.plan, answer.table, answer.outlook
-    tailoring = outlook.tailoring
-    assert tailoring is not None
+    plan, table = answer.plan, answer.table
     most = float(np.max(table.values[np.isfinite(table.values)])) - table.observed_value
     share = 0.0 if most <= 1e-9 * max(1.0, abs(table.observed_value)) else max(0.0, plan.gain) / most
-    influenced, strength = tailoring.expected_influenced_steps, float(tailoring.strength.mean())
     return [
         {
             "name": "Gain",
@@ -135,14 +132,22 @@ def _meters(answer: Answer) -> list[dict[str, Any]]:
             "beside": f"of {number(most)} that any k and m would give" if most > 0 else "no k and m gain anything",
             "kind": "gain",
         },
-        {
-            "name": "About this episode",
-            "share": influenced / plan.T,
-            "value": f"{average(influenced)} of {counted(plan.T, 'step')}",
-            "beside": f"are influenced by what was observed; strength {strength:.2f} per step",
-            "kind": "near",
-        },
+        {"name": "About this episode", "kind": "near", **_near(answer)},
     ]
+
+
+def _near(answer: Answer) -> dict[str, Any]:
+    """The strength first; then how many steps pass the test that k counts, as they may at a strength of next to 0."""
+    plan, tailoring = answer.plan, answer.outlook.tailoring
+    assert tailoring is not None
+    if not say.left_to_chance(plan.asked, plan.chain):
+        return {"share": 0.0, "value": "no luck to keep", "beside": "no step is left to chance"}
+    influenced, strength = tailoring.expected_influenced_steps, float(tailoring.strength.mean())
+    return {
+        "share": strength,
+        "value": f"strength {strength:.2f} per step",
+        "beside": f"{average(influenced)} of {counted(plan.T, 'step')} are influenced (the test that k counts)",
+    }
 
 
 def _where_k_matters(answer: Answer) -> list[int]:

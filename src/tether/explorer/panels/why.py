@@ -108,7 +108,7 @@ def _because(found: Why, naming: Naming) -> str:
     if found.reason == "run":
         return f"It makes a run of uninfluenced steps that is {'short enough' if found.allowed else 'too long'}."
     if found.nearest == 1:
-        return "The observation influences it directly."
+        return "It counts as influenced itself."
     if found.nearest is not None:
         return f"The nearest influenced step is {found.nearest} steps away, counting this one."
     return f"{found.because[0].upper()}{found.because[1:]}"

@@ -70,7 +70,7 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     lines.append(Beside(kind, *(signed(number(one)) if plan.objective is None else _chance(one) for one in values)))
     changes = (sum(float(share) for share in one.changed) for one in (outlook, optimal) if one.changed is not None)
     lines.append(Beside("Actions changed", "–", *map(average, changes)))
-    if say.left_to_chance(plan.asked, outlook):
+    if say.left_to_chance(plan.asked, outlook.chain):
         measures = [one.tailoring for one in (outlook, optimal) if one.tailoring is not None]
         lines.append(Beside("Strength per step", "–", *(f"{float(one.strength.mean()):.2f}" for one in measures)))
         influenced = (average(one.expected_influenced_steps) for one in measures)

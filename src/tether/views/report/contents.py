@@ -161,7 +161,7 @@ class Contents:
         outlook = self.explanation.outlook
         return {
             "figure": draw_influence(outlook),
-            "chance": say.left_to_chance(self.plan.asked, outlook),
+            "chance": say.left_to_chance(self.plan.asked, outlook.chain),
             "sentences": say.about_this_episode(self.explanation),
         }
 

@@ -42,7 +42,7 @@ def settings(
         ("episode", f"{counted(plan.T, 'step')} from {state_name(cf.path.states[0])}, {end}"),
         (
             "within reach",
-            f"{_reach(plan):,} states over time, {counted(cf.n_edited, 'row')} changed by the observation",
+            f"{_reach(plan):,} states over time, {counted(cf.n_edited, 'row')} that the observation may change",
         ),
         ("luck", mechanism_in_words(cf.mechanism)),
         ("k", f"{plan.k} of 1 … {plan.T + 1}"),

@@ -13,6 +13,7 @@ from typing import Any
 from tether._foundation.markup import signed
 from tether._foundation.words import cut_apart, number, percent
 from tether.explanation.explain import ExplainedStep, Explanation
+from tether.explanation.sentences import left_to_chance
 
 __all__ = ["Cell", "Fold", "StepRow", "StepTable", "step_table"]
 
@@ -39,9 +40,8 @@ _HEAD = (
     "Plan: action there",
     "Changed",
     "Gain here",
-    "Strength",
-    "Influenced",
 )
+_HEAD_OF_INFLUENCE = ("Strength", "Influenced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,12 @@ class StepTable:
 
 
 def step_table(explanation: Explanation, action_name: Callable[[Any], str]) -> StepTable:
-    """One row per step."""
+    """One row per step; strength and influence where anything is left to chance."""
     steps = _chosen(explanation)
     writer = _Writer(explanation, action_name, steps)
     befores: list[ExplainedStep | None] = [None, *steps[:-1]]
     rows = [writer.row(step, before) for before, step in zip(befores, steps, strict=True)]
-    return StepTable(_HEAD, tuple(_folded(steps, rows)), len(explanation.steps) - len(steps))
+    return StepTable(writer.head, tuple(_folded(steps, rows)), len(explanation.steps) - len(steps))
 
 
 def _folded(steps: Sequence[ExplainedStep], rows: Sequence[StepRow]) -> Iterator[StepRow | Fold]:
@@ -144,6 +144,8 @@ class _Writer:
         self.T, self.recorded = plan.T, plan.cf.path.last_recorded
         self.rounding = 1e-9 * max(1.0, abs(plan.value), abs(plan.observed_value))
         self.action_name = action_name
+        self.luck = left_to_chance(plan.asked, plan.chain)
+        self.head = (*_HEAD, *(_HEAD_OF_INFLUENCE if self.luck else ()))
         self.states = _short([str(state) for step in steps for state in (step.observed_state, step.state)])
         taken = (name for step in steps for name in (step.observed_action, step.action, step.instead))
         actions = {name: None for name in taken if name is not None}
@@ -151,7 +153,7 @@ class _Writer:
 
     def row(self, step: ExplainedStep, before: ExplainedStep | None) -> StepRow:
         last = step.t == self.T
-        cells = (
+        cells: tuple[Cell | None, ...] = (
             Cell(str(step.t)),
             self._observed(step, before),
             None if last else Cell(self._action(step.observed_action)),
@@ -159,9 +161,13 @@ class _Writer:
             None if last else self._planned(step),
             None if last else _changed(step.changed),
             self._gain(step.gain) if not last or abs(step.gain) > self.rounding else None,
-            None if last else Cell(_strength(step.strength), bar=round(100 * step.strength)),
-            None if last else Cell(_yes_or_share(step.influenced)),
         )
+        if self.luck:
+            influence = (
+                Cell(_strength(step.strength), bar=round(100 * step.strength)),
+                Cell(_yes_or_share(step.influenced)),
+            )
+            cells += (None, None) if last else influence
         return StepRow(cells, step.changed > 0.5)
 
     def _unknown(self, step: ExplainedStep) -> bool:

@@ -1,0 +1,57 @@
+"""Real Taxi: nothing in it is left to chance, so nothing may be claimed to be influenced by what was observed."""
+
+import re
+
+import gymnasium
+import pytest
+from click.testing import CliRunner
+from pages import read, undrawn
+
+import tether
+from tether.cli import main
+
+ACTIONS = [4, 0, 1, 3, 5, 0, 2, 4]
+
+
+@pytest.fixture(scope="module")
+def ride():
+    env = gymnasium.make("Taxi-v4")
+    state, _ = env.reset(seed=3)
+    states = [state, *(env.step(action)[0] for action in ACTIONS)]
+    return tether.from_gymnasium(env), tether.Path([int(s) for s in states], ACTIONS)
+
+
+NO_LUCK = "No step is left to chance: there is no luck of the episode to keep, and nothing in the answer rests on it."
+
+
+def test_a_ride_in_a_taxi_has_no_luck_to_keep(ride):
+    explanation = tether.counterfactual(*ride).plan(k=2, m=2).explain()
+    assert explanation.plan.gain > 0
+    assert NO_LUCK in explanation.sentences()
+    notebook = explanation._repr_html_()
+    assert NO_LUCK in notebook
+    assert not re.search("influence|strength", notebook)
+
+
+def test_the_terminal_claims_no_influence(ride, tmp_path):
+    path = ride[1]
+    rows = [f"{t},{s},{a}" for t, (s, a) in enumerate(zip(path.states, [*path.actions, ""], strict=True))]
+    (tmp_path / "ride.csv").write_text("\n".join(["t,state,action", *rows]) + "\n")
+    done = CliRunner().invoke(main, ["explain", "gym:Taxi-v4", str(tmp_path / "ride.csv"), "-k", "2", "-m", "2"])
+    told = " ".join(done.output.split())
+    assert NO_LUCK in told
+    assert "strength" not in told
+    (k,) = re.findall(r"[^.]*influence[^.]*\.[^.]*\.", told)  # what k is, and nothing else, speaks of influence
+    assert k.endswith("As no step is left to chance, that only says how near the plan stays to what was done.")
+
+
+def test_the_report_claims_no_influence(ride, tmp_path):
+    with undrawn():
+        file = tether.counterfactual(*ride).plan(k=2, m=2).report(tmp_path / "ride.html")
+    told = read(file).text
+    assert NO_LUCK in told
+    assert "that only says how near the plan stays to what was done" in told
+    assert "with the luck it had" not in told
+    heads = re.findall('<th scope="col">([^<]*)</th>', (tmp_path / "ride.html").read_text())
+    assert "Gain here" in heads
+    assert not {"Strength", "Influenced"} & set(heads)
