@@ -1,6 +1,7 @@
 """An audit in a directory: gone on with, refused where something changed, by several workers, piece by piece."""
 
 import errno
+import gzip
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import tether
-from tether.audit import directory, logs, running, streamed
+from tether.audit import directory, logs, pieces, running, streamed, textlog
 from tether.audit.where import make_where
 from tether.cli import main
 from tether.io import write_episodes
@@ -28,7 +29,7 @@ def contents(place):
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
     monkeypatch.setattr(logs, "BATCH", 3)
-    monkeypatch.setattr(streamed, "BATCH", 3)
+    monkeypatch.setattr(pieces, "BATCH", 3)
 
 
 def ask(place, log=LOG, mdp=MDP, **options):
@@ -190,7 +191,7 @@ def test_a_directory_of_parts_is_read_piece_by_piece(tmp_path, rows, monkeypatch
     whole = tether.audit(MDP, tmp_path / "log.parquet", k=3, certify=False)
     parts_of(tmp_path / "parts", rows, [5, 6, 30])
     for piece in (4, 20, 1000):
-        monkeypatch.setattr(streamed, "_PIECE", piece)
+        monkeypatch.setattr(pieces, "PIECE", piece)
         found = tether.audit(MDP, tmp_path / "parts", k=3, certify=False)
         assert found.table.drop(["problem"]).equals(whole.table.drop(["problem"]))
         told = [("no state 99" in why) for why in found.problems.column("problem").to_pylist()]
@@ -208,7 +209,7 @@ def test_a_directory_of_parts_is_read_piece_by_piece(tmp_path, rows, monkeypatch
 
 
 def test_places_in_pieces_and_episodes_whose_rows_lie_apart(tmp_path, rows, monkeypatch):
-    monkeypatch.setattr(streamed, "_PIECE", 4)
+    monkeypatch.setattr(pieces, "PIECE", 4)
     twice = rows.set_column(1, "t", pa.array([0 if i == 40 else t for i, t in enumerate(rows.column("t").to_pylist())]))
     parts_of(tmp_path / "parts", twice, [20])
     (why,) = [
@@ -261,3 +262,84 @@ def test_the_command(tmp_path, monkeypatch):
     )
     assert done.exit_code == 2
     assert "--policy makes none" in done.output
+
+
+# --- Text, piece by piece ------------------------------------------------------------------------------
+
+
+def in_pieces(monkeypatch, block):
+    """Let every text be read in pieces of so many bytes."""
+    monkeypatch.setattr(textlog, "_WHOLE", 0)
+    monkeypatch.setattr(textlog, "_WHOLE_PACKED", 0)
+    monkeypatch.setattr(textlog, "_BLOCK", block)
+
+
+BROKEN = """\
+episode,t,state,action
+
+0,0,0,"right"
+0,1,1,
+1,0,0,up
+1,0,0,up
+"2",0,0,right
+2,1,"1",up
+3,x,0,up
+4,0,77,up
+5,0,0,right
+"""
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.tsv"])
+@pytest.mark.parametrize("block", [30, 64, 1 << 20])
+def test_text_is_read_piece_by_piece(tmp_path, monkeypatch, name, block):
+    """The same answers, and the same problems with the same lines, as where it is read as a whole."""
+    text = BROKEN.replace(",", "\t") if name.endswith(".tsv") else BROKEN
+    data = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    whole = tether.audit(MDP, tmp_path / name, k=3, certify=False)
+    in_pieces(monkeypatch, block)
+    found = tether.audit(MDP, tmp_path / name, k=3, certify=False)
+    assert isinstance(found.log, textlog.TextLog)
+    assert found.log.n_rows == 9
+    assert found.table.equals(whole.table)
+    assert [row["problem"].partition(": ")[0].rpartition(", ")[2] for row in found.problems.to_pylist()] == [
+        "line 6", "line 9", "t = 0",
+    ]  # fmt: skip
+    assert found.paths([2]) == whole.paths([2])
+
+
+def test_text_whose_episodes_lie_apart(tmp_path, monkeypatch):
+    """It is read as a whole, unless it is too large for that: then the first place is told."""
+    file = tmp_path / "log.csv"
+    file.write_text("episode,t,state,action\na,0,0,right\nb,0,0,right\na,1,1,\n")
+    in_pieces(monkeypatch, 32)
+    assert tether.audit(MDP, file, k=3, certify=False).table.column("steps").to_pylist() == [1, 1]
+    monkeypatch.setattr(textlog, "_MOST", 10)
+    with pytest.raises(tether.FileError, match=r"log.csv, line 4: the rows of the episode a lie apart; .* sort it"):
+        tether.audit(MDP, file)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("episode,t,state\n1,0,0\n", "the column 'action' is missing"),
+        ("episode,t,state,action\n1,0,0,up\n1,1,0\n", "line 3: 3 fields, but the header has 4 names"),
+        ("episode,t,state,action\n1,0,0,up\n1,1,\udcff,up\n", "line 3: the byte 0xff is not UTF-8"),
+        ('episode,t,state,action\n1,0,"0,up\n' + 40 * "1,1,0,up\n", "record of more than 0 MB; is a quote"),
+        ("episode,t,state,action\n", "there is a header, but no rows"),
+        ("", "the file is empty"),
+    ],
+)
+def test_text_in_pieces_that_is_no_log(tmp_path, monkeypatch, text, words):
+    in_pieces(monkeypatch, 32)
+    (tmp_path / "log.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(tether.FileError, match=words):
+        tether.audit(MDP, tmp_path / "log.csv")
+
+
+def test_another_way_of_reading_is_another_log(tmp_path, monkeypatch):
+    in_pieces(monkeypatch, 64)
+    (tmp_path / "log.csv").write_text("episode,t,hour,state,action\n1,0,0,0,right\n1,1,4,1,\n")
+    ask(tmp_path / "out", tmp_path / "log.csv")
+    with pytest.raises(tether.FileError, match="the log is another one, or changed"):
+        ask(tmp_path / "out", tmp_path / "log.csv", time="hour")

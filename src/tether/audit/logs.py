@@ -121,11 +121,14 @@ def open_log(
         return MemoryLog(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(episodes), {})
     if isinstance(episodes, str | os.PathLike):
         from tether.audit.streamed import StreamedLog, is_streamed
+        from tether.audit.textlog import is_large_text, open_text
         from tether.io.opening import must_exist
 
         must_exist(os.fspath(episodes))
         if is_streamed(episodes):
             return StreamedLog.of(episodes, reading)
+        if is_large_text(episodes) and (text := open_text(episodes, reading)) is not None:
+            return text
     from tether.io.logs import read_sound_episodes
 
     return MemoryLog.of(read_sound_episodes(episodes, **reading))

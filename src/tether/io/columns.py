@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from tether.io.values import (
 from tether.model.encode import Coded
 from tether.model.names import plain
 
-__all__ = ["TABLES", "Columns", "columns_of", "read_columns", "require_pyarrow", "table_kind"]
+__all__ = ["TABLES", "Columns", "TextTable", "columns_of", "read_columns", "require_pyarrow", "table_kind"]
 
 Array = np.ndarray[Any, Any]
 
@@ -89,6 +89,13 @@ class Columns:
 
     def __repr__(self) -> str:
         return f"<Columns: {self.file or 'a table'}, {counted(self.n_rows, 'row')} of {', '.join(self.values)}>"
+
+
+class TextTable(NamedTuple):
+    """Rows of a delimited text: an Arrow table with every cell as text, and where its rows are."""
+
+    table: Any
+    source: Source
 
 
 def table_kind(file: File) -> str | None:
@@ -163,12 +170,16 @@ def columns_of(
     text: Sequence[str] = (),
     blank: Sequence[str] = (),
     error: Located = ModelError,
+    alike: Sequence[Sequence[str]] = (),
 ) -> Columns:
     """The same from a table in memory: a dataframe, an Arrow table, anything that exports one, or a dict of columns.
 
-    ``error`` is the class to raise where the table is not as expected.
+    ``error`` is the class to raise where the table is not as expected. A `TextTable` is a piece of a text file, and is
+    read as that is.
     """
-    plan = _Plan(wanted, optional, rename or {}, text, blank)
+    plan = _Plan(wanted, optional, rename or {}, text, blank, alike)
+    if isinstance(table, TextTable):
+        return _of_text_table(table, plan, Complaints(table.source, FileError))
     complaints = Complaints(Source(), error)
     if isinstance(table, Mapping):
         return _of_lists(table, plan, complaints)
@@ -269,13 +280,22 @@ def _of_text(text: Text, plan: _Plan) -> Columns:
         complaints.add_lines(records.wrong, records.total)
     if table.num_rows == 0 and not complaints.total:
         raise file_error(text.file, "there is a header, but no rows")
-    columns = {name: table.column(str(i)) for name, i in chosen.items()}
+    return _of_cells({name: table.column(str(i)) for name, i in chosen.items()}, plan, complaints)
+
+
+def _of_text_table(text: TextTable, plan: _Plan, complaints: Complaints) -> Columns:
+    chosen = plan.choose(text.table.column_names, complaints)
+    return _of_cells({name: text.table.column(i) for name, i in chosen.items()}, plan, complaints)
+
+
+def _of_cells(columns: Mapping[str, Any], plan: _Plan, complaints: Complaints) -> Columns:
+    """The columns of a text file."""
     values = _labels(columns, plan, complaints)
     for name, column in columns.items():
         if name not in plan.text:
             values[name] = numbers_of_arrow(column, plan.shown(name), complaints, text=True, blank=name in plan.blank)
     complaints.raise_any()
-    return Columns(values, table.num_rows, complaints.source)
+    return Columns(values, len(next(iter(columns.values()))), complaints.source)
 
 
 def _labels(columns: Mapping[str, Any], plan: _Plan, complaints: Complaints) -> dict[str, Array | Coded]:

@@ -20,7 +20,7 @@ from tether._foundation.words import counted
 from tether.errors import Problem
 from tether.io.files import File, checked_text, file_error, lines_of, name_of
 
-__all__ = ["BLOCK", "Records", "Text", "read_text", "scan", "table_of_text"]
+__all__ = ["BLOCK", "Records", "Text", "header_of", "read_text", "scan", "table_of_text"]
 
 BLOCK = 1 << 24
 """What is read at once; no record is longer."""
@@ -65,7 +65,11 @@ def read_text(file: File, wanted: Sequence[str], delimiter: str | None, max_unpa
 
     Without ``delimiter`` it is the one of comma, semicolon and tab that makes most of the wanted names appear.
     """
-    name, data = name_of(file), checked_text(file, max_unpacked)
+    return header_of(name_of(file), checked_text(file, max_unpacked), wanted, delimiter)
+
+
+def header_of(name: str, data: bytes, wanted: Sequence[str], delimiter: str | None) -> Text:
+    """The same of the bytes of a file, or of its beginning."""
     if not data or data.isspace():
         header = f"a header with the columns {', '.join(wanted)}"
         raise file_error(name, Problem("the file is empty", expectation=header))

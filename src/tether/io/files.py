@@ -18,6 +18,7 @@ from tether.errors import FileError, Problem, QueryError
 __all__ = [
     "VARIABLE",
     "File",
+    "check_text",
     "checked_text",
     "ends_of",
     "file_error",
@@ -167,13 +168,19 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 def checked_text(file: File, max_unpacked: int | str | None = None) -> bytes:
     """The bytes of a text file, known to be UTF-8 without NUL bytes; without the mark that some put before it."""
     name, data = name_of(file), read_bytes(file, max_unpacked).removeprefix(codecs.BOM_UTF8)
-    for magic, (what, fix) in _MAGIC.items():
+    check_text(name, data)
+    return data
+
+
+def check_text(name: str, data: bytes, first_line: int = 1) -> None:
+    """Refuse bytes that are not UTF-8 text without NUL bytes: those of a file, or of its lines from some one on."""
+    for magic, (what, fix) in _MAGIC.items() if first_line == 1 else ():
         if data.startswith(magic):
             raise file_error(name, Problem(f"this is not UTF-8 text but {what}", fix=fix))
     if b"\0" not in data and _is_utf8(data):
-        return data
+        return
     complaints = Complaints(name)
-    for number, line in enumerate(lines_of(data, encoding="latin-1"), start=1):
+    for number, line in enumerate(lines_of(data, encoding="latin-1"), start=first_line):
         found = line.encode("latin-1")
         try:
             found.decode()

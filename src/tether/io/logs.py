@@ -31,7 +31,7 @@ from tether.observation.arrange import ByRow, arrange, arrange_sound
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
-__all__ = ["Sound", "read_episodes", "read_sound_episodes", "write_episodes"]
+__all__ = ["Sound", "log_columns", "read_episodes", "read_sound_episodes", "write_episodes"]
 
 _WANTED = ("episode", "t", "state", "action")
 _LABELS = ("episode", "state", "action", "next_state", "outcome")
@@ -101,7 +101,7 @@ def read_episodes(
         if isinstance(log, str | os.PathLike):
             read = read_columns(log, *wanted, text=text, blank=blank, kind=kind, alike=alike, max_unpacked=max_unpacked)
         else:
-            read = columns_of(log, *wanted, text=text, blank=blank, error=PathError)
+            read = columns_of(log, *wanted, text=text, blank=blank, error=PathError, alike=alike)
     except (FileError, PathError):
         if time is None:
             _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
@@ -169,7 +169,7 @@ def read_sound_episodes(
                 log, *wanted, text=every, blank=every, kind=kind, alike=alike, max_unpacked=max_unpacked
             )
         else:
-            read = columns_of(log, *wanted, text=every, blank=every, error=PathError)
+            read = columns_of(log, *wanted, text=every, blank=every, error=PathError, alike=alike)
     except (FileError, PathError):
         raise wrong from None
     found = ByRow(source or read.source, PathError if read.file is None else FileError)
@@ -178,6 +178,17 @@ def read_sound_episodes(
         values[name] = _numbers(values[name])
     steps, broken, alone = arrange_sound(values, found)
     return Sound(Episodes.of(steps), broken, alone)
+
+
+def log_columns(
+    columns: Mapping[str, str | Sequence[str]] | None, time: str | None, step: Any
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The names in a log of the columns it must have, by what they are here; and of those that it may have."""
+    shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
+    wanted, optional = (
+        {name: shape.columns.get(name, name) for name in shape.spread(some)} for some in (_WANTED, OPTIONAL)
+    )
+    return wanted, optional
 
 
 def _numbers(column: Any) -> Any:

@@ -1,0 +1,132 @@
+"""A log that is read piece by piece, each of whole episodes: what is the same for Parquet and for text.
+
+The rows of an episode must follow each other; an episode whose rows lie apart is noticed and listed. All that is kept
+of what was read is eight bytes per episode, to notice that.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import Source
+from tether.audit.cohort import Cohort
+from tether.audit.logs import BATCH, MemoryLog
+from tether.errors import FileError, Problem
+from tether.io.logs import read_sound_episodes
+from tether.io.names import find_index
+from tether.model.mdp import MDP
+from tether.observation.episodes import Episodes
+from tether.observation.path import Path
+
+__all__ = ["PIECE", "PiecewiseLog", "Seen", "last_change"]
+
+PIECE = 1 << 17
+"""How many rows are read at once, at least: an episode is never cut."""
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseLog:
+    """A log that is never in memory as a whole; ``reading`` says how it is read (columns, time, step)."""
+
+    name: str
+    reading: dict[str, Any]
+    has_whole_ids: bool
+
+    @abstractmethod
+    def pieces(self) -> Iterator[tuple[Any, int, Source | None]]:
+        """Tables of whole episodes, with how many rows each has, and where these are if the table does not say it."""
+
+    @property
+    def id_type(self) -> Any:
+        """Whole numbers where all ids are, else text."""
+        import pyarrow as pa
+
+        return pa.int64() if self.has_whole_ids else pa.string()
+
+    def batches(self, mdp: MDP) -> Iterator[tuple[int, Cohort]]:
+        """Batches of the pieces, one after the other."""
+        first, seen = 0, Seen()
+        for log, n_rows in self.logs():
+            every = _without(log.found(mdp, as_text=not self.has_whole_ids), seen)
+            steps, rows = np.diff(every.start), n_rows
+            for low in range(0, len(every), BATCH):
+                high = min(low + BATCH, len(every))
+                share = rows if high == len(every) else int(steps[low:high].sum() + high - low)
+                rows -= min(share, rows)
+                yield share, replace(every.part(low, high), first=first + low)
+            first += len(every)
+
+    def logs(self) -> Iterator[tuple[MemoryLog, int]]:
+        """The pieces, read: the episodes of each, and how many rows it has."""
+        for table, rows, source in self.pieces():
+            yield MemoryLog.of(read_sound_episodes(table, **self.reading, source=source)), rows
+
+    def paths(self, wanted: Iterable[Any]) -> dict[Any, Path]:
+        """Some episodes by id: the log is read until all are found."""
+        missing, found = list(wanted), {}
+        for log, _ in self.logs():
+            episodes: Episodes = log.episodes
+            for one in list(missing):
+                at = find_index(episodes.ids, one)
+                if at >= 0:
+                    found[one] = episodes[episodes.ids[at]]
+                    missing.remove(one)
+            if not missing:
+                return found
+        raise FileError(Problem(f"there is no episode {missing[0]!r}", file=self.name, value=missing[0]))
+
+
+def last_change(ids: Any) -> int:
+    """The first row of the last episode, which the next piece may go on with; 0 where all rows are of one."""
+    codes = np.asarray(ids.combine_chunks().dictionary_encode().indices.fill_null(-1))
+    changes = np.flatnonzero(codes[1:] != codes[:-1])
+    return int(changes[-1]) + 1 if changes.size else 0
+
+
+class Seen:
+    """Which ids came before: a hash of eight bytes each."""
+
+    def __init__(self) -> None:
+        self._hashes: list[Ints] = []
+
+    def again(self, ids: list[Any]) -> Any:
+        """Which of these came before; they are remembered."""
+        new = np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))
+        known = np.zeros(new.size, dtype=bool)
+        for some in self._hashes:
+            known |= some[np.minimum(np.searchsorted(some, new), some.size - 1)] == new
+        self._hashes.append(np.sort(new))
+        while len(self._hashes) > 1 and self._hashes[-2].size <= 2 * self._hashes[-1].size:
+            last = self._hashes.pop()
+            self._hashes[-1] = np.sort(np.concatenate((self._hashes[-1], last)))
+        return known
+
+
+def _without(cohort: Cohort, seen: Seen) -> Cohort:
+    """The same with a problem in place of the steps of an episode that came before."""
+    again = seen.again([one for one in cohort.ids if one is not None])
+    if not again.any():
+        return cohort
+    why = "its rows lie apart in the log, so that an earlier part was taken for all of it; sort the log by episode"
+    broken = np.zeros(len(cohort), dtype=bool)
+    broken[np.flatnonzero([one is not None for one in cohort.ids])[again]] = True
+    keep = ~np.repeat(broken, np.diff(cohort.start))
+    start = np.concatenate(([0], np.cumsum(np.where(broken, 0, np.diff(cohort.start)))))
+    return Cohort(
+        cohort.first,
+        cohort.ids,
+        start,
+        cohort.state[keep],
+        cohort.action[keep],
+        cohort.pair[keep],
+        cohort.next_state[keep],
+        None if cohort.reward is None else cohort.reward[keep],
+        [why if wrong else problem for wrong, problem in zip(broken, cohort.problem, strict=True)],
+        cohort.said,
+    )
