@@ -100,6 +100,16 @@ def test_a_policy_against_the_log():
         tether.audit(mdp, log, policy="best")
 
 
+def test_a_policy_as_an_array():
+    """A policy that compares item by item is still one policy."""
+    mdp, log = walks(2)
+    actions = np.zeros(mdp.n_states, dtype=np.int64)
+    table = tether.audit(mdp, log, policy=actions, certify=False).table
+    for row, path in zip(table.to_pylist(), log, strict=True):
+        assert row["value"] == tether.counterfactual(mdp, path).evaluate(actions).value
+        assert row["model_value"] == mdp.evaluate(actions, path.T, start=path.states[0]).value
+
+
 @given(tiny_worlds(), st.integers(0, 2**32 - 1))
 def test_counterfactual_values_average_to_the_value_in_the_model(world, seed):
     """METHOD, section 12: over all episodes that a behaviour can make, whatever the policy that is asked about."""

@@ -295,12 +295,13 @@ def run(*arguments):
 
 def test_the_command_checks(monkeypatch):
     looked = []
-    monkeypatch.setattr(study, "_check_few_changes", lambda: looked.append("few changes") or [])  # a minute of its own
+    for name in ("few_changes", "off_policy"):  # some seconds each
+        monkeypatch.setattr(study, f"_check_{name}", lambda name=name: looked.append(name) or [])
     done = run("reproduce", "--check")
     assert done.exit_code == 0
     assert done.output == "No number has moved.\n"
     assert json.loads(run("reproduce", "--check", "--json").output) == {"moved": []}
-    assert looked == ["few changes"] * 2
+    assert looked == ["few_changes", "off_policy"] * 2
 
 
 def test_the_command_says_what_moved(monkeypatch):

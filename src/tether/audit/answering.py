@@ -64,7 +64,8 @@ class Asked:
 
     def model_value(self, start: int, steps: int) -> float:
         """What the policy is worth to anyone who starts in a state, without an observation."""
-        if self.question.policy is None or self.question.policy == "observed":
+        policy = self.question.policy
+        if policy is None or (isinstance(policy, str) and policy == "observed"):
             return float("nan")
         known = self._known.get((start, steps))
         if known is None:

@@ -19,12 +19,26 @@ from tether.cases.case import Case
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 
-__all__ = ["ACTIONS", "SepsisState", "is_end", "most_likely_reward", "sepsis", "sepsis_from", "state_reward"]
+__all__ = [
+    "ACTIONS",
+    "SHAPE",
+    "SepsisState",
+    "is_death",
+    "is_discharge",
+    "is_end",
+    "most_likely_reward",
+    "sepsis",
+    "sepsis_from",
+    "state_reward",
+    "transitions",
+]
 
 _LEVELS = ("low", "normal", "high")
 _OXYGEN = ("low", "normal")
 _GLUCOSE = ("very low", "low", "normal", "high", "very high")
-_SHAPE = (2, 3, 3, 2, 5, 2, 2, 2)
+SHAPE = (2, 3, 3, 2, 5, 2, 2, 2)
+"""Diabetic, heart rate, systolic bp, oxygen, glucose, antibiotics, vasopressors, ventilation; the last is fastest."""
+
 _DEATH, _DISCHARGE = -1000.0, 1000.0
 
 ACTIONS = tuple(
@@ -75,7 +89,7 @@ def sepsis() -> Case:
     >>> patient.actions[0]
     'ventilation + vasopressors'
     """
-    return sepsis_from("sepsis", *_transitions())
+    return sepsis_from("sepsis", *transitions())
 
 
 def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Case:
@@ -92,7 +106,7 @@ def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Ca
     s, a, j, probability = s[order], a[order], j[order], probability[order]
     mdp = MDP.from_table(s, a, j, probability, most_likely_reward(s, a, j, probability))
     mdp = mdp.with_names(states=_states(), actions=ACTIONS)
-    mdp = mdp.with_labels({"died": _is_death(), "discharged": _is_discharge()})
+    mdp = mdp.with_labels({"died": is_death(), "discharged": is_discharge()})
     return Case(
         name,
         mdp,
@@ -112,12 +126,16 @@ def _states() -> list[SepsisState]:
         SepsisState(
             bool(diabetic), _LEVELS[hr], _LEVELS[bp], _OXYGEN[o2], _GLUCOSE[gl], bool(abx), bool(vaso), bool(vent)
         )
-        for diabetic, hr, bp, o2, gl, abx, vaso, vent in product(*map(range, _SHAPE))
+        for diabetic, hr, bp, o2, gl, abx, vaso, vent in product(*map(range, SHAPE))
     ]
 
 
-def _transitions() -> tuple[Ints, Ints, Ints, Floats]:
-    """All transitions as columns (state, action, next state, probability)."""
+def transitions(*, as_released: bool = False) -> tuple[Ints, Ints, Ints, Floats]:
+    """All transitions as columns (state, action, next state, probability); no state absorbs.
+
+    ``as_released`` has the mistake of the released simulator: glucose of non-diabetic patients that should rise by one
+    level becomes at most low.
+    """
     n_signs = 3 * 3 * 2 * 5
     columns = []
     for diabetic, was, action in product((0, 1), product((0, 1), repeat=3), range(8)):
@@ -125,7 +143,7 @@ def _transitions() -> tuple[Ints, Ints, Ints, Floats]:
         was_abx, was_vaso, was_vent = was
         joint = np.kron(
             np.kron(_heart_rate(abx, was_abx), _systolic_bp(abx, was_abx, vaso, was_vaso, diabetic)),
-            np.kron(_oxygen(vent, was_vent), _glucose(vaso, diabetic)),
+            np.kron(_oxygen(vent, was_vent), _glucose(vaso, diabetic, as_released)),
         )
         before, after = np.nonzero(joint)
         s = (diabetic * n_signs + before) * 8 + 4 * was_abx + 2 * was_vaso + was_vent
@@ -166,9 +184,11 @@ def _oxygen(vent: int, was_vent: int) -> Floats:
     return _fluctuation(2, 0.1)
 
 
-def _glucose(vaso: int, diabetic: int) -> Floats:
+def _glucose(vaso: int, diabetic: int, as_released: bool) -> Floats:
     if vaso:
         return _moves(5, {(level, level + 1): 0.5 for level in range(4)} if diabetic else {})
+    if as_released and not diabetic:
+        return _moves(5, {(0, 1): 0.1, (1, 0): 0.1, (2, 1): 0.2, (3, 2): 0.1, (3, 1): 0.1, (4, 3): 0.1, (4, 1): 0.1})
     return _fluctuation(5, 0.3 if diabetic else 0.1)
 
 
@@ -189,30 +209,32 @@ def _fluctuation(n: int, chance: float) -> Floats:
 
 def _abnormal() -> Ints:
     """Number of abnormal vital signs of each state."""
-    _, hr, bp, o2, gl, *_ = np.unravel_index(np.arange(1440), _SHAPE)
+    _, hr, bp, o2, gl, *_ = np.unravel_index(np.arange(1440), SHAPE)
     signs: Ints = np.array([hr != 1, bp != 1, o2 != 1, gl != 2])
     counted: Ints = np.count_nonzero(signs, axis=0)
     return counted
 
 
-def _is_death() -> Ints:
+def is_death() -> Ints:
+    """Whether three or more signs of each state are abnormal."""
     return np.asarray(_abnormal() >= 3)
 
 
-def _is_discharge() -> Ints:
+def is_discharge() -> Ints:
+    """Whether no sign of each state is abnormal, and no treatment is on."""
     treatments = np.arange(1440) % 8
     return np.asarray((_abnormal() == 0) & (treatments == 0))
 
 
 def is_end() -> Ints:
     """Whether each state is death or discharge."""
-    return np.asarray(_is_death() | _is_discharge())
+    return np.asarray(is_death() | is_discharge())
 
 
 def state_reward() -> Floats:
     """Reward of each state: -1000 death, -50 two abnormal signs, 50 one, 70 none but treated, 1000 discharge."""
     by_abnormal = np.array([70.0, 50.0, -50.0, _DEATH, _DEATH])
-    return np.where(_is_discharge(), _DISCHARGE, by_abnormal[_abnormal()])
+    return np.where(is_discharge(), _DISCHARGE, by_abnormal[_abnormal()])
 
 
 def most_likely_reward(s: Ints, a: Ints, j: Ints, probability: Floats) -> Floats:

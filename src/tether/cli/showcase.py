@@ -61,8 +61,8 @@ Examples:
 def reproduce(cases: tuple[str, ...], out: Path, sepsis_table: Path | None, check_only: bool, as_json: bool) -> int:
     """The paper's experiments, beside the published numbers.
 
-    CASE is any of toy, grid_world, epidemic, sepsis, motivation, hidden_diabetes, notions, robust; all by default. With
-    --check, exit code 1 if a number has moved.
+    CASE is any of toy, grid_world, epidemic, sepsis, motivation, hidden_diabetes, notions; of other papers robust,
+    few_changes, off_policy; all by default. With --check, exit code 1 if a number has moved.
     """
     from tether.reproduce.screen import print_check, run_and_print
 

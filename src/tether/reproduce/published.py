@@ -44,6 +44,19 @@ class PublishedFollowUp(msgspec.Struct, frozen=True):
     paths: int
 
 
+class PublishedOffPolicy(msgspec.Struct, frozen=True):
+    """Oberst and Sontag: mean returns by name; outcomes in percent, rows observed, columns counterfactual.
+
+    ``physician`` has the actions of the released table, by state, where they are not those of the exact rules.
+    """
+
+    source: str
+    patients: int
+    estimates: dict[str, float]
+    outcomes: list[list[float]]
+    physician: dict[int, int]
+
+
 class Published(msgspec.Struct, frozen=True):
     """All that the paper prints of its experiments."""
 
@@ -54,6 +67,7 @@ class Published(msgspec.Struct, frozen=True):
     mean_infected: dict[str, PublishedCourse]
     hidden_diabetes: dict[str, PublishedHidden]
     follow_up: PublishedFollowUp
+    off_policy: PublishedOffPolicy
 
 
 class ExpectedGrid(msgspec.Struct, frozen=True):
@@ -115,6 +129,14 @@ class ExpectedFewChanges(msgspec.Struct, frozen=True):
     improvements: dict[float, list[float]]
 
 
+class ExpectedOffPolicy(msgspec.Struct, frozen=True):
+    """Oberst and Sontag: mean returns drawn as published, exact ones, and outcomes in percent, exact."""
+
+    redrawn: dict[str, float]
+    exact: dict[str, float]
+    outcomes: list[list[float]]
+
+
 class Expected(msgspec.Struct, frozen=True):
     """The exact numbers that `--check` holds the computation to."""
 
@@ -125,6 +147,7 @@ class Expected(msgspec.Struct, frozen=True):
     sepsis_table: ExpectedTable
     robust: ExpectedRobust
     few_changes: ExpectedFewChanges
+    off_policy: ExpectedOffPolicy
 
 
 @cache

@@ -20,6 +20,7 @@ from tether.reproduce.few_changes import few_changes_section, improvements, outc
 from tether.reproduce.follow_up import robust_grid
 from tether.reproduce.hidden import hidden_section
 from tether.reproduce.notions import notions_section
+from tether.reproduce.off_policy import off_policy_section, redraw, released_world
 from tether.reproduce.published import expected
 from tether.reproduce.records import Section
 from tether.reproduce.robust import OUR_PLANS, limits_free, robust_section
@@ -38,6 +39,7 @@ CASES: dict[str, Callable[[], Section]] = {
     "notions": notions_section,
     "robust": robust_section,
     "few_changes": few_changes_section,
+    "off_policy": off_policy_section,
 }
 
 
@@ -45,6 +47,7 @@ _ONE_DIGIT = 0.05001
 """Numbers that are printed with one digit."""
 
 _TWO_DIGITS = 5.001e-3
+_FOUR_DIGITS = 5.001e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +109,7 @@ def _timed(compute: Callable[[], Section]) -> Section:
 def check(sepsis_table: str | Path | None = None, *, all_models: bool = False) -> list[str]:
     """What has moved of the numbers that must not: one sentence each, none if all is well.
 
-    ``all_models`` looks at the 50 random models of the section few_changes as well, which takes some seconds.
+    ``all_models`` looks at the sections few_changes and off_policy as well, which take some seconds.
 
     Examples
     --------
@@ -116,7 +119,7 @@ def check(sepsis_table: str | Path | None = None, *, all_models: bool = False) -
     """
     moved = [*_check_grid(), *_check_epidemic(), *_check_sepsis(), *_check_robust()]
     if all_models:
-        moved += _check_few_changes()
+        moved += [*_check_few_changes(), *_check_off_policy()]
     if sepsis_table is not None:
         moved += _check_table(load_table(sepsis_table))
     return moved
@@ -203,6 +206,18 @@ def _check_few_changes() -> list[str]:
             what = f"Few changes, α = {alpha:g}, percent"
             moved += _differ(what, improvements(found), must.improvements[alpha], _TWO_DIGITS)
     return moved
+
+
+def _check_off_policy() -> list[str]:
+    must = expected().off_policy
+    found, redrawn = redraw(released_world())
+    moved = []
+    for what, ours, wanted in (("drawn as published", redrawn, must.redrawn), ("exact", found.estimates, must.exact)):
+        for name, number in wanted.items():
+            moved += _differ(f"Off-policy, {name}, {what}", [ours[name]], [number], _FOUR_DIGITS)
+    return moved + _differ(
+        "Off-policy, outcomes", found.outcomes.reshape(-1), np.array(must.outcomes).reshape(-1), _TWO_DIGITS
+    )
 
 
 def _check_table(case: Case) -> list[str]:

@@ -1,0 +1,177 @@
+"""A policy learned from a log with hidden causes, and what becomes of each logged episode under it.
+
+The log of `tether.reproduce.patients` is all that the learner has. It counts transitions between the 144 states that it
+sees, takes what was never tried to be deadly, and makes the best policy of that model. What every logged episode would
+have been under it is what ``tether.audit(mdp, log, policy=…)`` asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether.counterfactual.gumbel_max import GumbelMax
+from tether.counterfactual.rows import ObservedStep, Rows
+from tether.model.mdp import MDP
+from tether.observation.path import Path
+from tether.reproduce.patients import N_ACTIONS, N_SEEN, STEPS, Log, best_policy, seen
+
+__all__ = [
+    "Learned",
+    "as_model",
+    "as_paths",
+    "end_rewards",
+    "follow",
+    "learn_from",
+    "model_outcomes",
+    "policy_by_step",
+    "policy_steps",
+]
+
+_DEAD, _HOME = N_SEEN, N_SEEN + 1
+_N = N_SEEN + 2
+_DIED, _DISCHARGED, _WAIT = N_ACTIONS, N_ACTIONS + 1, N_ACTIONS + 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """What is learned from a log.
+
+    ``P`` is by action, state and next state: 144 states, then dead and discharged. ``policy`` is the best of it,
+    ``behaviour`` what was done, by state and action.
+    """
+
+    P: Floats
+    policy: Ints
+    behaviour: Floats
+
+
+def learn_from(log: Log) -> Learned:
+    """The model of a log as in the released code.
+
+    A step to a patient's death leads to what is seen of that state, and from there one count per such state leads to
+    dead, whatever is done. What was never tried is taken to be deadly.
+    """
+    counts = np.zeros((N_ACTIONS, _N, _N))
+    i, t = np.nonzero(log.actions >= 0)
+    np.add.at(counts, (log.actions[i, t], seen(log.states[i, t]), seen(log.states[i, t + 1])), 1.0)
+    last = log.states[np.arange(len(log.states)), log.steps]
+    for outcome, end in ((-1, _DEAD), (1, _HOME)):
+        counts[:, :N_SEEN, end] += np.bincount(seen(np.unique(last[log.outcome == outcome] % 720)), minlength=N_SEEN)
+        counts[:, end, end] = 1.0
+    tried = counts.sum(axis=2)
+    P = counts / np.maximum(tried, 1.0)[:, :, None]
+    P[tried == 0, _DEAD] = 1.0
+    reward = P[:, :, _HOME] - P[:, :, _DEAD]
+    reward[:, [_DEAD, _HOME]] = 0.0
+    behaviour = (tried / np.maximum(tried.sum(axis=0), 1.0)).T
+    return Learned(P, best_policy(P, reward), behaviour)
+
+
+def as_model(learned: Learned) -> MDP:
+    """The learned model, with three more actions that write down how an episode ended: died, discharged, wait.
+
+    They lead where they say for certain, so nothing is inferred from such a step. Death earns -1, discharge 1.
+    """
+    a, s, j = np.nonzero(learned.P[:, :N_SEEN])
+    every = np.arange(N_SEEN)
+    columns = [(s, a, j, learned.P[a, s, j])]
+    for action, after in ((_DIED, _DEAD), (_DISCHARGED, _HOME), (_WAIT, every)):
+        columns.append((every, np.full(N_SEEN, action), np.broadcast_to(after, N_SEEN), np.ones(N_SEEN)))
+    ends = np.array([_DEAD, _HOME])
+    columns.append((ends, np.full(2, _WAIT), ends, np.ones(2)))
+    s, a, j, p = (np.concatenate(column) for column in zip(*columns, strict=True))
+    earned = np.where(s < N_SEEN, (j == _HOME) * 1.0 - (j == _DEAD), 0.0)
+    order = np.lexsort((j, a, s))
+    mdp = MDP.from_table(s[order], a[order], j[order], p[order], earned[order])
+    return mdp.with_labels({"died": [_DEAD], "discharged": [_HOME]})
+
+
+def as_paths(log: Log) -> list[Path]:
+    """The episodes as the learner sees them, all of 21 steps: after the end the outcome is written down."""
+    shown, paths = seen(log.states), []
+    for states, actions, steps, outcome in zip(shown, log.actions, log.steps, log.outcome, strict=True):
+        end, record = {-1: (_DEAD, _DIED), 0: (int(states[steps]), _WAIT), 1: (_HOME, _DISCHARGED)}[int(outcome)]
+        rest = STEPS - int(steps)
+        paths.append(
+            Path(
+                [*states[: steps + 1].tolist(), *[end] * (rest + 1)],
+                [*actions[:steps].tolist(), record, *[_WAIT] * rest],
+            )
+        )
+    return paths
+
+
+def policy_by_step(learned: Learned) -> Ints:
+    """The learned policy for `tether.audit`: by step and state; the step at which the outcome is written down is last."""
+    actions = np.full((STEPS + 1, _N), _WAIT)
+    actions[:STEPS, :N_SEEN] = learned.policy[:N_SEEN]
+    return actions
+
+
+def model_outcomes(learned: Learned) -> Floats:
+    """How likely anyone who starts in a state dies, is under way after 20 steps, is discharged, in the learned model."""
+    return _outcomes(np.linalg.matrix_power(policy_steps(learned), STEPS)[:N_SEEN])
+
+
+def policy_steps(learned: Learned) -> Floats:
+    """The next state's probabilities, by state, where the learned policy is followed."""
+    return learned.P[learned.policy, np.arange(_N)]
+
+
+def end_rewards() -> Floats:
+    """What it earns to come to each state: -1 where patients are dead, 1 where they are discharged."""
+    reward = np.zeros(_N)
+    reward[[_DEAD, _HOME]] = -1.0, 1.0
+    return reward
+
+
+def _outcomes(chance: Floats) -> Floats:
+    died, home = chance[:, _DEAD], chance[:, _HOME]
+    return np.stack((died, np.maximum(1.0 - died - home, 0.0), home), axis=1)
+
+
+def follow(learned: Learned, log: Log) -> Floats:
+    """How likely each episode ends in death, under way, in discharge, had the learned policy been followed; exact.
+
+    These are the numbers of ``tether.audit(as_model(learned), as_paths(log), policy=policy_by_step(learned))``, for all
+    episodes together: the rows of equal observed transitions are computed once. What an ended episode would have been
+    is not known from it: such steps stay nominal.
+    """
+    mdp, every = as_model(learned), np.arange(len(log.states))
+    taken = policy_by_step(learned)[0]
+    pairs = mdp.form.pair_start[:-1].astype(np.int64)
+    pairs[:N_SEEN] += taken[:N_SEEN]  # the eight treatments come first, in their order
+    states = seen(log.states)
+    chance = np.zeros((every.size, _N))
+    chance[every, states[:, 0]] = 1.0
+    nominal = _matrix(Rows.nominal(mdp.form, pairs))
+    known: dict[tuple[int, ...], Rows] = {}
+    for t in range(STEPS):
+        going = np.flatnonzero(log.actions[:, t] >= 0)
+        kinds, kind = np.unique(
+            np.stack((states[going, t], log.actions[going, t], states[going, t + 1])), axis=1, return_inverse=True
+        )
+        after = chance @ nominal
+        for i, (s, a, outcome) in enumerate(kinds.T.tolist()):
+            if (s, a, outcome) not in known:
+                known[s, a, outcome] = _conditioned(mdp, s, a, outcome, pairs)
+            members = going[kind.reshape(-1) == i]
+            after[members] = chance[members] @ _matrix(known[s, a, outcome])
+        chance = after
+    return _outcomes(chance)
+
+
+def _conditioned(mdp: MDP, s: int, a: int, outcome: int, pairs: Ints) -> Rows:
+    form, pair = mdp.form, int(mdp.form.pair_start[s]) + a
+    entries = slice(int(form.row_start[pair]), int(form.row_start[pair + 1]))
+    step = ObservedStep(0, form.next_state[entries], form.probability[entries], outcome, pair)
+    return GumbelMax().infer(step).replay(form, pairs)
+
+
+def _matrix(rows: Rows) -> Floats:
+    matrix = np.zeros((_N, _N))
+    matrix[np.repeat(np.arange(_N), np.diff(rows.start)), rows.next_state] = rows.probability
+    return matrix

@@ -1,0 +1,347 @@
+"""Oberst and Sontag (ICML 2019): how good is a learned policy, and what would it have made of each episode?
+
+Its log is drawn again, patient by patient, and so are the resamples that its printed numbers are means of. On that log
+the truth and the estimates are computed exactly: importance sampling (WIS), the learned model by itself (MB), and the
+counterfactual outcome of every episode under the policy (CF).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import factorial
+
+import numpy as np
+
+from tether._foundation.arrays import Floats
+from tether.audit.audit import Consistency, audit
+from tether.reproduce.learned_policy import (
+    Learned,
+    as_model,
+    as_paths,
+    end_rewards,
+    follow,
+    learn_from,
+    model_outcomes,
+    policy_by_step,
+    policy_steps,
+)
+from tether.reproduce.patients import Log, World, draw_log, make_world, seen, value_for_all
+from tether.reproduce.published import PublishedOffPolicy, published
+from tether.reproduce.records import Comparison, Section, Table
+from tether.reproduce.redrawn import Redrawing
+
+__all__ = [
+    "DRAWS",
+    "Experiment",
+    "likeliest_of_draws",
+    "off_policy_section",
+    "redraw",
+    "released_world",
+    "run_experiment",
+]
+
+DRAWS = 5
+"""How many counterfactual trajectories the paper draws of each episode."""
+
+_SEED = 0
+_LOGS = 20
+_REWARD = np.array([-1.0, 0.0, 1.0])
+_NAMES = ("died", "no change", "discharged")
+_DRAWN = "the paper's draws"
+
+_RESAMPLING = (
+    "what is printed is the mean over 100 resamples of the log, the exact number is that of the log itself: with so few "
+    "episodes of any weight ({matching} of {n:,}) these are two numbers"
+)
+
+_TEXT = (
+    "Oberst and Sontag (Counterfactual Off-Policy Evaluation with Gumbel-Max Structural Causal Models, ICML 2019). 1,000 "
+    "patients of the sepsis simulator are treated by a physician who knows everything. A policy is learned from the log by "
+    "someone who sees neither diabetes nor glucose. Death earns -1, discharge 1, anything else within 20 steps 0. Estimates "
+    "are those that the released notebook (plots-main-paper, github.com/clinicalml/gumbel-max-scm) prints; the matrix of outcomes is the "
+    "paper's figure, in whole percent.",
+    "The published log is drawn again here, patient by patient, by the same order of draws from the same seed. What is "
+    "printed of it comes out digit for digit: the observed return, the truth (1,000 more simulated patients), WIS, and MB (1,000 "
+    "patients drawn from the learned model). CF, half an hour of draws (5 trajectories per episode, each row of which rests on "
+    "1,000 draws), is not drawn again. On the same log all is computed exactly, without draws: the truth in the simulator's own "
+    "transition table, the learned model's value, and the counterfactual outcome of every episode.",
+    "What differs. The matrix counts each episode by the most frequent of its 5 draws; how often that gives which outcome is "
+    "computed exactly too, and is what the published cells are held against. The matrix of the probabilities themselves is on the page. "
+    "The simulator has a mistake: glucose of non-diabetic patients that should rise becomes at most low. The published log has it, the "
+    "case sepsis of this package does not. The physician's policy was made on a table sampled from the simulator, which in {changed} "
+    "states with almost equal actions decides otherwise than the exact rules: these actions are taken from it. Death and "
+    "discharge do not end an episode for that policy. In the learned model a dead patient is seen in a state that "
+    "living ones share, from which one count per such state leads to death; what was never tried is taken to be deadly.",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Experiment:
+    """One log, what was learned from it, and every estimate, exact.
+
+    ``ends`` has for each episode how likely it would have ended in death, under way, in discharge under the learned
+    policy; ``for_anyone`` the same by the model alone, for someone with the same first state; ``truth`` is for the
+    simulator. ``weights`` are those of importance sampling.
+    """
+
+    log: Log
+    learned: Learned
+    truth: Floats
+    ends: Floats
+    for_anyone: Floats
+    weights: Floats
+
+    @property
+    def estimates(self) -> dict[str, float]:
+        """Observed, truth, WIS, MB, CF: mean returns."""
+        return {
+            "observed": float(self.log.outcome.mean()),
+            "truth": float(self.truth @ _REWARD),
+            "WIS": float(self.weights @ self.log.outcome / self.weights.sum()),
+            "MB": float(self.for_anyone.mean(axis=0) @ _REWARD),
+            "CF": float(self.ends.mean(axis=0) @ _REWARD),
+        }
+
+    @property
+    def outcomes(self) -> Floats:
+        """Percent of the episodes by observed (rows) and counterfactual outcome, expected."""
+        return self._matrix(self.ends)
+
+    @property
+    def counted(self) -> Floats:
+        """The same where each episode counts for the most frequent of `DRAWS` draws; expected."""
+        return self._matrix(likeliest_of_draws(self.ends))
+
+    @property
+    def count_errors(self) -> Floats:
+        """The standard error of these counts, and of printing them in whole percent."""
+        chance = likeliest_of_draws(self.ends)
+        variance = self._matrix(chance * (1.0 - chance)) * 100.0 / len(self.ends)
+        return np.sqrt(variance + 1.0 / 12.0)
+
+    @property
+    def consistency(self) -> Consistency:
+        """Whether CF and MB agree, as they do where the model made the log."""
+        ours, model = self.ends @ _REWARD, self.for_anyone @ _REWARD
+        apart = ours - model
+        error = float(apart.std(ddof=1) / np.sqrt(apart.size))
+        return Consistency(apart.size, float(ours.mean()), float(model.mean()), float(apart.mean()), error)
+
+    def _matrix(self, chance: Floats) -> Floats:
+        rows = [chance[self.log.outcome == outcome].sum(axis=0) for outcome in (-1, 0, 1)]
+        return 100.0 * np.array(rows) / len(chance)
+
+
+def run_experiment(world: World, log: Log) -> Experiment:
+    """Learn from a log, and compute every estimate."""
+    learned = learn_from(log)
+    died, home = value_for_all(world, learned.policy)
+    truth = np.array([died, 1.0 - died - home, home])
+    for_anyone = model_outcomes(learned)[seen(log.states[:, 0])]
+    return Experiment(log, learned, truth, follow(learned, log), for_anyone, _weights(learned, log))
+
+
+def _weights(learned: Learned, log: Log) -> Floats:
+    """The weight of each episode: 0 as soon as the policy would have done something else."""
+    i, t = np.nonzero(log.actions >= 0)
+    s, a = seen(log.states[i, t]), log.actions[i, t]
+    ratio = np.ones(log.actions.shape)
+    ratio[i, t] = (learned.policy[s] == a) / learned.behaviour[s, a]
+    weights: Floats = ratio.prod(axis=1)
+    return weights
+
+
+def likeliest_of_draws(chance: Floats, draws: int = DRAWS) -> Floats:
+    """How likely each outcome is the most frequent of some draws, the first of equally frequent ones."""
+    found = np.zeros_like(chance)
+    for counts in product(range(draws + 1), repeat=3):
+        if sum(counts) == draws:
+            ways = factorial(draws) / np.prod([factorial(n) for n in counts])
+            found[:, int(np.argmax(counts))] += ways * np.prod(chance ** np.array(counts), axis=1)
+    return found
+
+
+def released_world() -> World:
+    """The simulator as released, with its physician."""
+    world, theirs = make_world(as_released=True), published().off_policy.physician
+    physician = world.physician.copy()
+    physician[list(theirs)] = list(theirs.values())
+    return replace(world, physician=physician)
+
+
+def redraw(world: World) -> tuple[Experiment, dict[str, float]]:
+    """The published log and all that is exact of it; and what the notebook prints of its own draws."""
+    run, n = Redrawing(_SEED), published().off_policy.patients
+    log = run.under_physician(world.physician, n)
+    found = run_experiment(world, log)
+    treated = run.under_policy(found.learned.policy, n)
+    returns = log.outcome.astype(np.float64)
+    redrawn = {"truth": run.resampled(treated.outcome.astype(np.float64)), "observed": run.resampled(returns)}
+    redrawn["WIS"] = run.resampled(returns, found.weights)
+    run.resampled(returns)  # of a softened policy, which the paper leaves out
+    first = np.bincount(seen(log.states[:, 0]), minlength=found.learned.policy.size) / n
+    redrawn["MB"] = run.resampled(run.in_model(policy_steps(found.learned), first, end_rewards(), n))
+    return found, redrawn
+
+
+def off_policy_section(logs: int = _LOGS) -> Section:
+    """The section of the reproduction; ``logs`` more logs say how much depends on the patients."""
+    theirs, world = published().off_policy, released_world()
+    found, redrawn = redraw(world)
+    text = [paragraph.format(changed=len(theirs.physician)) for paragraph in _TEXT]
+    text.append(_identity(found.consistency))
+    others = {"as released": _other_logs(world, logs), "mended": _other_logs(make_world(as_released=False), logs)}
+    text.append(_depends(theirs, others, logs))
+    return Section(
+        "off_policy",
+        "Off-policy evaluation (Oberst and Sontag 2019)",
+        tuple(text),
+        (*_compare_redrawn(redrawn, theirs), *_compare_exact(found, theirs), *_compare_outcomes(found, theirs)),
+        (_outcome_table(found), _died_table(found), _others_table(found, others)),
+    )
+
+
+def _compare_redrawn(redrawn: dict[str, float], theirs: PublishedOffPolicy) -> list[Comparison]:
+    return [
+        Comparison("return, drawn as published", value, theirs.estimates[name], of=name)
+        for name, value in redrawn.items()
+    ]
+
+
+def _compare_exact(found: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
+    """Exact numbers, with the error of what the paper draws: patients, trajectories, resamples."""
+    n, exact = len(found.log.outcome), found.estimates
+    returns = np.array([np.count_nonzero(found.log.outcome == one) for one in (-1, 0, 1)]) / n
+    again = 1.0 / 100.0  # the mean over 100 resamples scatters about the number that is resampled
+    of_draws = _variance(found.ends).mean() / DRAWS
+    of_episodes = _variance(found.ends.mean(axis=0)) / DRAWS
+    errors = {
+        "observed": _variance(returns) * again / n,
+        "truth": _variance(found.truth) * (1.0 + again) / n,
+        "MB": _variance(found.for_anyone.mean(axis=0)) * (1.0 + again) / n,
+        "CF": (of_draws + of_episodes * again) / n,
+    }
+    compared = [
+        Comparison(
+            "return, exact",
+            exact[name],
+            theirs.estimates[name],
+            exact[name],
+            float(np.sqrt(error)),
+            of=name,
+            sampled=_DRAWN,
+        )
+        for name, error in errors.items()
+    ]
+    reason = _RESAMPLING.format(matching=np.count_nonzero(found.weights), n=n)
+    return [*compared, Comparison("WIS, exact", exact["WIS"], theirs.estimates["WIS"], reason=reason)]
+
+
+def _variance(chance: Floats) -> Floats:
+    """The variance of the return of one draw."""
+    spread: Floats = chance @ _REWARD**2 - (chance @ _REWARD) ** 2
+    return spread
+
+
+def _compare_outcomes(found: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
+    counted, errors = found.counted, found.count_errors
+    return [
+        Comparison(
+            "outcomes in percent",
+            float(counted[i, j]),
+            float(theirs.outcomes[i][j]),
+            float(counted[i, j]),
+            float(errors[i, j]),
+            of=f"{_NAMES[i]}, would be {_NAMES[j]}",
+            sampled=_DRAWN,
+        )
+        for i, j in product(range(3), repeat=2)
+    ]
+
+
+def _identity(found: Consistency) -> str:
+    told = "holds" if found.holds else "fails"
+    return (
+        "A check of any cohort: where a model made the log, the counterfactual values of a policy have its model value as their "
+        f"mean. Here it {told}: {found.counterfactual:.4f} with the luck of the episodes, {found.model:.4f} without, with a "
+        f"standard error of {found.standard_error:.4f}. "
+        + (
+            "It does not tell how far both are from the truth."
+            if found.holds
+            else "The learned model did not make this log, and the log alone shows it."
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """Mean and standard deviation over logs of: observed, truth, MB; and in how many MB is above the truth."""
+
+    mean: Floats
+    std: Floats
+    too_good: int
+
+
+def _other_logs(world: World, logs: int) -> _Others:
+    rows = []
+    for seed in range(logs):
+        log = draw_log(world, published().off_policy.patients, np.random.default_rng(seed))
+        learned = learn_from(log)
+        died, home = value_for_all(world, learned.policy)
+        model = model_outcomes(learned)[seen(log.states[:, 0])].mean(axis=0) @ _REWARD
+        rows.append((log.outcome.mean(), home - died, model))
+    numbers = np.array(rows)
+    return _Others(
+        numbers.mean(axis=0), numbers.std(axis=0, ddof=1), int(np.count_nonzero(numbers[:, 2] > numbers[:, 1]))
+    )
+
+
+def _depends(theirs: PublishedOffPolicy, others: dict[str, _Others], logs: int) -> str:
+    released, mended = others["as released"], others["mended"]
+    z = (theirs.estimates["truth"] - released.mean[1]) / released.std[1]
+    return (
+        f"How much depends on the log: over {logs} more logs of 1,000 patients the true value of the learned policy is "
+        f"{released.mean[1]:.2f} on average, with a standard deviation of {released.std[1]:.2f}: the published log lies "
+        f"{abs(z):.1f} of these {'below' if z < 0 else 'above'} it. The model's own estimate is {released.mean[2]:.2f} "
+        f"(± {released.std[2]:.2f}), above the truth in {released.too_good} of {logs}. With the simulator's mistake mended "
+        f"the physician does better ({mended.mean[0]:.2f} in place of {released.mean[0]:.2f}), and so does the learned "
+        f"policy ({round(mended.mean[1], 2) + 0.0:.2f} ± {mended.std[1]:.2f})."
+    )
+
+
+def _outcome_table(found: Experiment) -> Table:
+    rows = tuple((_NAMES[i], *(f"{one:.2f} %" for one in found.outcomes[i])) for i in range(3))
+    heads = tuple(
+        f"would have {'been ' if name == 'discharged' else ''}{name}" for name in ("died", "no change", "discharged")
+    )
+    return Table("Observed (rows) and counterfactual outcomes under the learned policy, exact", ("", *heads), rows)
+
+
+def _died_table(found: Experiment) -> Table:
+    """Patients who died, by `tether.audit`: those for whom the learned policy promises least come first."""
+    died = np.flatnonzero(found.log.outcome == -1)
+    log = Log(found.log.states[died], found.log.actions[died], found.log.outcome[died])
+    episodes = dict(zip(died.tolist(), as_paths(log), strict=True))
+    asked = audit(as_model(found.learned), episodes, policy=policy_by_step(found.learned), certify=False, workers=1)
+    table = asked.table.sort_by([("P(died)", "descending")]).slice(0, 5)
+    columns = [table.column(name).to_pylist() for name in ("episode", "P(died)", "P(discharged)", "strength")]
+    steps = found.log.steps
+    rows = tuple(
+        (str(episode), str(int(steps[episode])), *(f"{one:.3f}" for one in numbers))
+        for episode, *numbers in zip(*columns, strict=True)
+    )
+    return Table(
+        f"Of the {died.size} patients who died (tether.audit), those who would most likely have died under the learned policy too",
+        ("patient", "steps", "P(died)", "P(discharged)", "mean strength"),
+        rows,
+    )
+
+
+def _others_table(found: Experiment, others: dict[str, _Others]) -> Table:
+    exact = found.estimates
+    rows = [("the published log", *(f"{exact[name]:.3f}" for name in ("observed", "truth", "MB")))]
+    for name, one in others.items():
+        numbers = (f"{mean:.3f} ± {std:.3f}" for mean, std in zip(one.mean, one.std, strict=True))
+        rows.append((f"other logs, simulator {name}", *numbers))
+    return Table("How much depends on the log", ("", "observed", "truth", "MB"), tuple(rows))
