@@ -14,7 +14,8 @@ from math import factorial
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether.audit.audit import Consistency, audit
+from tether.audit.audit import audit
+from tether.audit.consistency import Consistency
 from tether.reproduce.learned_policy import (
     Learned,
     as_model,
