@@ -89,7 +89,7 @@ def test_help_lists_every_command_and_the_exit_codes():
     told = run("--help").output
     for name in COMMANDS:
         assert re.search(rf"^  {name} +\S", told, re.MULTILINE), name
-    for code in ("0 all is well", "1 a check found", "2 wrong use or bad input", "130 interrupted"):
+    for code in ("0 success", "1 a check found", "2 wrong use or bad input", "130 interrupted"):
         assert code in " ".join(told.split())
     assert run("-h").output == told
     assert run("--version").output == f"tether, version {tether.__version__}\n"

@@ -33,7 +33,7 @@ Examples:
   tether audit model.csv log-parts/ -o audit --policy policy.csv
 
 \b
-Stopped, it goes on where it was when the same command is given again. DIR
+If it is stopped, the same command goes on where it was. DIR
 then holds audit.html (the overview), episodes.parquet (one row per episode),
 decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
 )
@@ -45,21 +45,22 @@ decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
 @click.option("--policy-column", "policy_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
               help="A column of the policy's file that has another name.")  # fmt: skip
 @click.option("--episodes", "where", metavar="CONDITION",
-              help="Which episodes: 'outcome == \"died\" and steps > 5'. Known are episode, steps, observed, logged "
-              "and outcome.")  # fmt: skip
+              help="Which episodes to ask about: 'outcome == \"died\" and steps > 5'. It may use episode, "
+              "steps, observed, logged and outcome.")  # fmt: skip
 @click.option("--log-column", "log_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
-              help="A column of EPISODES that has another name; a state may be of several: state=sex,age.")  # fmt: skip
+              help="A column of EPISODES that has another name. A state may be made of several: "
+              "state=sex,age.")  # fmt: skip
 @with_times
 @with_certificate
 @click.option(
-    "--draws", type=click.IntRange(min=2), help="For a learned model: credible intervals, from so many draws."
+    "--draws", type=click.IntRange(min=2), help="For a learned model: how many models to draw for credible intervals."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the draws.")
-@click.option("--workers", type=click.IntRange(min=1), help="How many processes answer.  [default: as many as cores]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the draws.")
+@click.option("--workers", type=click.IntRange(min=1), help="How many processes to use.  [default: as many as cores]")
 @click.option("--scheduler", metavar="ADDRESS", help="Let the workers of a Dask cluster answer: tcp://host:8786.")
 @click.option("--reports", type=click.IntRange(min=0), metavar="N",
               help="How many of the top episodes get a report of their own.  [default: 10, policy: 0]")  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Begin again, whatever DIR holds.")
+@click.option("--fresh", is_flag=True, help="Start again, even if DIR holds results.")
 @click.option("--strict", is_flag=True, help="Stop at the first batch with an episode that cannot be answered.")
 @as_json
 def audit(
@@ -83,10 +84,10 @@ def audit(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """The same question of every episode of a log.
+    """Ask the same question of every episode of a log.
 
-    EPISODES is a table as tether learn takes it, or a directory of Parquet files. Each episode gets the best plan
-    within k and m, or the policy; broken episodes are listed with the reason.
+    EPISODES is a table, as for tether learn, or a directory of Parquet files. For each episode
+    the best plan within k and m is found, or the policy is evaluated. Broken episodes are listed with the reason.
     """
     from tether.audit.audit import audit as ask
     from tether.cli.screen import progress, put

@@ -23,9 +23,9 @@ Examples:
 @click.argument("out", required=False)
 @as_json
 def cases(name: str | None, out: str | None, as_json: bool) -> None:
-    """List the embedded cases; or write one out, as files to look at and to change.
+    """List the embedded cases; or write one as files, to look at and to change.
 
-    Writes OUT/model.csv and OUT/path.csv, and a file for every further path. OUT must not exist, or be empty.
+    Writes OUT/model.csv, OUT/path.csv and one file per further path. OUT must be empty, or not exist.
     """
     if name is None:
         _list(as_json)

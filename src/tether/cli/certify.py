@@ -31,7 +31,7 @@ Examples:
 \b
 policy.csv has the columns state and action; with a column t the policy
 depends on time, with a column probability it is random. It must say what to
-do wherever some causal model leads."""
+do in every state that some causal model can lead to."""
 )
 @with_limits
 @about_an_episode
@@ -44,8 +44,8 @@ def certify(
 ) -> None:
     """What holds of a plan or policy under every causal model.
 
-    The numbers of a plan rest on one causal model, Gumbel-max. Others agree with the same model and the same episode:
-    this is the worst and the best that they can make of the best plan for k and m, or of --policy.
+    The numbers of a plan rest on one causal model, Gumbel-max. Other causal models agree with the same MODEL and PATH.
+    This is the worst and the best value that they allow, for the best plan within k and m, or for --policy.
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put

@@ -36,10 +36,11 @@ Examples:
 @with_influence
 @as_json
 def check(episode: Episode, influence: Any, as_json: bool) -> int:
-    """Is this model sound, is this path possible in it, and what is there?
+    """Is this model sound, and is this path possible in it?
 
-    Sizes, sparsity, absorbing states; with a path, how much its start can reach and how much of that it influences.
-    All problems are told at once, with their lines. Exit code 1 if there are any; 2 if a file is not there.
+    Prints sizes, sparsity and absorbing states. With a path: how many states can be reached from its start, and how
+    many of these it influences. All problems are listed at once, with their lines. The exit code is 1 if there are
+    any, and 2 if a file does not exist.
     """
     report = _look(episode, influence)
     if as_json:

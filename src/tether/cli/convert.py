@@ -30,11 +30,11 @@ Formats, by their suffixes:
 )
 @about_a_model
 @click.argument("out")
-@click.option("--to", metavar="NAME", help="The format of OUT, where its name does not say.")
-@click.option("--mean-rewards", is_flag=True, help="Write R(s, a, s') to a DRN file as its means, R(s, a).")
+@click.option("--to", metavar="NAME", help="The format of OUT, if its name does not say it.")
+@click.option("--mean-rewards", is_flag=True, help="Write rewards R(s, a, s') to a DRN file as their means, R(s, a).")
 @as_json
 def convert(source: ModelOptions, out: str, to: str | None, mean_rewards: bool, as_json: bool) -> None:
-    """A model from one format into another.
+    """Convert a model from one format into another.
 
     The format follows from the name. OUT without a suffix is a directory: a saved model, which opens fastest and
     keeps everything (a discount, the counts of a learned model).

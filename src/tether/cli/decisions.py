@@ -25,7 +25,13 @@ Examples:
   tether decisions model.csv path.csv --json"""
 )
 @about_an_episode
-@click.option("-m", type=click.IntRange(min=1), default=1, show_default=True, help="Changes in all, for the best.")
+@click.option(
+    "-m",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many actions may change in all.",
+)
 @with_rule
 @with_objective
 @as_json
@@ -34,9 +40,9 @@ def decisions(
 ) -> None:
     """Which decisions mattered?
 
-    For every step and every action available there: the expected return, had only this action been different; with
-    -m 2 and more, the best with it and at most m changes in all; the probability that the outcome that happened would
-    not have happened; and the shortest tether that allows the action.
+    One row per step and available action. Each has the expected return if only this action had been different; with
+    -m 2 or more, the best return with this action and at most m changes in all; the probability that the outcome that
+    happened would not have happened; and the shortest tether that allows the action.
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put

@@ -32,9 +32,9 @@ depends on time, with a column probability it is random."""
 def evaluate(
     episode: Episode, policy: str, policy_columns: dict[str, str], influence: Any, objective: Any, as_json: bool
 ) -> None:
-    """Exactly what to expect of a policy in this episode.
+    """What to expect of a policy in this episode, exactly.
 
-    The policy is a file, or one of three: optimal (the best for anyone, in the model without the observation),
+    The policy is a file, or one of these: optimal (the best for anyone, in the model without the observation),
     observed (what was done), random (any action that is available).
     """
     from tether.cli.screen import progress, put

@@ -26,7 +26,7 @@ Examples:
 )
 @with_limits
 @about_an_episode
-@click.option("--features", metavar="NAMES", help="Parts of the states to show; states alike in them are one: S,I.")
+@click.option("--features", metavar="NAMES", help="Parts of states to show: S,I. States that agree in them are one.")
 @with_draws
 @with_certificate
 @as_json
@@ -41,10 +41,10 @@ def explain(
 ) -> None:
     """What should have been done differently, and is that about this episode?
 
-    For each step: what happened, what the best plan within k and m would do, what that gains, how strongly the
-    observation influences it, and whether it passes the test that k counts. Before that, the answer in a few sentences;
-    the last of them say whether it holds under other causal models and, where the model was learned from a log, how
-    much the log leaves open.
+    First the answer in a few sentences. The last ones say whether it holds under other causal models and, for a model
+    that was learned from a log, how much the log leaves open. Then a table with one row per step: what happened, what
+    the best plan within k and m would do, what that gains, how strongly the observation influences the step, and
+    whether the step passes the test that k counts.
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress

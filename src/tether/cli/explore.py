@@ -29,9 +29,9 @@ Examples:
     "--audit",
     metavar="DIRECTORY",
     type=click.Path(exists=True, file_okay=False),
-    help="What tether audit found of the log: the list is ranked by what could be gained.",
+    help="What tether audit wrote about the log: the list is then ranked by what could be gained.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen.  [default: any free port]")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port.  [default: any free one]")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @click.option(
     "--listen",

@@ -30,22 +30,22 @@ and then, for the episode 17 of the log:
 @click.argument("log", metavar="EPISODES")
 @click.argument("out")
 @click.option("--prior", type=float, default=0.0, show_default=True,
-              help="Count each possible outcome as seen so often before; 0: the shares seen.")  # fmt: skip
+              help="Add this number to the count of each possible outcome; with 0, shares are as seen.")  # fmt: skip
 @click.option("--minimum", type=click.IntRange(min=1), default=1, show_default=True,
-              help="How often a state and action must be seen to be available.")  # fmt: skip
+              help="How often a state and action must be seen for the action to be available there.")  # fmt: skip
 @click.option("--support", type=click.Choice(["seen", "all"]), default="seen", show_default=True,
-              help="What an action may lead to: what it was seen to, or any state (then use --influence effective:EPS: "
-              "support would hold everywhere).")  # fmt: skip
+              help="What an action may lead to: states that it was seen to lead to, or any state. With all, use "
+              "--influence effective:EPS: by support, every step would count as influenced.")  # fmt: skip
 @click.option("--rewards", type=click.Choice(["transition", "pair"]), default="transition", show_default=True,
               help="Mean rewards of each transition, or of each state and action.")  # fmt: skip
 @click.option("--empty-rewards", type=click.Choice(["zero", "mean"]),
-              help="What an empty reward counts: 0, or the mean of the same transition. Needed where rewards stand not "
-              "only in last rows.")  # fmt: skip
+              help="What an empty reward counts as: 0, or the mean of the same transition. Needed if some rewards "
+              "are empty, unless only the last rows of episodes have one.")  # fmt: skip
 @click.option("--end", default="(end)", show_default=True, metavar="NAME",
               help="Name of the state after an action whose outcome was never recorded.")  # fmt: skip
 @click.option("--column", "columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
-              help="A column of EPISODES that has another name: episode=patient. A state may be of several: "
-              "state=status,lactate. The outcome of an episode: outcome=died. May be repeated.")  # fmt: skip
+              help="A column of EPISODES that has another name: episode=patient. A state may be made of "
+              "several: state=status,lactate. The outcome of an episode: outcome=died. May be repeated.")  # fmt: skip
 @with_times
 @as_json
 def learn(
@@ -62,11 +62,11 @@ def learn(
     step: str | None,
     as_json: bool,
 ) -> None:
-    """A model from a log of episodes.
+    """Learn a model from a log of episodes.
 
     EPISODES is a table (CSV, Parquet, Arrow, Excel) with the columns episode, t, state, action and, where known,
     reward, next_state and outcome (how the episode ended: it becomes a terminal state). OUT without a suffix is a
-    directory, and keeps the counts, for credible intervals; a table does not.
+    directory: it keeps the counts, which credible intervals need. A table does not keep them.
     """
     from tether.cli.screen import progress, put
     from tether.explanation.answers import as_data

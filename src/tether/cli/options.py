@@ -52,12 +52,14 @@ with_certificate = click.option(
 
 def with_draws(command: F) -> F:
     """``--draws`` and ``--seed``: how sure an answer of a learned model is."""
-    seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the draws.")
+    seed = click.option(
+        "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the draws."
+    )
     draws = click.option(
         "--draws",
         type=click.IntRange(min=0),
-        help="For a learned model: how sure, from so many models that its log leaves possible; 0 for none.  "
-        "[default: 100, fewer of a large model]",
+        help="For a learned model: how many of the models that its log leaves possible to draw, to say how sure "
+        "the answer is; 0 for none.  [default: 100, fewer for a large model]",
     )
     return draws(seed(command))
 
@@ -300,7 +302,7 @@ _TIMES = [
 ]
 
 _READING = [
-    click.option("--format", metavar="NAME", help="What MODEL is, where its name does not say."),
+    click.option("--format", metavar="NAME", help="The format of MODEL, if its name does not say it."),
     click.option(
         "--column",
         "columns",
@@ -310,19 +312,21 @@ _READING = [
         help="A column of MODEL that has another name: state=s. May be repeated.",
     ),
     click.option("--order", metavar="AXES", help="Axes of transitions in an array file: SAS, ASS or SSA."),
-    click.option("--reward-order", metavar="AXES", help="Axes of rewards there: S, SA, AS, SAS, ASS, SSA, TSA."),
+    click.option(
+        "--reward-order", metavar="AXES", help="Axes of rewards in such a file: S, SA, AS, SAS, ASS, SSA, TSA."
+    ),
     click.option("--terminal", multiple=True, metavar="STATE", help="A state that ends episodes. May be repeated."),
-    click.option("--discount", type=float, help="What a reward is worth a step later, 0 to 1."),
+    click.option("--discount", type=float, help="The discount per step, from 0 to 1."),
     click.option(
         "--final-reward",
         multiple=True,
         callback=_worth,
         metavar="STATE=VALUE",
-        help="A reward for ending in a state, 0 for others. May be repeated.",
+        help="The reward for ending in a state; 0 for other states. May be repeated.",
     ),
-    click.option("--reward-model", metavar="NAME", help="Which rewards of a DRN or PRISM model to take, of several."),
-    click.option("--state-rewards", metavar="FILE", help="Rewards of the states of a PRISM model, if not beside it."),
-    click.option("--transition-rewards", metavar="FILE", help="The same for rewards of its transitions."),
+    click.option("--reward-model", metavar="NAME", help="Which rewards to take, if a DRN or PRISM model has several."),
+    click.option("--state-rewards", metavar="FILE", help="State rewards of a PRISM model, if they are not beside it."),
+    click.option("--transition-rewards", metavar="FILE", help="Its transition rewards, if they are not beside it."),
 ]
 
 _MODEL = [click.argument("model"), *_READING]
@@ -337,7 +341,7 @@ _EPISODE = [
         multiple=True,
         callback=columns_of,
         metavar="OURS=YOURS",
-        help="The same for a column of PATH; a state may be of several: state=status,lactate.",
+        help="A column of PATH that has another name. A state may be made of several: state=status,lactate.",
     ),
     *_TIMES,
 ]
@@ -348,7 +352,7 @@ _RULE = [
         type=click.Choice(["definition", "published", "printed", "assured"]),
         default="definition",
         show_default=True,
-        help="What k means; assured: never k uninfluenced steps in a row.",
+        help="What k means; with assured there are never k uninfluenced steps in a row.",
     ),
     click.option(
         "--influence",
@@ -365,7 +369,8 @@ _OBJECTIVE = [
         "--objective",
         callback=_objective,
         metavar="PROPERTY",
-        help="Instead of the return: 'reach GOAL', 'avoid BAD', 'until HOLD GOAL', of labels.",
+        help="What to ask for instead of the return: 'reach GOAL', 'avoid BAD' or 'until HOLD GOAL', with labels of "
+        "the model.",
     ),
     click.option("--minimise", is_flag=True, help="Ask for the smallest value, not the largest: for costs."),
 ]

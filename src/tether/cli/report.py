@@ -44,10 +44,9 @@ def report(
     certificate: bool,
     as_json: bool,
 ) -> None:
-    """The answer as one HTML file, with figures.
+    """Write the answer as one HTML file, with figures.
 
-    It needs nothing but itself: no network, no script. Without -k, the report is about the shortest tether that is
-    enough.
+    The file needs no network and has no script. Without -k, the report is about the shortest tether that is enough.
     """
     from tether.cli.screen import progress, put
     from tether.explanation.answers import plan_data

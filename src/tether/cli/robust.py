@@ -39,14 +39,15 @@ Examples:
     "--confidence",
     type=float,
     metavar="LEVEL",
-    help="For a learned model: whatever its probabilities are, within intervals that hold together at this level.",
+    help="For a learned model: guarantee the value for all probabilities within intervals that hold together at this "
+    "level.",
 )
 @click.option(
     "--export",
     metavar="FILE",
-    help="Write the intervals within k and m for a model checker: .drn for Storm, .nm or .prism for PRISM.",
+    help="Write the interval model within k and m for a model checker: .drn for Storm, .nm or .prism for PRISM.",
 )
-@click.option("--features", metavar="NAMES", help="Parts of the states to show; states alike in them are one: S,I.")
+@click.option("--features", metavar="NAMES", help="Parts of states to show: S,I. States that agree in them are one.")
 @as_json
 def robust(
     episode: Episode,
@@ -61,11 +62,10 @@ def robust(
     minimise: bool,
     as_json: bool,
 ) -> None:
-    """The plan with the best guaranteed return.
+    """Find the plan with the best guaranteed return.
 
-    Its value is what is guaranteed under every causal model of a set. What the table shows step by step is what
-    Gumbel-max expects of it. Without -k: the shortest tether that guarantees enough, and 1 where none guarantees a
-    gain.
+    Its value is guaranteed under every causal model of a set. The table shows step by step what Gumbel-max expects of
+    the plan. Without -k: the shortest tether that guarantees enough, and 1 if no tether guarantees a gain.
     """
     from tether._foundation.words import counted, number
     from tether.cli.answers import print_json

@@ -28,12 +28,12 @@ Examples:
 )
 @with_limits
 @about_an_episode
-@click.option("-n", type=click.IntRange(min=1), default=5, show_default=True, help="How many.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same draws.")
+@click.option("-n", type=click.IntRange(min=1), default=5, show_default=True, help="How many episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the draws.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write them to a file, as a log of episodes.")
 @as_json
 def sample(episode: Episode, limits: Limits, n: int, seed: int, output: Path | None, as_json: bool) -> None:
-    """Draw episodes as they might have gone under the plan."""
+    """Draw episodes of the plan: how this episode might have gone."""
     from tether.cli.screen import progress
     from tether.explanation.answers import plan_data
 

@@ -56,7 +56,7 @@ Examples:
 @click.option(
     "--sepsis-table", type=click.Path(path_type=Path), help="A copy of the sampled table (.npz, array tx_mat)."
 )
-@click.option("--check", "check_only", is_flag=True, help="Only check that no exact number has moved; write nothing.")
+@click.option("--check", "check_only", is_flag=True, help="Only check the exact numbers; write nothing.")
 @as_json
 def reproduce(cases: tuple[str, ...], out: Path, sepsis_table: Path | None, check_only: bool, as_json: bool) -> int:
     """The paper's experiments, beside the published numbers.

@@ -50,10 +50,10 @@ def sweep(
     minimise: bool,
     as_json: bool,
 ) -> None:
-    """The best value for every k and m, as a table.
+    """Show the best value for every k and m, as a table.
 
-    Down the table the tether gets longer, to the right more actions may change; the value never falls in either
-    direction. k, or m, that give the same values throughout share a row, or a column.
+    The tether gets longer down the table, and more actions may change to the right. The value never falls in either
+    direction. Neighbouring k with the same values share a row, and neighbouring m share a column.
     """
     from tether.cli.screen import progress
     from tether.explanation.answers import objective_data
@@ -108,7 +108,7 @@ Examples:
 @about_an_episode
 @click.option("-m", type=click.IntRange(min=0), required=True, help="How many actions may change.")
 @click.option("--at-least", type=float, help="The value to reach.")
-@click.option("--at-most", type=float, help="The same with --minimise: the value to get down to.")
+@click.option("--at-most", type=float, help="With --minimise: the value to get down to.")
 @with_rule
 @with_objective
 @as_json
@@ -123,9 +123,9 @@ def choose_k(
     minimise: bool,
     as_json: bool,
 ) -> int:
-    """The shortest tether that reaches a value.
+    """Find the shortest tether that reaches a value.
 
-    Exit code 1 if none does, not even k = T + 1 (no tether).
+    The exit code is 1 if none does, not even k = T + 1 (no tether).
     """
     from tether._foundation.words import counted, number
     from tether.cli.screen import progress, put

@@ -27,7 +27,10 @@ Examples:
 @click.option("--state", help="A state.  [default: the observed one]")
 @click.option("--action", help="An action.  [default: each that is available there]")
 @click.option(
-    "--uninfluenced", type=click.IntRange(min=0), default=0, help="Uninfluenced steps before; with --rule assured."
+    "--uninfluenced",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Uninfluenced steps just before; for --rule assured.",
 )
 @with_rule
 @with_property
@@ -44,9 +47,9 @@ def why(
     objective: Any,
     as_json: bool,
 ) -> None:
-    """Why an action is allowed for k, or is not.
+    """Say why an action is allowed for k, or is not.
 
-    In a sentence: where the nearest influence of the observation is, and what k it would take.
+    One sentence per action: where the nearest step is that the observation influences, and which k allows the action.
     """
     from tether.cli.screen import grid, put
     from tether.explanation.answers import as_data, objective_data
