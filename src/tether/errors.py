@@ -35,7 +35,7 @@ class Problem:
     what : str
         What is wrong, without its place, the expectation and the fix.
     state, action, next_state : optional
-        The labels concerned, ``None`` where the problem is not about one.
+        The names concerned, ``None`` where the problem is not about one.
     time : int, optional
         The step concerned.
     value : optional

@@ -165,7 +165,7 @@ def test_json_is_json_and_every_field_is_on_the_page(folder, name):
         (["explain", "case:toy", "--influence", "much"], "'much' is not 'support'"),
         (["explain", "case:toy", "--rule", "printed", "--influence", "tv:0.5"], "tether: "),
         (["explain", "case:toy", "--discount", "2"], "discount must be a number from 0 to 1, not 2.0"),
-        (["explain", "case:toy", "--features", "S"], "the states have no S; their labels have no named"),
+        (["explain", "case:toy", "--features", "S"], "the states have no S; their names have no named"),
         (["explain", "case:toy", "--features", ","], "no part of a state is named"),
         (["explain", "case:toy", "--draws", "5"], "this model was not learned from episodes"),
         (["explain", "model.csv", "path.csv", "--column", "state"], "expected OURS=YOURS, as in state=s"),

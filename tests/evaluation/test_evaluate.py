@@ -210,7 +210,7 @@ def test_features_that_are_none(epidemic, feature, told):
 
 def test_labels_without_names_need_a_function(grid):
     outlook = grid.plan(1, 0).evaluate()
-    with pytest.raises(tether.QueryError, match="no feature 'row'; its labels have no named parts; give a function"):
+    with pytest.raises(tether.QueryError, match="no feature 'row'; their names have no named parts; give a function"):
         outlook.feature("row")
     assert outlook.feature(lambda cell: cell // 4).mean.tolist() == [0.0] * 3 + [1.0] * 9
 

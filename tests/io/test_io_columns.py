@@ -285,10 +285,10 @@ def test_an_array_of_several_columns_has_tuples_for_labels():
         ),
         ({**PLAIN, "probability": [1, "0.5"]}, "row 1: found '0.5' in the column 'probability'; expected a number"),
         ({**PLAIN, "probability": [1, [2]]}, "row 1: found [2] in the column 'probability'; expected a number"),
-        ({**PLAIN, "state": [0, None]}, "row 1: the cell in the column 'state' is empty; expected a label"),
+        ({**PLAIN, "state": [0, None]}, "row 1: the cell in the column 'state' is empty; expected a name"),
         (
             pd.DataFrame({**PLAIN, "state": [0, None]}),
-            "row 1: the cell in the column 'state' is empty; expected a label",
+            "row 1: the cell in the column 'state' is empty; expected a name",
         ),
         (
             pl.DataFrame({**PLAIN, "probability": [0.5, None]}),
@@ -304,7 +304,7 @@ def test_an_array_of_several_columns_has_tuples_for_labels():
         ),
         (
             pa.table({**PLAIN, "state": pa.array([2**62, 0], pa.timestamp("s"))}),
-            "the column 'state' holds timestamp[s], which cannot be read as labels",
+            "the column 'state' holds timestamp[s], which cannot be read as names",
         ),
         (
             pd.DataFrame(PLAIN).set_index("state"),
@@ -405,7 +405,7 @@ HEAD = "state,action,probability\n"
             HEAD + '0,go,"0,5"\n',
             "a.csv, line 2: found '0,5' in the column 'probability'; expected a number; write it with a decimal point",
         ),
-        (HEAD + "0,go,1\n\n,go,1\n", "a.csv, line 4: the cell in the column 'state' is empty; expected a label"),
+        (HEAD + "0,go,1\n\n,go,1\n", "a.csv, line 4: the cell in the column 'state' is empty; expected a name"),
         (HEAD + "0,go,1\n1,go, \n", "a.csv, line 3: the cell in the column 'probability' is empty; expected a number"),
         (
             HEAD + "0,go,1\n1,go\n",
@@ -499,8 +499,8 @@ def test_what_is_wrong_with_a_text_file(write, data, expected):
             ),
             "3 problems:\n"
             "  - a.parquet, row 1: the cell in the column 'probability' is empty; expected a number\n"
-            "  - a.parquet, row 2: the cell in the column 'state' is empty; expected a label\n"
-            "  - a.parquet, row 2: the cell in the column 'action' is empty; expected a label",
+            "  - a.parquet, row 2: the cell in the column 'state' is empty; expected a name\n"
+            "  - a.parquet, row 2: the cell in the column 'action' is empty; expected a name",
         ),
         (
             "a.parquet",
@@ -530,10 +530,10 @@ def test_all_problems_come_at_once_in_the_order_of_the_lines(write):
     assert refusal(file).splitlines() == [
         "6 problems:",
         "  - a.csv, line 3: 2 fields, but the header has 3 names; a field that holds the separator must be quoted",
-        "  - a.csv, line 4: the cell in the column 'state' is empty; expected a label",
+        "  - a.csv, line 4: the cell in the column 'state' is empty; expected a name",
         "  - a.csv, line 4: found 'x' in the column 'probability'; expected a number",
         "  - a.csv, line 5: 4 fields, but the header has 3 names; a field that holds the separator must be quoted",
-        "  - a.csv, line 6: the cell in the column 'action' is empty; expected a label",
+        "  - a.csv, line 6: the cell in the column 'action' is empty; expected a name",
         "  - a.csv, line 6: the cell in the column 'probability' is empty; expected a number",
     ]
 

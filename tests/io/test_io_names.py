@@ -72,7 +72,7 @@ def test_what_is_not_there(value):
 
 def test_a_text_that_could_be_several_is_an_error():
     known = make_names([Point(1, "a"), 1.0, "b", frozenset("c"), Text("frozenset({'c'})")], None, "state")
-    with pytest.raises(tether.QueryError, match="could be any of 2 labels"):
+    with pytest.raises(tether.QueryError, match="could be any of 2 names"):
         find_index(known, "frozenset({'c'})")
 
 

@@ -139,7 +139,7 @@ def test_labels_are_found_by_their_text(write):
             "",
             "a.csv, line 3: the action is empty; only the last row may leave it empty, as the state of the end",
         ),
-        ("well", "", "a.csv, line 4: the cell in the column 'state' is empty; expected a label"),
+        ("well", "", "a.csv, line 4: the cell in the column 'state' is empty; expected a name"),
         ("t,state", "t,status", "a.csv: the column 'state' is missing; found 't', 'status', 'action'"),
     ],
 )
@@ -231,7 +231,7 @@ def test_a_label_that_could_be_several(write):
             return self is other
 
     mdp = tether.MDP.from_arrays([[[0.5, 0.5]], [[0.5, 0.5]]], states=[Odd("a"), Odd("a")])
-    expected = "a.csv, line 2: t = 0: the state 'a' could be any of 2 labels: 'a', 'a'; rename them"
+    expected = "a.csv, line 2: t = 0: the state 'a' could be any of 2 names: 'a', 'a'; rename them"
     assert message(write("t,state,action\n0,a,0\n"), tether.PathError, mdp) == expected
 
 

@@ -557,7 +557,7 @@ def test_fields_go_by_either_name():
     assert [one.name for one in found] == ["heart_rate", "heart rate", "abnormal"]
     assert found[0].rows == found[1].rows
     assert found[2].observed.tolist() == [state.abnormal for state in states]
-    with pytest.raises(tether.QueryError, match="the states have no field 'x'; their labels have no fields"):
+    with pytest.raises(tether.QueryError, match="the states have no field 'x'; their names have no fields"):
         courses(PLANS["toy"](), ["x"])
 
 
@@ -596,7 +596,7 @@ def test_labels_of_several_kinds_are_shown_themselves():
         ({"features": {"x": lambda state: 1 / (state.I - 2)}}, ": ZeroDivisionError: division by zero"),
         ({"features": {"x": lambda state: 1 // 0}}, "feature 'x' has no value for state ("),
         ({"features": {"x": lambda state: float("nan")}}, "is nan, not a finite number"),
-        ({"state_name": "I"}, "state_name must be a function of a label, not 'I'"),
+        ({"state_name": "I"}, "state_name must be a function of a name, not 'I'"),
         ({"action_name": lambda action: action.nothing}, "action_name failed for 'V_I': AttributeError"),
         ({"date": "today"}, "date must be a datetime.date, not 'today'"),
         ({"about": "file.csv"}, "about must map names to what is to be said of them"),

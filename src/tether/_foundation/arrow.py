@@ -63,7 +63,7 @@ class NameColumn:
 
 
 def name_array(items: Sequence[Any], among: Sequence[Any] | None = None) -> Any:
-    """Some labels, None where there is none, in the type that fits all of ``among``."""
+    """Some names, None where there is none, in the type that fits all of ``among``."""
     kind = _kind(items if among is None else among)
     return pyarrow_module().array([None if item is None else _as(kind, item) for item in items], type=_type(kind))
 
@@ -99,7 +99,7 @@ def _kind(items: Sequence[Any]) -> Any:
 
 
 def _field_names(kind: type, items: Sequence[Any]) -> list[str]:
-    """Names of the parts that labels of a type have; none for labels without parts."""
+    """What the parts are called that names of a type have; nothing for names without parts."""
     if dataclasses.is_dataclass(kind):
         return [field.name for field in dataclasses.fields(kind)]
     if not issubclass(kind, tuple):
@@ -118,7 +118,7 @@ def _parts(item: Any) -> Sequence[Any]:
 
 
 def _as(kind: Any, item: Any) -> Any:
-    """A label as Arrow is to be given it."""
+    """A name in the form that Arrow takes."""
     if kind is str:
         return str(item).encode("utf-8", "replace").decode("utf-8")
     if isinstance(kind, list):

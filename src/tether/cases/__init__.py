@@ -1,6 +1,6 @@
 """The paper's models, ready to use: `toy`, `grid_world`, `epidemic`, `sepsis`; and a real one, `icu_sepsis`.
 
-Each function builds one and returns a `Case`: the model, with readable labels, and the observed
+Each function builds one and returns a `Case`: the model, with readable names, and the observed
 paths of the paper by name.
 
 >>> import tether

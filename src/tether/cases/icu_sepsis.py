@@ -45,7 +45,7 @@ class IcuSepsisCase(Case):
     initial : array (states,)
         How often an episode starts in each state.
     admissible : tuple of tuple
-        The actions, by label, that were taken often enough in each state for their outcomes to be estimated.
+        The actions, by name, that were taken often enough in each state for their outcomes to be estimated.
     sofa : array (states,)
         The mean SOFA score of patients in each state; higher is worse. It is 0 in the terminal states, death among
         them: a mean over time falls when patients die.

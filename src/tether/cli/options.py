@@ -152,7 +152,7 @@ class Episode(ModelOptions):
         return {"model": self.model, "path": self.path_source}
 
     def open_path(self, mdp: MDP | None) -> Path:
-        """Read the path, with the model's labels where there is one."""
+        """Read the path, with the model's names where there is one."""
         from tether.cli.screen import progress
         from tether.io.sources import open_path
 

@@ -1,4 +1,4 @@
-"""What goes to the terminal: text that fits its width, progress on standard error, labels as they can be shown."""
+"""What goes to the terminal: text that fits its width, progress on standard error, names as they can be shown."""
 
 from __future__ import annotations
 

@@ -170,8 +170,8 @@ class Evaluation:
         Parameters
         ----------
         feature : str, callable or mapping
-            The name of a numeric attribute of the state labels (``"I"`` for the epidemic), a function of
-            the label, or a mapping from labels.
+            The name of a numeric attribute of the state names (``"I"`` for the epidemic), a function of
+            the name, or a mapping from names.
         """
         mean, std, lowest, highest = np.empty((4, self.T + 1))
         for t in range(self.T + 1):

@@ -12,23 +12,24 @@ from tether.errors import Problem, QueryError
 __all__ = ["feature_value"]
 
 
-def feature_value(feature: Any, label: Any) -> float:
+def feature_value(feature: Any, state: Any) -> float:
+    """The number that a feature gives for a state, or an error that says why it gives none."""
     if isinstance(feature, str):
-        if not hasattr(label, feature) or callable(getattr(label, feature)):
-            known = getattr(label, "_fields", ())
+        if not hasattr(state, feature) or callable(getattr(state, feature)):
+            known = getattr(state, "_fields", ())
             has = (
                 f"it has {', '.join(known)}"
                 if known
-                else "its labels have no named parts; give a function of the label"
+                else "their names have no named parts; give a function of the name"
             )
             raise QueryError(f"the states have no feature {feature!r}; {has}")
-        value = getattr(label, feature)
+        value = getattr(state, feature)
     elif isinstance(feature, Mapping):
-        if label not in feature:
-            raise QueryError(Problem(f"the feature says nothing for state {label!r}", state=label))
-        value = feature[label]
+        if state not in feature:
+            raise QueryError(Problem(f"the feature says nothing for state {state!r}", state=state))
+        value = feature[state]
     elif callable(feature):
-        value = feature(label)
+        value = feature(state)
     else:
         raise QueryError(f"a feature is a name, a function of the state or a mapping, not {feature!r}")
     try:
@@ -37,6 +38,6 @@ def feature_value(feature: Any, label: Any) -> float:
         number = np.nan
     if not np.isfinite(number):
         raise QueryError(
-            Problem(f"the feature of state {label!r} is {value!r}, not a finite number", label, value=value)
+            Problem(f"the feature of state {state!r} is {value!r}, not a finite number", state, value=value)
         )
     return number

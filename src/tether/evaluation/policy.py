@@ -1,6 +1,6 @@
 """Policies from outside: functions, tables and arrays, brought to one form.
 
-A policy says what to do at step t in a state: an action's label, or a distribution
+A policy says what to do at step t in a state: an action's name, or a distribution
 ``{action: probability}``. It may be given as
 
 - a function of the state, or of the time and the state;

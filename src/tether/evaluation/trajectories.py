@@ -54,7 +54,7 @@ class Trajectories:
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
-        """The trajectories as paths, by label."""
+        """The trajectories as paths, by name."""
         return tuple(self._path(i) for i in range(len(self)))
 
     def _path(self, i: int) -> Path:

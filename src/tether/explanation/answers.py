@@ -1,7 +1,7 @@
 """Records as plain data, ready to be written as JSON: dictionaries, lists, numbers, text.
 
 A record becomes an object with its own fields. Only records that hold more than an answer (a model, the course of a
-computation) have a list here of what is told of them. A label that is a named tuple becomes an object, another tuple a
+computation) have a list here of what is told of them. A name that is a named tuple becomes an object, another tuple a
 list; an array becomes lists; a number that is not finite becomes null; what JSON has no word for is its text.
 
 This is a pass of its own because msgspec asks no hook about named tuples and dataclasses: it writes the former as
@@ -39,7 +39,7 @@ _TOLD = {
 
 
 def as_data(value: Any) -> Any:
-    """A record, an array or a label as plain data.
+    """A record, an array or a name as plain data.
 
     Examples
     --------

@@ -37,9 +37,9 @@ class Decision:
     Attributes
     ----------
     t : int
-    state : label
+    state : name
         The observed state.
-    action : label
+    action : name
     is_observed : bool
         Whether it is what was done.
     value : float or None
@@ -212,7 +212,7 @@ class Decisions:
         return necessity_bounds(self.cf, found.t, found.action, outcome, self.objective)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """Which decision mattered most, and from when on nothing could be changed; ``name`` prints a label."""
+        """Which decision mattered most, and from when on nothing could be changed; ``name`` shows a name."""
         return decision_sentences(self, self.event, name)
 
     def to_arrow(self) -> pyarrow.Table:

@@ -39,9 +39,9 @@ class Evidence:
     Attributes
     ----------
     t : int
-    state : label
+    state : name
         Where the plan most often takes the action at t.
-    action, observed : label
+    action, observed : name
         What it does there, and what was done.
     times : int
         How often the log has this action in this state, with its outcome.

@@ -45,13 +45,13 @@ class ExplainedStep:
     t : int
     observed_state, observed_action
         What happened; None for an outcome that was not recorded, and for the action at T.
-    state : label
+    state : name
         The most likely counterfactual state, or group of states, with its ``state_probability``. The states of one
         outcome count together here, and the likeliest of them is told.
-    action : label or None
+    action : name or None
         What the plan does there most often, with its ``action_probability`` there (it may depend on how many
         changes are left).
-    instead : label or None
+    instead : name or None
         Of the actions that differ from the observed one, what the plan does most often; None if it never does.
     changed : float
         Probability that the action differs from the observed one.
@@ -221,7 +221,7 @@ class Explanation:
         return {step.t: advised_state(self.outlook, step.t, step.instead)[0] for step in self.changes}
 
     def answer(self, name: Callable[[Any], str] = repr) -> Answer:
-        """The answer in its four parts; ``name`` prints a label.
+        """The answer in its four parts; ``name`` says how a name is shown.
 
         Examples
         --------

@@ -22,11 +22,11 @@ _WORD = re.compile(r"[^\W\d_]{3}")
 """Three letters in a row."""
 
 _SHORT = 24
-"""A label of so many characters fits into a table."""
+"""A name of so many characters fits into a table."""
 
 
 def shown(label: Any) -> str:
-    r"""A label as text that any screen may be given: what cannot be printed is escaped.
+    r"""A name as text that any screen may be given: what cannot be printed is escaped.
 
     >>> shown((1, "x")), shown("a\nb")
     ("(1, 'x')", 'a\\nb')
@@ -49,7 +49,7 @@ def in_words(label: Any) -> bool:
 
 
 def short(labels: Iterable[Any]) -> bool:
-    """Whether labels can be written out, again and again.
+    """Whether names can be written out, again and again.
 
     >>> short(["well", "sick"])
     True
@@ -101,7 +101,7 @@ def only(names: Sequence[str]) -> Callable[[Any], Any]:
         known = getattr(state, "_fields", ())
         missing = [name for name in wanted if name not in known]
         if missing:
-            has = f"they have {', '.join(known)}" if known else "their labels have no named parts"
+            has = f"they have {', '.join(known)}" if known else "their names have no named parts"
             raise QueryError(f"the states have no {', '.join(missing)}; {has}")
         return _parts(wanted)(*(getattr(state, name) for name in wanted))
 

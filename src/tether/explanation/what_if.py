@@ -131,7 +131,7 @@ class WhatIf:
         return self.outlook.outcomes()
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """What is done instead, what follows, how much of it is about this episode; ``name`` prints a label.
+        """What is done instead, what follows, how much of it is about this episode; ``name`` says how a name is shown.
 
         Examples
         --------

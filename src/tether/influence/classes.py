@@ -29,7 +29,7 @@ CLASSES = ("observed", "influenced and reachable", "influenced but unreachable",
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Classes(Mapping[Any, str]):
-    """The class of each state of the model at one time: a mapping from labels.
+    """The class of each state of the model at one time: a mapping from names.
 
     Examples
     --------

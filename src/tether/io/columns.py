@@ -1,6 +1,6 @@
-"""Columns of a table: from a CSV, Parquet, Arrow or Excel file, or from any dataframe, to arrays of labels and numbers.
+"""Columns of a table: from a CSV, Parquet, Arrow or Excel file, or from any dataframe, to arrays of names and numbers.
 
-A column is either one of labels (states, actions, episodes) or one of numbers. Everything that is wrong
+A column is either one of names (states, actions, episodes) or one of numbers. Everything that is wrong
 with a table is reported at once, each thing with its line.
 """
 
@@ -57,7 +57,7 @@ class Columns:
     Attributes
     ----------
     values : dict of array or Coded
-        Whole numbers as ints, other numbers as floats, other labels by code (`tether.model.encode.Coded`). Optional
+        Whole numbers as ints, other numbers as floats, other names by code (`tether.model.encode.Coded`). Optional
         columns that the table does not have are not in it.
     n_rows : int
     source : Source
@@ -136,13 +136,13 @@ def read_columns(
     rename : mapping, optional
         The name in the file of a wanted column, where it is another: ``{"state": "s"}``.
     text : sequence of str
-        Columns of labels; all others hold numbers.
+        Columns of names; all others hold numbers.
     blank : sequence of str
-        Columns whose cells may be empty: None among labels, NaN among numbers.
+        Columns whose cells may be empty: None among names, NaN among numbers.
     kind : {"csv", "tsv", "parquet", "arrow", "xlsx"}, optional
         What the file is, whatever its suffix.
     alike : sequence of sequences of str
-        Columns of labels of the same things: in a text file they are all whole numbers, or all text.
+        Columns of names of the same things: in a text file they are all whole numbers, or all text.
     max_unpacked : int or str, optional
         To how many bytes a compressed file may unpack; see `tether.io.files.unpacked_limit`.
     """
@@ -299,7 +299,7 @@ def _of_cells(columns: Mapping[str, Any], plan: _Plan, complaints: Complaints) -
 
 
 def _labels(columns: Mapping[str, Any], plan: _Plan, complaints: Complaints) -> dict[str, Array | Coded]:
-    """The columns of labels of a text file, those of the same things together."""
+    """The columns of names of a text file, those of the same things together."""
     together = [tuple(name for name in group if name in columns) for group in plan.alike]
     alone = [(name,) for name in columns if name in plan.text and not any(name in group for group in together)]
     found: dict[str, Array | Coded] = {}

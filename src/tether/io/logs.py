@@ -52,7 +52,7 @@ def read_episodes(
 
     The rows of an episode may come in any order; its t goes up by 1. The last row of an episode may leave the
     action empty (it is then only the last state), or name the last outcome in next_state, or do neither.
-    In a text file, labels that are all whole numbers become ints, other labels are text.
+    In a text file, names that are all whole numbers become ints, other names are text.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def read_episodes(
         (pandas, polars, Arrow) or a dict of columns. It has the columns episode, t, state and action, and may have
         reward, next_state and outcome: how the episode ended, in any of its rows, or in all. Others are not looked at.
     mdp : MDP, optional
-        The model the episodes are of. States and actions are then found among its labels, by their text if need be.
+        The model the episodes are of. States and actions are then found among its names, by their text if need be.
     columns : mapping, optional
         The name in the log of a column, where it is another: ``{"episode": "patient"}``. A state may be of several
         columns, ``{"state": ["status", "lactate"]}`` or ``{"state": "status,lactate"}``; it is then a named tuple.

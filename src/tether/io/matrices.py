@@ -107,7 +107,7 @@ def read_arrays(
 
 
 def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = False, kind: str | None = None) -> None:
-    """Write a model as arrays P and R to an ``.npz`` or ``.mat`` file; its labels as ``states`` and ``actions``.
+    """Write a model as arrays P and R to an ``.npz`` or ``.mat`` file; its names as ``states`` and ``actions``.
 
     Names that are not all whole numbers are written as text. R has two axes (S, A), or three in the order of P.
 

@@ -18,8 +18,8 @@ _NUMBERS = re.compile(r"\([-+0-9.,() ]{1,1000}\)")
 """What a tuple of numbers looks like; tuples that hold text are found as they are written only."""
 
 
-def text_of(label: Any) -> str:
-    """A label as text: text as it is, a tuple, named or not, as a plain tuple.
+def text_of(name: Any) -> str:
+    """A name as text: text as it is, a tuple, named or not, as a plain tuple.
 
     Examples
     --------
@@ -28,26 +28,26 @@ def text_of(label: Any) -> str:
     >>> text_of("sick"), text_of(7), text_of(tether.cases.epidemic().mdp.states[0])
     ('sick', '7', '(0, 0, 0)')
     """
-    return repr(_bare(label)) if isinstance(label, tuple | np.generic) else str(label)
+    return repr(_bare(name)) if isinstance(name, tuple | np.generic) else str(name)
 
 
-def are_whole(labels: Names) -> bool:
-    """Whether all labels are whole numbers, as a column of 64 bits holds them."""
-    return all(type(label) is int and -(2**63) <= label < 2**63 for label in labels)
+def are_whole(names: Names) -> bool:
+    """Whether all names are whole numbers, as a column of 64 bits holds them."""
+    return all(type(name) is int and -(2**63) <= name < 2**63 for name in names)
 
 
-def texts_of(labels: Names, noun: str, file: str, *, trimmed: bool) -> list[str]:
-    """All labels as text, if each can be told again when the file is read.
+def texts_of(names: Names, noun: str, file: str, *, trimmed: bool) -> list[str]:
+    """All names as text, if each can be told again when the file is read.
 
     ``trimmed`` says that readers of the file drop the spaces around a text.
     """
-    texts = [text_of(label) for label in labels]
+    texts = [text_of(name) for name in names]
     seen: dict[str, int] = {}
     for i, text in enumerate(texts):
         first = seen.setdefault(text, i)
         wrong = ""
         if first != i:
-            wrong = f"is written like the name {labels[first]!r}"
+            wrong = f"is written like the name {names[first]!r}"
         elif not text:
             wrong = "is empty"
         elif "\0" in text or not _is_unicode(text):
@@ -55,15 +55,15 @@ def texts_of(labels: Names, noun: str, file: str, *, trimmed: bool) -> list[str]
         elif trimmed and text != text.strip():
             wrong = "has spaces around it, which are lost when a text file is read"
         if wrong:
-            what, fix = f"the {noun} name {labels[i]!r} {wrong}", f"rename it: mdp.with_names({noun}s=…)"
-            raise FileError(Problem(what, value=labels[i], file=file, fix=fix))
+            what, fix = f"the {noun} name {names[i]!r} {wrong}", f"rename it: mdp.with_names({noun}s=…)"
+            raise FileError(Problem(what, value=names[i], file=file, fix=fix))
     return texts
 
 
-def find_index(labels: Names, value: Any) -> int:
-    """The index of the label that a value read from a file stands for, or -1.
+def find_index(names: Names, value: Any) -> int:
+    """The index of the name that a value read from a file stands for, or -1.
 
-    That is the label that equals it; else the one with the same text; else the tuple of numbers it spells.
+    That is the name that equals it; else the one with the same text; else the tuple of numbers it spells.
 
     Examples
     --------
@@ -75,29 +75,29 @@ def find_index(labels: Names, value: Any) -> int:
     >>> find_index(states, "(99, 1, 20)")
     -1
     """
-    found = labels.find(value)
+    found = names.find(value)
     if found >= 0:
         return found
     if isinstance(value, list):
-        return labels.find(_tupled(value))
+        return names.find(_tupled(value))
     text = text_of(value)
-    found = _by_text(labels).get(text, -1)
+    found = _by_text(names).get(text, -1)
     if found == _SEVERAL:
-        same = [label for label in labels if text_of(label) == text]
-        message = f"{value!r} could be any of {len(same)} labels: {', '.join(map(repr, same[:5]))}; rename them"
+        same = [name for name in names if text_of(name) == text]
+        message = f"{value!r} could be any of {len(same)} names: {', '.join(map(repr, same[:5]))}; rename them"
         raise QueryError(Problem(message, value=value))
-    return found if found >= 0 else labels.find(_spelled(text))
+    return found if found >= 0 else names.find(_spelled(text))
 
 
 _SEVERAL = -2
 
 
 @lru_cache(maxsize=4)  # the states and actions of a model, while a file is read against them
-def _by_text(labels: Names) -> dict[str, int]:
+def _by_text(names: Names) -> dict[str, int]:
     index: dict[str, int] = {}
-    for i, label in enumerate(labels):
-        if index.setdefault(text_of(label), i) != i:
-            index[text_of(label)] = _SEVERAL
+    for i, name in enumerate(names):
+        if index.setdefault(text_of(name), i) != i:
+            index[text_of(name)] = _SEVERAL
     return index
 
 
@@ -109,11 +109,11 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _bare(label: Any) -> Any:
+def _bare(name: Any) -> Any:
     """Without the names of named tuples and the types of NumPy, which a text would show."""
-    if isinstance(label, tuple):
-        return tuple(_bare(one) for one in label)
-    return label.item() if isinstance(label, np.generic) else label
+    if isinstance(name, tuple):
+        return tuple(_bare(one) for one in name)
+    return name.item() if isinstance(name, np.generic) else name
 
 
 def _tupled(value: Any) -> Any:

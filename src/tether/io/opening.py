@@ -55,7 +55,7 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
     source : str or path
         A file that `tether.io.read_path` reads, an episode of a log, ``log.csv#17``, or ``case:`` and a name.
     mdp : MDP, optional
-        The model it belongs to, whose labels decide what the words of a text file mean.
+        The model it belongs to, whose names decide what the words of a text file mean.
     **options
         ``columns``: the names of the columns in a file; ``time`` and ``step``: its column of times, and how far apart
         they are. See `tether.io.read_episodes`.
@@ -92,7 +92,7 @@ def _open_episode(log: str, word: str, options: dict[str, Any]) -> Path:
 
 
 def _as_in(mdp: MDP | None, path: Path) -> Path:
-    """The path in the labels of the model, which may know them as text, or as more than text."""
+    """The path in the names of the model, which may know them as text, or as more than text."""
     if mdp is None:
         return path
 

@@ -55,9 +55,9 @@ def read_path(
         A table (``.csv``, ``.tsv``, ``.parquet``, ``.arrow``, ``.xlsx``) with the columns t (optional: 0, 1, 2, … or
         1, 2, 3, …), state, action, reward (optional: what each step earned) and outcome (optional: how it ended, in
         any row); or JSON: ``{"states": [...], "actions": [...]}``, with "rewards" and "outcome" where they are known,
-        or a list of ``{"t": 0, "state": …, "action": …, "reward": …}``. A list in JSON is a label that is a tuple.
+        or a list of ``{"t": 0, "state": …, "action": …, "reward": …}``. A list in JSON is a name that is a tuple.
     mdp : MDP, optional
-        The model the path is of. States and actions are then found among its labels, by their text if need be,
+        The model the path is of. States and actions are then found among its names, by their text if need be,
         and the path is checked against it.
     columns : mapping, optional
         The name in the file of a column, where it is another: ``{"action": "given"}``. The state may be of several
@@ -156,7 +156,7 @@ def write_path(path: Path, file: File) -> None:
     ]
     text = "".join(separator.join(_quoted(cell, separator) for cell in row) + "\n" for row in rows)
     with written(file) as partial:
-        partial.write_bytes(text.encode())  # as it is: a label may hold any kind of line end
+        partial.write_bytes(text.encode())  # as it is: a name may hold any kind of line end
 
 
 def _quoted(text: str, separator: str) -> str:
@@ -174,7 +174,7 @@ def _unicode(text: str, file: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise file_error(file, "a label holds characters that a file in UTF-8 cannot hold; rename it") from None
+        raise file_error(file, "a name holds characters that a file in UTF-8 cannot hold; rename it") from None
     return text
 
 
@@ -329,7 +329,7 @@ def _records(
 
 
 def _label(value: Any, place: str, complaints: Complaints) -> Any:
-    """A label of JSON: text, a number, or a list of such, which is a tuple."""
+    """A name of JSON: text, a number, or a list of such, which is a tuple."""
     try:
         return _of_value(value)
     except ValueError:
@@ -347,7 +347,7 @@ def _of_value(value: Any, depth: int = 0) -> Any:
 
 
 def _resolved(mdp: MDP, states: list[Any], actions: list[Any], source: Source) -> tuple[list[Any], list[Any]]:
-    """The labels of the model that the values of a file stand for; all that are unknown in one error."""
+    """The names of the model that the values of a file stand for; all that are unknown in one error."""
     complaints = Complaints(source, PathError)
     found_states = _find_all(mdp.states, "state", states, complaints)
     found_actions = _find_all(mdp.actions, "action", actions, complaints)
@@ -360,7 +360,7 @@ def _find_all(labels: Names, noun: str, values: list[Any], complaints: Complaint
     for t, value in enumerate(values):
         try:
             found[t] = find_index(labels, value)
-        except QueryError as error:  # several labels have this text
+        except QueryError as error:  # several names have this text
             several = error.problems[0]
             complaints.add(replace(several, what=f"the {noun} {several.what}", place=f"t = {t}", time=t), row=t)
             found[t] = 0

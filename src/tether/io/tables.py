@@ -41,7 +41,7 @@ def read_table(
 ) -> MDP:
     r"""Read a model from a table of transitions.
 
-    In a text file, labels that are all whole numbers become ints, other labels are text without the spaces
+    In a text file, names that are all whole numbers become ints, other names are text without the spaces
     around it. In other files they are what the column's type says.
 
     Parameters
@@ -108,7 +108,7 @@ def write_table(mdp: MDP, file: File, *, kind: str | None = None) -> None:
     """Write a model as a table of transitions: CSV, TSV, Parquet or Arrow, by the file's suffix.
 
     Names that are not all whole numbers are written as text, a tuple as ``(9, 1, 20)``. States that have
-    no rows and to which nothing leads are not in the table. Read again, labels that are not whole numbers come in
+    no rows and to which nothing leads are not in the table. Read again, names that are not whole numbers come in
     the order in which they appear.
 
     Parameters

@@ -22,7 +22,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 def valuation_class(names: Sequence[str]) -> Any:
-    """What makes a label of a list of values, one for each of the variables.
+    """What makes a name of a list of values, one for each of the variables.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def write_value(value: Any) -> str:
 
 
 def valuations(labels: Names, kinds: tuple[type, ...]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
-    """Names as values of variables, if all are such, of the given kinds: the names, and the values of each label.
+    """Names as values of variables, if all are such, of the given kinds: the variables, and the values of each name.
 
     Values of tuples without names are called v0, v1, …, a single one is called state.
     """

@@ -1,4 +1,4 @@
-"""From the cells of a column to labels or numbers, with all that is wrong with them noted.
+"""From the cells of a column to names or numbers, with all that is wrong with them noted.
 
 Names: in a text file, whole numbers if every cell is one, else text without the spaces around it; elsewhere
 what the column's type says, whole floats being ints (a dataframe turns ints into floats where one is missing).
@@ -35,7 +35,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 
 
 def labels_of_text(columns: dict[str, Any], complaints: Complaints, blank: Sequence[str]) -> dict[str, Array | Coded]:
-    """The labels of columns of a text file that name the same things: all whole numbers, or all text.
+    """The names in columns of a text file that are about the same things: all whole numbers, or all text.
 
     Text is known by its distinct values, as Arrow numbers them: only those are looked at in Python.
     """
@@ -46,7 +46,7 @@ def labels_of_text(columns: dict[str, Any], complaints: Complaints, blank: Seque
     labels, codes = _encoded_together(list(columns.values()))
     found = dict(zip(columns, codes, strict=True))
     for name, one in found.items():
-        _note_empty(np.flatnonzero(one == EMPTY), name, "a label", complaints, name in blank)
+        _note_empty(np.flatnonzero(one == EMPTY), name, "a name", complaints, name in blank)
     whole = _whole_if_all(labels)
     if whole is None:
         return {name: Coded(labels, one) for name, one in found.items()}
@@ -55,7 +55,7 @@ def labels_of_text(columns: dict[str, Any], complaints: Complaints, blank: Seque
 
 
 def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bool) -> Array | Coded:
-    """The labels of an Arrow column, which are what its type says; a cell may be empty where ``blank`` allows it."""
+    """The names of an Arrow column, which are what its type says; a cell may be empty where ``blank`` allows it."""
     import pyarrow as pa
 
     column = _plain_column(column)
@@ -63,7 +63,7 @@ def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bo
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         values, codes = _encoded(column)
         labels, table = _labels_of(values)
-        _note_empty(np.flatnonzero(table[codes] == EMPTY), name, "a label", complaints, blank)
+        _note_empty(np.flatnonzero(table[codes] == EMPTY), name, "a name", complaints, blank)
         return Coded(labels, table[codes])
     if kind != column.type:
         column = _without_dictionary(column)
@@ -72,13 +72,13 @@ def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bo
     try:
         items = column.to_pylist()
     except (pa.ArrowException, ValueError, OverflowError, TypeError, RecursionError) as error:
-        complaints.add(f"the column {name!r} holds {kind}, which cannot be read as labels: {error}")
+        complaints.add(f"the column {name!r} holds {kind}, which cannot be read as names: {error}")
         return np.zeros(len(column), np.int64)
     return labels_of_list(items, name, complaints, blank=blank)
 
 
 def labels_of_list(items: list[Any], name: str, complaints: Complaints, *, blank: bool) -> Array | Coded:
-    """The labels of a list of Python objects."""
+    """The names of a list of Python objects."""
     labels = [_hashable(item) for item in items]
     found = Complaints(complaints.source)
     column = coded(labels, name, found, blank=True)
@@ -89,7 +89,7 @@ def labels_of_list(items: list[Any], name: str, complaints: Complaints, *, blank
         ),
     )
     empty = np.flatnonzero(column.codes == EMPTY)
-    _note_empty(empty, name, "a label", complaints, blank)
+    _note_empty(empty, name, "a name", complaints, blank)
     kinds = {type(label) for label in column.names}
     if kinds == {float} and all(label.is_integer() for label in column.names):
         column = Coded([int(label) for label in column.names], column.codes)
@@ -251,7 +251,7 @@ def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:
 
 
 def _labels_of(values: Any) -> tuple[list[Any], Ints]:
-    """The labels that some values are, each once, and which of them each value is: -1 for the empty text and for null.
+    """The names among some values, each once, and which of them each value is: -1 for the empty text and for null.
 
     The table of these has one place more, the last: it is that of cells that are empty.
     """
@@ -283,7 +283,7 @@ def _plainly_whole(column: Any) -> Array | None:
 
 
 def _whole_if_all(labels: list[str]) -> list[int] | None:
-    """The labels as ints if all are whole numbers, written plainly (``007`` is a name)."""
+    """The names as ints if all are whole numbers, written plainly (``007`` is a name)."""
     if not labels or not all(_WHOLE.fullmatch(label) for label in labels):
         return None
     numbers = [int(label.partition(".")[0]) for label in labels]
@@ -296,7 +296,7 @@ def _number_labels(column: Any, name: str, complaints: Complaints, blank: bool) 
 
     missing = pc.is_null(column, nan_is_null=True)
     rows = np.flatnonzero(np.asarray(missing.to_numpy()))
-    _note_empty(rows, name, "a label", complaints, blank)
+    _note_empty(rows, name, "a name", complaints, blank)
     if pa.types.is_floating(column.type):
         filled = np.asarray(pc.if_else(missing, 0.0, column).to_numpy())
         labels = _ints_if_whole(filled)

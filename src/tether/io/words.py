@@ -1,7 +1,7 @@
-"""From a word to the label it means.
+"""From a word to the name it means.
 
-Where labels are typed, or stand in a text file, ``7`` may mean the number or the text, and ``(9, 1, 20)`` a tuple.
-The model's own labels decide.
+Where names are typed, or stand in a text file, ``7`` may mean the number or the text, and ``(9, 1, 20)`` a tuple.
+The model's own names decide.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tether.model.names import Names
 __all__ = ["Words", "find_name", "word_to_label"]
 
 
-def find_name(labels: Names, word: Any, noun: str) -> Any:
-    """The label that ``word`` means: the label itself, or one that is written so.
+def find_name(names: Names, word: Any, noun: str) -> Any:
+    """The name that ``word`` means: the name itself, or one that is written so.
 
     Parameters
     ----------
-    labels : Names
+    names : Names
         Of a model: ``mdp.states`` or ``mdp.actions``.
     word : object
-        What was given. Text that is no label is read as a number, a tuple or list (``(9, 1, 20)``, ``[9, 1, 20]``),
-        or as what a label prints as.
+        What was given. Text that is no name is read as a number, a tuple or list (``(9, 1, 20)``, ``[9, 1, 20]``),
+        or as what a name prints as.
     noun : {"state", "action"}
         For the error message.
 
@@ -42,39 +42,39 @@ def find_name(labels: Names, word: Any, noun: str) -> Any:
     >>> find_name(tether.cases.grid_world().mdp.states, "15", "state")
     15
     """
-    return Words(labels, noun).find(word)
+    return Words(names, noun).find(word)
 
 
 @dataclass(frozen=True)
 class Words:
-    """Finds label after label; looks at how all are written only once."""
+    """Finds name after name; looks at how all are written only once."""
 
-    labels: Names
+    names: Names
     noun: str
 
     def find(self, word: Any) -> Any:
-        """The label that ``word`` means."""
-        i = find_index(self.labels, word)
+        """The name that ``word`` means."""
+        i = find_index(self.names, word)
         if i < 0 and isinstance(word, str):
             i = self._as_written(word.strip())
         if i < 0:
             raise QueryError(Problem(self._missing(word), value=word))
-        return self.labels[i]
+        return self.names[i]
 
     def _as_written(self, word: str) -> int:
         meant = _literal(word)
-        i = -1 if meant is None else find_index(self.labels, meant)
+        i = -1 if meant is None else find_index(self.names, meant)
         return i if i >= 0 else self._written.get(word, -1)
 
     @cached_property
     def _written(self) -> dict[str, int]:
-        return {shown: i for i, label in reversed(list(enumerate(self.labels))) for shown in (repr(label), str(label))}
+        return {shown: i for i, name in reversed(list(enumerate(self.names))) for shown in (repr(name), str(name))}
 
     def _missing(self, word: Any) -> str:
         named = any(character.isalpha() for character in str(word))  # among numbers, all are close
         near = get_close_matches(str(word), list(self._written)[:10_000], n=1) if named else []
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"the model has no {self.noun} {str(word)!r}; {self.labels.known(self.noun)}{hint}"
+        return f"the model has no {self.noun} {str(word)!r}; {self.names.known(self.noun)}{hint}"
 
 
 def _literal(word: str) -> Any:

@@ -79,7 +79,7 @@ def learn(
         episodes, empty ones count 0. Where only some of the others are empty, there is no telling what that means:
         learning stops and asks.
     states, actions : iterable of hashable, optional
-        The labels of the model, in the order wanted; at least all that are in the log.
+        The names of the model, in the order wanted; at least all that are in the log.
     end : hashable
         Where a pair leads whose outcome was never recorded: a terminal state of this name, added only if it is
         needed, or a state of the log in which nothing is done. None: such a pair is not available.
@@ -221,7 +221,7 @@ def _see(log: Episodes, reward: Floats | None, states: Any, actions: Any, end: b
 
 
 def _relabel(found: Names, given: Any, noun: str) -> tuple[Names, Ints]:
-    """The labels of the model, and the index there of each label of the log."""
+    """The names of the model, and the index there of each name of the log."""
     if given is None:
         return found, np.arange(len(found), dtype=np.int64)
     labels = make_names(given, None, noun)
@@ -230,7 +230,7 @@ def _relabel(found: Names, given: Any, noun: str) -> tuple[Names, Ints]:
     if missing.size:
         problems = [
             Problem(
-                f"the {noun} {found[int(i)]!r} of the log is not among the labels given by {noun}s="
+                f"the {noun} {found[int(i)]!r} of the log is not among the names given by {noun}s="
                 + labels.near(found[int(i)]),
                 value=found[int(i)],
             )

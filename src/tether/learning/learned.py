@@ -42,9 +42,9 @@ class Learned:
         How often these were seen: the least, the median, the most.
     dropped : tuple of (state, action, int)
         Pairs seen less often than ``minimum``, and how often; they are not available.
-    terminal : tuple of labels
+    terminal : tuple of names
         States in which no action is left; they are taken for terminal.
-    end : label or None
+    end : name or None
         Where pairs lead whose outcome was never recorded.
     empty_rewards : {"", "last", "zero", "mean"}
         What empty rewards count; see `tether.Counts`.
@@ -81,7 +81,7 @@ class Learned:
     unplaced: int = 0
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """One sentence for each thing worth knowing; ``name`` prints a label."""
+        """One sentence for each thing worth knowing; ``name`` says how a name is shown."""
         told = [
             self._source(),
             self._pairs(),

@@ -86,10 +86,10 @@ def _possible(pair: int, outcomes: Callable[[Any, Any], Iterable[Any]], states: 
         message = f"support of state {state!r}, action {action!r}: expected a list of states, not {answer!r}"
         raise QueryError(Problem(message, state, action, value=answer))
     found = []
-    for label in answer:
-        j = states.find(label)
+    for after in answer:
+        j = states.find(after)
         if j < 0:
-            message = f"support of state {state!r}, action {action!r}: {states.missing(label, 'state')}"
-            raise QueryError(Problem(f"{message}; name it in states=", state, action, label, value=label))
+            message = f"support of state {state!r}, action {action!r}: {states.missing(after, 'state')}"
+            raise QueryError(Problem(f"{message}; name it in states=", state, action, after, value=after))
         found.append(j)
     return pair * len(states) + np.array(found, dtype=np.int64)

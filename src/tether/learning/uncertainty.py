@@ -28,9 +28,9 @@ class ChangedAction:
     Attributes
     ----------
     t : int
-    state : label
+    state : name
         The state the plan is most likely in at t.
-    observed, action : label
+    observed, action : name
         What was done at t, and what the plan does there instead.
     same : float
         Share of the drawn models whose own best plan, within the same limits, takes the same action there.
@@ -146,7 +146,7 @@ class PlanUncertainty:
         return float(low), float(high)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """What to expect, how likely it beats what was done, and how firm each change is; ``name`` prints a label."""
+        """What to expect, how likely it beats what was done, and how firm each change is; ``name`` shows a name."""
         low, high = self.interval()
         which = "The plan is worth" if self.objective is None else f"The chance that {self.objective.in_words} is"
         told = [

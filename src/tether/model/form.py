@@ -208,7 +208,7 @@ class _Where:
         return self._first_row(int(self.pair_start[state]), int(self.pair_start[state + 1]))
 
     def _first_row(self, first: int, stop: int) -> int | None:
-        """The first row of some pairs in a file; in memory, several rows are known by their labels."""
+        """The first row of some pairs in a file; in memory, several rows are known by their names."""
         if self.rows is None or self.source.file is None:
             return None
         return int(np.min(self.rows[int(self.row_start[first]) : int(self.row_start[stop])]))

@@ -1,4 +1,4 @@
-"""From columns to the tabular form: one row per transition, any labels."""
+"""From columns to the tabular form: one row per transition, any names."""
 
 from __future__ import annotations
 

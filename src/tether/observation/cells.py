@@ -1,4 +1,4 @@
-"""The cells of a log: labels by index, whole numbers, rewards; what is empty, and what cannot be read.
+"""The cells of a log: names by index, whole numbers, rewards; what is empty, and what cannot be read.
 
 Empty are None, NaN and the empty text.
 """
@@ -22,7 +22,7 @@ __all__ = ["Cells", "code", "read_cells", "without_floats"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """The log in numbers, row by row as given: labels by index, -1 where empty; rewards NaN where empty.
+    """The log in numbers, row by row as given: names by index, -1 where empty; rewards NaN where empty.
 
     ``outcome`` is that of the episode, among ``outcomes``; None where the log has no such column.
 

@@ -42,7 +42,7 @@ class Episodes(Mapping[Any, Path]):
     ids : Names
         The episodes' ids, whole numbers in ascending order, others as they first appear.
     states, actions : Names
-        The labels that occur, in the same kind of order.
+        The names that occur, in the same kind of order.
     start : array (episodes + 1,)
         Episode i has the steps ``start[i] … start[i + 1] - 1``.
     state, action, next_state : array (steps,)
@@ -184,7 +184,7 @@ class Episodes(Mapping[Any, Path]):
         start = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
         empty = np.flatnonzero((state < 0) | (action < 0))
         if empty.size or len(ids) != len(named):
-            raise PathError("a state, an action or an id of the paths is empty (None, NaN or ''); give each a label")
+            raise PathError("a state, an action or an id of the paths is empty (None, NaN or ''); give each a name")
         ends = _joined_outcomes(list(named.values()))
         return _ordered(Steps(ids, states, actions, start, state, action, next_state, reward, *ends), list(named))
 
@@ -350,7 +350,7 @@ def _joined_outcomes(paths: list[Path]) -> tuple[Names | None, Ints | None]:
 
 
 def _ordered(steps: Steps, given: list[Any]) -> Episodes:
-    """The episodes in the order of their labels: whole numbers ascend, whatever the order they were given in."""
+    """The episodes in the order of their names: whole numbers ascend, whatever the order they were given in."""
     place = np.array([steps.ids.find(one) for one in given])
     if np.array_equal(place, np.arange(place.size)):
         return Episodes.of(steps)

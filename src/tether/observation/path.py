@@ -3,7 +3,7 @@
 T counts transitions. The last outcome s_T may be missing: a record often ends with an action
 whose result nobody wrote down. The last step then says nothing, and stays nominal.
 
-Three things are easily confused. A `Path` is one episode that happened, in labels. `tether.Episodes` are many
+Three things are easily confused. A `Path` is one episode that happened, in names. `tether.Episodes` are many
 of them, as a log has them, in arrays. `tether.Trajectories` did not happen: they are drawn from a policy.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["Observation", "Path", "observe", "time_index"]
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
 class Path:
-    """An observed episode, by labels.
+    """An observed episode, by names.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ class Path:
             if isinstance(given, str) or not hasattr(given, "__iter__"):
                 raise PathError(Problem(f"{name} must be a list of names, not {given!r}", value=given))
             object.__setattr__(self, name, tuple(plain(given)))
-            for t, label in enumerate(getattr(self, name)):
-                if not isinstance(label, Hashable):
-                    message = f"t = {t}: the {name[:-1]} {label!r} cannot be a name, it is not hashable; use a tuple"
-                    raise PathError(Problem(message, time=t, value=label))
+            for t, one in enumerate(getattr(self, name)):
+                if not isinstance(one, Hashable):
+                    message = f"t = {t}: the {name[:-1]} {one!r} cannot be a name, it is not hashable; use a tuple"
+                    raise PathError(Problem(message, time=t, value=one))
         n, T = len(self.states), len(self.actions)
         if T == 0:
             raise PathError(f"a path needs at least one action; got {counted(n, 'state')} and no actions")

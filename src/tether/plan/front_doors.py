@@ -56,7 +56,7 @@ class PlanDoors:
         Parameters
         ----------
         group : callable, optional
-            Names the states as they are to be shown, and takes those of one name together: a function of the label.
+            How states are shown: a function of a state's name. States that are shown alike are taken together.
         certificate : bool
             Whether the sentences tell what holds whatever the causal model is.
         draws : int, optional
@@ -130,7 +130,7 @@ class PlanDoors:
         """Draw the plan over time, beside what was observed; returns the axes.
 
         ``what`` is "return" (so far), "influence" (of the observation), or a feature of the states as
-        `Evaluation.feature` takes it: a name of a field, a function of the label, or a mapping.
+        `Evaluation.feature` takes it: a name of a field, a function of the name, or a mapping.
 
         Examples
         --------

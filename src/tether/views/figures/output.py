@@ -58,7 +58,7 @@ def save(what: Axes | Figure, path: str | os.PathLike[str]) -> Path:
 def _drawn(figure: Figure, kind: str, metadata: dict[str, None] | None = None, **options: Any) -> bytes:
     made = BytesIO()
     with styled(), _undisturbed(figure), warnings.catch_warnings():
-        # A label may hold letters that the measuring font lacks; whoever shows the text has fonts of their own.
+        # A name may hold letters that the measuring font lacks; whoever shows the text has fonts of their own.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure.savefig(made, format=kind, dpi=200, metadata=metadata or _UNDATED[kind], **options)
     return made.getvalue()

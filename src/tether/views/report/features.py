@@ -1,8 +1,8 @@
 """What to draw over time: features of the states under the plan, beside what was observed.
 
-A feature is a function of a state's label. Where its values are numbers it is drawn as a mean with a band that
+A feature is a function of a state's name. Where its values are numbers it is drawn as a mean with a band that
 holds the middle four fifths; where they are words or truth values, as a strip with a row a value, shaded by
-its probability. Without features given, the fields of the labels are taken; of labels without fields, the
+its probability. Without features given, the fields of the names are taken; of names without fields, the
 states themselves: the likeliest of them are the rows of one strip.
 """
 
@@ -71,15 +71,15 @@ class Courses:
 
 
 def over_time(plan: Plan, outlook: Evaluation, features: Any, state_name: Callable[[Any], str]) -> Courses:
-    """Features over time, as given, or as the labels suggest."""
+    """Features over time, as given, or as the names suggest."""
     reached = _Reached(plan, outlook)
-    wanted = _by_default(reached.labels) if features is None else _given(features, reached.labels)
+    wanted = _by_default(reached.names) if features is None else _given(features, reached.names)
     if not wanted:
         return Courses((_occupancy(reached, state_name),), (), 0, by_state=True)
     drawn: list[Band | Strip] = []
     steady, left_out = [], 0
     for name, feature in wanted.items():
-        values = [_value(name, feature, label) for label in reached.labels]
+        values = [_value(name, feature, label) for label in reached.names]
         if len({(type(value), value) for value in values}) == 1:
             steady.append((name, _word(values[0])))
         elif len(drawn) == _DRAWN:
@@ -104,7 +104,7 @@ class _Reached:
         self.mdp = plan.cf.mdp
 
     @cached_property
-    def labels(self) -> tuple[Any, ...]:
+    def names(self) -> tuple[Any, ...]:
         return self.mdp.names_of(self.states)
 
     @property
@@ -116,20 +116,20 @@ class _Reached:
         return collect(code[self.at[t]], self.chance[t], size)
 
 
-def _given(features: Any, labels: tuple[Any, ...]) -> dict[str, Feature]:
+def _given(features: Any, states: tuple[Any, ...]) -> dict[str, Feature]:
     if isinstance(features, str) or not isinstance(features, Mapping | Iterable):
         raise QueryError(
             f"features must map names to functions of a state, or list names of its fields, not {features!r}"
         )
     items = features.items() if isinstance(features, Mapping) else [(name, name) for name in features]
-    return {str(name): _function(str(name), what, labels) for name, what in items}
+    return {str(name): _function(str(name), what, states) for name, what in items}
 
 
-def _function(name: str, what: Any, labels: tuple[Any, ...]) -> Feature:
+def _function(name: str, what: Any, states: tuple[Any, ...]) -> Feature:
     if isinstance(what, str):
-        return _field(what, labels)
+        return _field(what, states)
     if isinstance(what, Mapping):
-        return lambda label: what[label]
+        return lambda state: what[state]
     if callable(what):
         chosen: Feature = what
         return chosen
@@ -138,20 +138,20 @@ def _function(name: str, what: Any, labels: tuple[Any, ...]) -> Feature:
     )
 
 
-def _field(name: str, labels: tuple[Any, ...]) -> Feature:
+def _field(name: str, states: tuple[Any, ...]) -> Feature:
     """A field by the name it has, or by the one it is shown under; any other attribute that is no method."""
-    fields = _by_default(labels)
+    fields = _by_default(states)
     if name.replace("_", " ") in fields:
         return fields[name.replace("_", " ")]
-    if all(hasattr(label, name) and not callable(getattr(label, name)) for label in labels):
+    if all(hasattr(state, name) and not callable(getattr(state, name)) for state in states):
         return _attribute(name)
-    known = f"they have {', '.join(fields)}" if fields else "their labels have no fields; give a function of the label"
+    known = f"they have {', '.join(fields)}" if fields else "their names have no fields; give a function of the name"
     raise QueryError(f"the states have no field {name!r}; {known}")
 
 
-def _by_default(labels: tuple[Any, ...]) -> dict[str, Feature]:
-    """The fields of the labels, or the places in them; none where labels are of several kinds, or of one piece."""
-    kinds = {(type(label), len(label) if isinstance(label, tuple) else 0) for label in labels}
+def _by_default(states: tuple[Any, ...]) -> dict[str, Feature]:
+    """The fields of the names, or the places in them; none where names are of several kinds, or of one piece."""
+    kinds = {(type(state), len(state) if isinstance(state, tuple) else 0) for state in states}
     if len(kinds) != 1:
         return {}
     ((kind, length),) = kinds
@@ -165,26 +165,26 @@ def _by_default(labels: tuple[Any, ...]) -> dict[str, Feature]:
 
 
 def _place(i: int) -> Feature:
-    return lambda label: label[i]
+    return lambda state: state[i]
 
 
 def _attribute(name: str) -> Feature:
-    return lambda label: getattr(label, name)
+    return lambda state: getattr(state, name)
 
 
-def _value(name: str, feature: Feature, label: Any) -> Any:
+def _value(name: str, feature: Feature, state: Any) -> Any:
     """The value of a feature: a truth value, a finite number, or a word."""
     try:
-        value = feature(label)
+        value = feature(state)
     except Exception as error:
-        told = f"feature {name!r} has no value for state {label!r}: {type(error).__name__}: {error}"
-        raise QueryError(Problem(told, state=label)) from error
+        message = f"feature {name!r} has no value for state {state!r}: {type(error).__name__}: {error}"
+        raise QueryError(Problem(message, state=state)) from error
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, int) and abs(value) > 2**53:
         return str(value)
     if isinstance(value, float) and not np.isfinite(value):
-        raise QueryError(Problem(f"feature {name!r} of state {label!r} is {value!r}, not a finite number", state=label))
+        raise QueryError(Problem(f"feature {name!r} of state {state!r} is {value!r}, not a finite number", state=state))
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -198,8 +198,8 @@ def _order(name: str, feature: Feature, plan: Plan, values: list[Any]) -> list[s
         return ["no", "yes"]
     found: dict[str, None] = {}
     try:
-        for label in plan.cf.mdp.states[:_LOOKED_AT]:
-            found.setdefault(_word(_value(name, feature, label)))
+        for state in plan.cf.mdp.states[:_LOOKED_AT]:
+            found.setdefault(_word(_value(name, feature, state)))
     except QueryError:  # it need only be defined for what is reached
         found.clear()
     if len(found) > _SCALE:
@@ -231,7 +231,7 @@ def _occupancy(reached: _Reached, state_name: Callable[[Any], str]) -> Strip:
     """The states themselves, those that go by one name together."""
     if reached.states.size > _LOOKED_AT:  # too many to name: only those that stand out
         return _downward(_rows_of("State", None, np.arange(reached.states.size), reached, state_name))
-    names = [state_name(label) for label in reached.labels]
+    names = [state_name(state) for state in reached.names]
     order = list(dict.fromkeys(names))
     place = {name: i for i, name in enumerate(order)}
     return _downward(_rows_of("State", order, np.array([place[name] for name in names]), reached))

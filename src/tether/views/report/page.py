@@ -48,9 +48,10 @@ def report(
         Where to write it.
     features : mapping of name to function of a state, or list of field names, optional
         What to draw over time. The values of a feature are numbers, truth values or words. By default the
-        fields of the states' labels, or the likeliest states where labels have no fields.
+        fields of the states' names, or the likeliest states where names have no fields.
     state_name, action_name : callable, optional
-        Names a label as it is to be shown; states of one name are taken together. ``str`` by default.
+        How a state or an action is shown: functions of its name. States that are shown alike are taken together.
+        ``str`` by default.
     title : str, optional
     about : mapping, optional
         Further lines for the settings at the end, such as the files that were read.
@@ -115,17 +116,17 @@ def _contents(
 
 
 def _naming(option: str, name: Callable[[Any], str] | None) -> Callable[[Any], str]:
-    """A function that names a label, or an error that says for which label it failed."""
+    """How a name is shown, or an error that says for which name the function failed."""
     if name is None:
         return str
     if not callable(name):
-        raise QueryError(f"{option} must be a function of a label, not {name!r}")
+        raise QueryError(f"{option} must be a function of a name, not {name!r}")
 
-    def named(label: Any) -> str:
+    def named(given: Any) -> str:
         try:
-            return str(name(label))
+            return str(name(given))
         except Exception as error:
-            message = f"{option} failed for {label!r}: {type(error).__name__}: {error}"
-            raise QueryError(Problem(message, value=label)) from error
+            message = f"{option} failed for {given!r}: {type(error).__name__}: {error}"
+            raise QueryError(Problem(message, value=given)) from error
 
     return named
