@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tether._kernels.audit import pairwise, sort_ascending
-from tether.audit import compiled, engine
+from tether._kernels.audit.sums import pairwise
+from tether._kernels.sorting import sort_ascending
+from tether.audit import engine, sharing
 from tether.audit.answering import Asked, answer_each
 from tether.audit.compiled import Engine, is_usual
 from tether.audit.logs import open_log
@@ -71,10 +72,10 @@ def test_batches_share_rows_until_they_are_too_many(monkeypatch):
     solver = Engine(Asked.of(mdp, question(4, 2)))
     for some in (log[:2], log[1:5], log[:2]):
         check_same(mdp, some, 4, 2, solver=solver)
-    monkeypatch.setattr(compiled, "_POOL", 0)
+    monkeypatch.setattr(sharing, "_MOST_BYTES", 0)
     check_same(mdp, log[4:], 4, 2, solver=solver)
     kept = cohort_of(mdp, log[4:])
-    assert solver._rows._keys.size == len({*zip(kept.pair.tolist(), kept.next_state.tolist(), strict=True)})
+    assert len(solver._rows) == len({*zip(kept.pair.tolist(), kept.next_state.tolist(), strict=True)})
 
 
 def test_the_engine_is_made_when_it_is_worth_it(monkeypatch):

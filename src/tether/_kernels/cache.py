@@ -155,7 +155,7 @@ def _warn_once(what: str) -> None:
 @lru_cache(maxsize=1)
 def find_place() -> Path | None:
     """The directory for the kernels of this installation, made if needed; None where there is no safe one."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
     if not sources:  # imported from an archive
         _warn_once("is not used, because the kernels' sources are not files")
         return None

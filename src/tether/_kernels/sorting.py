@@ -38,3 +38,39 @@ def is_in(values: Ints, value: int | np.integer[Any]) -> bool:
     """Whether ``value`` is among the ascending ``values``."""
     at = lower_bound(values, value)
     return at < values.size and values[at] == value
+
+
+@kernel
+def sort_ascending(values: Ints, first: int, n: int) -> None:
+    """Sort ``values[first:first + n]`` in place: by insertion where they are few, else as a heap."""
+    if n <= 24:
+        for i in range(first + 1, first + n):
+            one = values[i]
+            j = i
+            while j > first and values[j - 1] > one:
+                values[j] = values[j - 1]
+                j -= 1
+            values[j] = one
+        return
+    for root in range(n // 2 - 1, -1, -1):
+        sift_down(values, first, root, n)
+    for end in range(n - 1, 0, -1):
+        values[first], values[first + end] = values[first + end], values[first]
+        sift_down(values, first, 0, end)
+
+
+@kernel
+def sift_down(values: Ints, first: int, root: int, n: int) -> None:
+    """Let a number sink in a heap whose largest is on top."""
+    one = values[first + root]
+    while True:
+        child = 2 * root + 1
+        if child >= n:
+            break
+        if child + 1 < n and values[first + child + 1] > values[first + child]:
+            child += 1
+        if values[first + child] <= one:
+            break
+        values[first + root] = values[first + child]
+        root = child
+    values[first + root] = one

@@ -30,7 +30,7 @@ from tether.plan.plan import Plan
 if TYPE_CHECKING:
     from tether.learning.posterior import Posterior
 
-__all__ = ["Asked", "answer_each", "answer_one", "certified"]
+__all__ = ["Asked", "answer_each", "answer_one"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +99,6 @@ def answer_one(asked: Asked, seen: Observation) -> Row:
         return _row(asked, cf, plan, plan.evaluate(), plan.value)
     outlook = cf.evaluate(question.policy, influence=question.influence, objective=question.objective)
     return _row(asked, cf, None, outlook, outlook.value)
-
-
-def certified(asked: Asked, seen: Observation, k: int) -> Certificate | None:
-    """The certificate of the best plan of one episode."""
-    question, cf = asked.question, counterfactual(asked.mdp, seen)
-    return _certificate(asked, cf, cf.plan(k, question.m, rule=question.rule, influence=question.influence))
 
 
 def _row(asked: Asked, cf: CounterfactualMDP, plan: Plan | None, outlook: Evaluation, value: float) -> Row:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.evaluation.certificate import Verdict
+from tether.evaluation.certificate import VERDICTS
 from tether.evaluation.outcomes import absorbing
 from tether.model.mdp import MDP
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = ["NONE", "UNKNOWN", "UNRECORDED", "VERDICTS", "Answers", "Change", "Row", "gather", "outcome_codes"]
-
-VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 NONE, UNRECORDED, UNKNOWN = -1, -2, -3
 """Codes of an end that is no outcome, of one that was not recorded, and of an episode that was not answered."""

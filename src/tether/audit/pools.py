@@ -193,7 +193,7 @@ def make_pool(mdp: MDP, question: Question, workers: int | None, n_rows: int) ->
     """
     from tether.audit.compiled import is_usual
 
-    in_threads = is_usual(mdp, question) and not question.certify
+    in_threads = is_usual(mdp, question)
     wanted = workers or (core_count() if n_rows >= (_WORTH_THREADS if in_threads else _WORTH) else 1)
     if wanted == 1:
         return Here(mdp, question)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from tether._foundation.markup import grid
 from tether._foundation.words import counted, number, percent
@@ -18,11 +20,22 @@ from tether.plan.plan import Plan
 if TYPE_CHECKING:
     from tether.counterfactual.conditioned import CounterfactualMDP
 
-__all__ = ["Certificate", "Certified", "certify", "why_uncertified"]
+__all__ = [
+    "MOST_NODES",
+    "VERDICTS",
+    "Certificate",
+    "Certified",
+    "certify",
+    "guaranteed",
+    "verdict_number",
+    "why_uncertified",
+]
 
 Verdict = Literal["holds", "holds if stable", "never worse", "never worse if stable", "could do harm"]
 
-_LARGE = 20_000
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+MOST_NODES = 20_000
 """States over time that a plan can come to: up to so many its certificate is a matter of half a second. Other causal
 models can lead to many more."""
 
@@ -203,12 +216,12 @@ def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
     observed = observed_value(asked(cf, objective))
     every, stable = ranges_with_breakdown((model_set(cf, "nothing"), model_set(cf, "stability")), policy, observed)
     certified = _certified("nothing", every, observed, minimise), _certified("stability", stable, observed, minimise)
-    verdict = _verdict(*(one.gain for one in certified))
+    verdict = VERDICTS[int(verdict_number(*(one.gain for one in certified)))]
     return Certificate(every.value, observed, *certified, verdict, objective, minimise)
 
 
 def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) -> Certified:
-    return Certified(assume, one.worst, one.best, _gain(one.worst, observed, minimise), one.breakdown)
+    return Certified(assume, one.worst, one.best, float(guaranteed(one.worst, observed, minimise)), one.breakdown)
 
 
 def why_uncertified(plan: Plan) -> str:
@@ -228,7 +241,7 @@ def why_uncertified(plan: Plan) -> str:
         reason = "the rows of this one are sampled"
     else:
         nodes = sum(visits.size for visits in plan.chain.visits)
-        if nodes <= _LARGE:
+        if nodes <= MOST_NODES:
             return ""
         reason = f"the plan can come to {counted(nodes, 'state')} over time"
     return f"Other causal models were not looked at: {reason}. `tether certify` does it."
@@ -239,18 +252,20 @@ def _span(one: Certified) -> str:
     return worst if worst == best else f"from {worst} to {best}"
 
 
-def _gain(worst: float, observed: float, minimise: bool) -> float:
-    """What is gained for sure; 0 where there is nothing but rounding."""
+def guaranteed(worst: Any, observed: Any, minimise: bool = False) -> Any:
+    """What is gained for sure, of one plan or of many; 0 where there is nothing but rounding.
+
+    >>> guaranteed(np.array([-2.0, 1.0 + 1e-12]), np.array([1.0, 1.0])).tolist()
+    [-3.0, 0.0]
+    """
     gain = observed - worst if minimise else worst - observed
-    return gain if abs(gain) > 1e-9 * max(1.0, abs(observed)) else 0.0
+    return np.where(np.abs(gain) > 1e-9 * np.maximum(1.0, np.abs(observed)), gain, 0.0)
 
 
-def _verdict(every: float, stable: float) -> Verdict:
-    """From the guaranteed gains under every causal model, and under every stable one."""
-    if every > 0:
-        return "holds"
-    if stable > 0:
-        return "holds if stable"
-    if every == 0:
-        return "never worse"
-    return "never worse if stable" if stable == 0 else "could do harm"
+def verdict_number(every: Any, stable: Any) -> Any:
+    """Which verdict the guaranteed gains make, under every causal model and under every stable one; of one or of many.
+
+    >>> VERDICTS[verdict_number(0.0, 2.5)]
+    'holds if stable'
+    """
+    return np.select((every > 0.0, stable > 0.0, every == 0.0, stable == 0.0), range(4), 4)

@@ -100,7 +100,7 @@ class Followed:
             self.gumbel,
             self.there,
             self.reward,
-            self.order,
+            self.order.copy(),  # sorted in place: what one set finds must not depend on another
             how,
             chance,
             limits,

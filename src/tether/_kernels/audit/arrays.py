@@ -1,0 +1,149 @@
+"""What the kernels for many episodes work on: the model, edited rows, a batch, scratch, and what is found."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tether._foundation.arrays import Floats, Ints
+from tether._kernels.sets import Limits, RowScratch
+
+
+class Model(NamedTuple):
+    """The arrays of a model: its form; for each state the states that any action leads to; rewards.
+
+    ``reward`` is by pair, expected where rewards are by entry: these are then in ``entry_reward``, which is otherwise
+    empty.
+    """
+
+    pair_start: Ints
+    pair_action: Ints
+    row_start: Ints
+    next_state: Ints
+    probability: Floats
+    after_start: Ints
+    after_state: Ints
+    reward: Floats
+    entry_reward: Floats
+    final: Floats
+    discount: float
+    absorbing: Ints
+
+
+class Pool(NamedTuple):
+    """Edited rows: those of one observed transition lie side by side, pairs ascending.
+
+    Row i, of a pair of ``state[i]``, leads to ``next_state[start[i]:start[i + 1]]``.
+    """
+
+    pair: Ints
+    state: Ints
+    start: Ints
+    next_state: Ints
+    probability: Floats
+    strength: Floats
+    reward: Floats
+
+
+class Batch(NamedTuple):
+    """Episodes in the model's indices, what their steps earned by the model, and where their edited rows lie.
+
+    Step i has the rows ``row_end[transition[i]] … row_end[transition[i] + 1] - 1`` of the pool. An episode is left out
+    where ``usable`` is 0.
+    """
+
+    start: Ints
+    state: Ints
+    action: Ints
+    pair: Ints
+    next_state: Ints
+    transition: Ints
+    row_end: Ints
+    observed: Floats
+    usable: Ints
+
+
+class Outcomes(NamedTuple):
+    """Labels, a byte for each label and state; and the class of outcomes of every state, from 0."""
+
+    member: Ints
+    code: Ints
+
+
+class Planning(NamedTuple):
+    """Scratch to plan with. Arrays by state are flat; nothing is read in them where nothing was written.
+
+    The states of time t are ``layer[layer_start[2t]:layer_start[2t + 1]]``. By time and state: ``edited``, the first
+    edited row of a state, counted from 1, all 0 before and after each episode; ``distance``, in steps, to influence;
+    ``choice``. Of two layers in turn: ``flag`` (1: some pair is allowed; 2: influence is met within k - 1), ``value``.
+    """
+
+    stamp: Ints
+    layer: Ints
+    layer_start: Ints
+    distance: Ints
+    edited: Ints
+    flag: Ints
+    value: Floats
+    choice: Ints
+    numbers: Floats
+    by_pair: Floats
+    terms: Floats
+    halves: Ints
+    sums: Floats
+
+
+class Following(NamedTuple):
+    """Scratch to follow a plan with. A node is state · (m + 1) + changes left.
+
+    ``mark`` and ``by_class`` are 0 before and after each episode.
+    """
+
+    mark: Ints
+    place: Ints
+    index: Ints
+    node: Ints
+    mass: Floats
+    changed: Ints
+    by_step: Floats
+    by_class: Floats
+    terms: Floats
+    halves: Ints
+    sums: Floats
+
+
+class Certifying(NamedTuple):
+    """Scratch for all that a plan can come to under some causal model, layer after layer.
+
+    The nodes of time t are ``node[start[t]:start[t + 1]]``; ``pair`` is what is done there, -1 where it may be
+    anything; ``is_met`` says whether Gumbel-max leads there. The rest is for one row. ``nothing`` is empty.
+    """
+
+    start: Ints
+    node: Ints
+    pair: Ints
+    is_met: Ints
+    next_state: Ints
+    probability: Floats
+    nothing: Floats
+    limits: Limits
+    row: RowScratch
+
+
+class Found(NamedTuple):
+    """What is found of each episode, by step of its likeliest change (-1: none), and of its ends.
+
+    Episode i has the ends ``end_start[i] … end_start[i + 1] - 1``. ``k`` is -1 of an episode that was left out.
+    ``worst`` is the worst case under every causal model, and under every stable one; NaN where it was not looked for.
+    """
+
+    k: Ints
+    value: Floats
+    strength: Floats
+    influenced: Floats
+    worst: Floats
+    labels: Floats
+    change_pair: Ints
+    change_chance: Floats
+    end_start: Ints
+    end_code: Ints
+    end_chance: Floats

@@ -1,0 +1,226 @@
+"""The best plan of an episode within k and m: backward induction over its layers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tether._foundation.arrays import Ints
+from tether._kernels.audit.arrays import Batch, Model, Planning, Pool
+from tether._kernels.audit.sums import pairwise
+from tether._kernels.jit import kernel, part_of_kernel
+from tether._kernels.plan import ROUNDING
+from tether._kernels.sorting import lower_bound
+
+ALLOWED, NEAR = 1, 2
+"""Flags of a node: some pair is allowed; influence is met within k - 1 steps."""
+
+
+@part_of_kernel
+def columns_at(m: int, T: int, t: int) -> int:
+    """How many numbers c of changes left are kept at time t."""
+    return 1 if t == T else min(m, T - t + 1)
+
+
+@kernel
+def find_observed(pair_start: Ints, pair_action: Ints, s: int, action: int) -> int:
+    """The pair of a state and an action, or -1."""
+    begin, end = pair_start[s], pair_start[s + 1]
+    guess: int = begin + action
+    if guess < end and pair_action[guess] == action:
+        return guess
+    for x in range(begin, end):
+        if pair_action[x] == action:
+            return x
+    return -1
+
+
+@part_of_kernel
+def is_pair_allowed(next_state: Ints, low: int, high: int, flag: Ints, after: int, is_edited: bool) -> bool:
+    """Whether all successors keep an allowed pair, and influence is met within k: at once, or by some of them."""
+    every, some = ALLOWED, NEAR if is_edited else 0
+    for i in range(low, high):
+        one = flag[after + next_state[i]]
+        every &= one
+        some |= one
+    return every != 0 and some >= NEAR
+
+
+@part_of_kernel
+def plan_layer(
+    model: Model, pool: Pool, planning: Planning, t: int, T: int, k: int, m: int, sized: int, high_row: int,
+    action: int,
+) -> None:  # fmt: skip
+    """What is allowed, and V with c < m changes left, of the nodes of one layer from those of the next."""
+    n_states = model.pair_start.size - 1
+    here, there = (t % 2) * n_states, ((t + 1) % 2) * n_states
+    value, choice = planning.value, planning.choice
+    columns, columns_after = columns_at(m, T, t), columns_at(m, T, t + 1)
+    width = sized + m + 1  # of a state's numbers: its size, and V by c
+    v_here, v_there = here * width, there * width
+    ends_soon = t + k > T
+    best, total = planning.numbers[: m + 2], planning.numbers[m + 2 : 2 * m + 4]
+    for n in range(planning.layer_start[2 * t], planning.layer_start[2 * t + 1]):
+        s = planning.layer[n]
+        begin, end = model.pair_start[s], model.pair_start[s + 1]
+        first_row = planning.edited[t * n_states + s] - 1
+        at_observed = find_observed(model.pair_start, model.pair_action, s, action)
+        all_free = at_observed < 0 and model.absorbing[s] > 0
+        is_okay, size = ends_soon, 0.0  # where the end is within k every pair is allowed, and so is all that follows
+        for c in range(columns):
+            best[c] = -np.inf
+            choice[(t * n_states + s) * (m + 1) + c] = -1
+        for turn in range(end - begin + 1):
+            x = at_observed if turn == 0 else begin + turn - 1
+            if x < 0 or (turn > 0 and x == at_observed):
+                continue
+            shift = 0 if x == at_observed or all_free else 1
+            if is_okay and columns <= shift:  # nothing more can be learned of this node
+                break
+            row = first_row
+            is_edited = False
+            if first_row >= 0:
+                while row < high_row and pool.pair[row] < x:
+                    row += 1
+                is_edited = row < high_row and pool.pair[row] == x
+            if is_edited:
+                successor, chance, gain = pool.next_state, pool.probability, pool.reward[row]
+                low, high = pool.start[row], pool.start[row + 1]
+            else:
+                successor, chance, gain = model.next_state, model.probability, model.reward[x]
+                low, high = model.row_start[x], model.row_start[x + 1]
+            if not ends_soon:
+                if not is_pair_allowed(successor, low, high, planning.flag, there, is_edited):
+                    continue
+                is_okay = True
+            if columns <= shift:
+                continue
+            if sized > 0:
+                total[m + 1] = 0.0
+                for i in range(low, high):
+                    total[m + 1] += chance[i] * value[v_there + successor[i] * width]
+                size = max(size, abs(gain) + model.discount * total[m + 1])
+            for c in range(columns_after):
+                one = 0.0
+                for i in range(low, high):
+                    one += chance[i] * value[v_there + successor[i] * width + sized + c]
+                total[c] = one
+            tie = ROUNDING * size
+            for c in range(columns - shift):
+                found = gain + model.discount * total[min(c, columns_after - 1)]
+                if found > best[c + shift] + tie:
+                    best[c + shift] = found
+                    choice[(t * n_states + s) * (m + 1) + c + shift] = x - begin
+        planning.flag[here + s] = (ALLOWED if is_okay else 0) | (NEAR if planning.distance[t * n_states + s] < k else 0)
+        largest = 0.0
+        for c in range(columns):
+            value[v_here + s * width + sized + c] = best[c]
+            if largest < abs(best[c]) < np.inf:
+                largest = abs(best[c])
+        if sized > 0:
+            value[v_here + s * width] = size + largest
+
+
+@part_of_kernel
+def plan_observed(
+    model: Model, pool: Pool, planning: Planning, t: int, T: int, k: int, m: int, sized: int, low_row: int,
+    high_row: int, s: int, observed: int, known: bool, value_after: float,
+) -> float:  # fmt: skip
+    """V_t(s_t, m), with all changes left on the observed path; its choice is kept."""
+    n_states = model.pair_start.size - 1
+    there = ((t + 1) % 2) * n_states
+    columns_after = columns_at(m, T, t + 1)
+    width = sized + m + 1
+    v_there = there * width
+    edited = pool.pair[low_row:high_row]
+    begin, end = model.pair_start[s], model.pair_start[s + 1]
+    values, terms = planning.by_pair, planning.terms
+    best, largest = -np.inf, 0.0
+    for x in range(begin, end):
+        values[x - begin] = -np.inf
+        if m == 0 and x != observed:
+            continue
+        row = lower_bound(edited, x)
+        is_edited = row < edited.size and edited[row] == x
+        if is_edited:
+            successor, chance, gain = pool.next_state, pool.probability, pool.reward[low_row + row]
+            low, high = pool.start[low_row + row], pool.start[low_row + row + 1]
+        else:
+            successor, chance, gain = model.next_state, model.probability, model.reward[x]
+            low, high = model.row_start[x], model.row_start[x + 1]
+        if t + k <= T and not is_pair_allowed(successor, low, high, planning.flag, there, is_edited):
+            continue
+        rest, size = 0.0, 0.0
+        if known and x == observed:
+            rest, size = value_after, abs(value_after)
+        elif columns_after > 0:
+            n = high - low
+            for i in range(n):
+                after = planning.value[v_there + successor[low + i] * width + sized + columns_after - 1]
+                terms[i] = chance[low + i] * after
+                terms[n + i] = chance[low + i] * (abs(after) if np.isfinite(after) else 0.0)
+            rest = terms[0] + pairwise(terms, 1, n - 1, planning.halves, planning.sums)
+            size = terms[n] + pairwise(terms, n + 1, n - 1, planning.halves, planning.sums)
+        found = gain + model.discount * rest
+        if np.isnan(found):
+            found = -np.inf
+        values[x - begin] = found
+        best = max(best, found)
+        largest = max(largest, abs(gain) + model.discount * size)
+    tie = ROUNDING * (T - t) * largest
+    chosen = observed - begin
+    if not values[chosen] >= best - tie:
+        for x in range(end - begin):
+            if values[x] >= best - tie:
+                chosen = x
+                break
+    planning.choice[(t * n_states + s) * (m + 1) + m] = chosen
+    value: float = values[chosen]
+    return value
+
+
+@kernel
+def plan_episode(
+    model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, k: int, m: int, keep: bool
+) -> float:
+    """The value of the best plan of one episode within k and m ≤ T; its choices are in ``planning``."""
+    n_states = model.pair_start.size - 1
+    sized = 1 if keep and m > 1 else 0
+    width = sized + m + 1
+    here = (T % 2) * n_states
+    for n in range(planning.layer_start[2 * T], planning.layer_start[2 * T + 1]):
+        s = planning.layer[n]
+        planning.flag[here + s] = ALLOWED
+        planning.value[(here + s) * width + sized] = model.final[s]
+        if sized > 0:
+            planning.value[(here + s) * width] = abs(model.final[s])
+    found, known = 0.0, False
+    for t in range(T - 1, -1, -1):
+        at = batch.transition[first + t]
+        low_row, high_row = batch.row_end[at], batch.row_end[at + 1]
+        if m > 0 or k <= T:
+            plan_layer(model, pool, planning, t, T, k, m, sized, high_row, batch.action[first + t])
+        if m <= T - t:
+            s, x = batch.state[first + t], batch.pair[first + t]
+            found = plan_observed(model, pool, planning, t, T, k, m, sized, low_row, high_row, s, x, known, found)
+            known = True
+    return found
+
+
+@part_of_kernel
+def enough_k(
+    model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, m: int, observed: float,
+    share: float,
+) -> int:  # fmt: skip
+    """The shortest tether that gives ``share`` of what the longest one gives; 1 where none gains anything."""
+    rounding = 1e-9 * max(1.0, abs(observed))
+    most = 0.0
+    for turn in range(T):  # the longest one first
+        k = T if turn == 0 else turn
+        gain = plan_episode(model, pool, planning, batch, first, T, k, m, k < 0) - observed
+        if turn == 0:
+            most = max(gain, 0.0)
+            if most <= rounding:
+                return 1
+        elif gain >= share * most - rounding:
+            return k
+    return T

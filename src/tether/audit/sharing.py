@@ -1,0 +1,106 @@
+"""What the episodes of a log share: the edited rows of each observed transition, computed once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrays import Ints
+from tether._kernels.scratch import scratch_array
+from tether.counterfactual.rows import spans
+from tether.model.mdp import MDP
+
+if TYPE_CHECKING:
+    from tether._kernels.audit.arrays import Model, Pool
+
+__all__ = ["SharedRows", "leads_to"]
+
+_MOST_BYTES = 64 << 20
+"""How many bytes of edited rows are kept for the batches to come; beyond, they are computed anew."""
+
+
+def leads_to(mdp: MDP) -> tuple[Ints, Ints]:
+    """The pairs that lead to each state: where those of a state begin, and the pairs."""
+    form = mdp.form
+    order = np.argsort(form.next_state, kind="stable")
+    pair, _ = spans(form.row_start[:-1], form.row_start[1:])
+    return np.searchsorted(form.next_state[order], np.arange(mdp.n_states + 1)), pair[order]
+
+
+class SharedRows:
+    """Edited rows by observed transition, kept from batch to batch up to a limit."""
+
+    def __init__(self, mdp: MDP, model: Model, lead_start: Ints, lead_pair: Ints) -> None:
+        self._mdp, self._model = mdp, model
+        self._lead_start, self._lead_pair = lead_start, lead_pair
+        form, n = mdp.form, mdp.n_states
+        longest = int(np.diff(form.row_start).max(initial=1))
+        self._weight, self._seen = scratch_array(n, np.float64), scratch_array(mdp.n_pairs, np.uint8)
+        self._met, self._size = scratch_array(mdp.n_pairs, np.int64), scratch_array(mdp.n_pairs, np.int64)
+        self._nominal = scratch_array(mdp.n_pairs, np.bool_)
+        self._numbers, self._places = np.empty((2, longest)), np.empty((3, longest), np.int64)
+        self._pool = _grown(None, 1 << 14, 1 << 17, form.next_state.dtype)
+        self._forget()
+
+    def __len__(self) -> int:
+        """How many transitions have their rows here."""
+        return int(self._keys.size)
+
+    def _forget(self) -> None:
+        """Begin anew, in the same memory."""
+        self._keys = np.empty(0, np.int64)
+        self._row_end = np.zeros(1, np.int64)
+
+    @property
+    def _used(self) -> int:
+        """How many bytes the rows take."""
+        rows, pool = int(self._row_end[-1]), self._pool
+        entries = int(pool.start[rows]) if rows else 0
+        return sum(
+            array.itemsize * (entries if name in ("next_state", "probability") else rows)
+            for name, array in pool._asdict().items()
+        )
+
+    def of(self, pairs: Ints, outcomes: Ints) -> tuple[Ints, Ints, Pool]:
+        """For each step the number of its transition; where the rows of each transition lie; and the rows."""
+        if self._used > _MOST_BYTES:
+            self._forget()
+        wanted = pairs * (self._mdp.n_states + 1) + outcomes + 1
+        new = np.setdiff1d(wanted, self._keys)
+        self._add(new)
+        order = np.argsort(self._keys)
+        transition: Ints = order[np.searchsorted(self._keys[order], wanted)] if wanted.size else wanted
+        return transition, self._row_end, self._pool
+
+    def _add(self, new: Ints) -> None:
+        from tether._kernels.audit.rows import fill_pool
+
+        first = self._keys.size
+        self._keys = np.concatenate((self._keys, new))
+        self._row_end = np.concatenate((self._row_end, np.zeros(new.size, np.int64)))
+        pairs, outcomes = self._keys // (self._mdp.n_states + 1), self._keys % (self._mdp.n_states + 1) - 1
+        while first < self._keys.size:
+            first = fill_pool(
+                self._model, self._pool, pairs, outcomes, self._row_end, self._lead_start, self._lead_pair,
+                self._weight, self._seen, self._met, self._nominal, self._size, self._numbers, self._places, first,
+            )  # fmt: skip
+            if first < self._keys.size:
+                pool = self._pool
+                self._pool = _grown(pool, 2 * pool.pair.size, 2 * pool.next_state.size, pool.next_state.dtype)
+
+
+def _grown(pool: Pool | None, rows: int, entries: int, dtype: Any) -> Pool:
+    """A larger pool with the same rows in it."""
+    from tether._kernels.audit.arrays import Pool
+
+    kinds = {"pair": np.int64, "state": np.int64, "start": np.int64, "next_state": dtype, "probability": np.float64}
+    kinds |= {"strength": np.float64, "reward": np.float64}
+    arrays = {}
+    for name, kind in kinds.items():
+        array = np.zeros(entries if name in ("next_state", "probability") else rows + 1, dtype=kind)
+        if pool is not None:
+            before = getattr(pool, name)
+            array[: before.size] = before
+        arrays[name] = array
+    return Pool(**arrays)
