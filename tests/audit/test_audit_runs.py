@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import tether
-from tether.audit import directory, logs, pieces, running, streamed, textlog
+from tether.audit import directory, engine, logs, pieces, running, streamed, textlog
 from tether.audit.where import make_where
 from tether.cli import main
 from tether.io import write_episodes
@@ -125,11 +125,25 @@ def test_where_nothing_can_be_written_nothing_is_left_half_done(tmp_path, monkey
     ask(tmp_path / "there")
 
 
-def test_any_number_of_workers_gives_the_same_bytes(tmp_path):
-    wrong = tether.Path([0, 15], ["right"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"m": 2},  # in threads, by the engine
+        {"objective": tether.reach("goal")},  # in processes
+        {"k": None, "policy": "random"},
+    ],
+    ids=["plans", "property", "policy"],
+)
+def test_any_number_of_workers_gives_the_bytes_of_the_single_calls(tmp_path, monkeypatch, asked):
+    log = [*LOG, tether.Path([0, 15], ["right"])]
+    ask(tmp_path / "single", log, workers=1, certify=True, **asked)
+    monkeypatch.setattr(engine, "_LOADING", 0.0)
     for workers in (1, 2):
-        ask(tmp_path / str(workers), [*LOG, wrong], workers=workers, certify=True, m=2)
-    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+        ask(tmp_path / str(workers), log, workers=workers, certify=True, **asked)
+        assert contents(tmp_path / str(workers)) == contents(tmp_path / "single")
+
+
+def test_what_cannot_be_sent_to_other_processes_is_told():
     with pytest.raises(tether.QueryError, match="cannot be sent to other processes"):
         tether.audit(MDP, LOG, workers=2, policy=lambda state: "up")
     assert len(tether.audit(MDP, LOG, policy=lambda state: "up", certify=False)) == len(LOG)

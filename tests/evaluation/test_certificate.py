@@ -86,7 +86,7 @@ def test_the_sentence_of_each_verdict(certificate, told):
     ],
 )
 def test_the_verdict_from_the_guaranteed_gains(every, stable, verdict):
-    assert certificates._verdict(every, stable) == verdict
+    assert certificates.VERDICTS[certificates.verdict_number(every, stable)] == verdict
 
 
 def test_any_policy_is_certified():

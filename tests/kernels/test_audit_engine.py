@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 import tether
 from tether._kernels.audit.sums import pairwise
 from tether._kernels.sorting import sort_ascending
-from tether.audit import engine, sharing
+from tether.audit import compiled, engine, sharing
 from tether.audit.answering import Asked, answer_each
 from tether.audit.compiled import Engine, is_usual
 from tether.audit.logs import open_log
 from tether.audit.question import make_question
+from tether.evaluation import certificate
 
 
 def cohort_of(mdp, log):
@@ -63,6 +64,31 @@ def test_a_state_without_actions_that_luck_rules_out_is_left_to_the_single_calls
     check_same(mdp, [tether.Path([1, 1, 1], ["go", "go"]), fine], 3, 1)
     # Here another action can lead to it: the same reason as of the single call.
     check_same(mdp, [tether.Path([1, 1, 1], ["stay", "stay"]), fine], 3, 1, certify=True)
+
+
+def test_certificates_make_place_for_all_that_a_plan_can_come_to(monkeypatch):
+    case = tether.cases.epidemic()
+    monkeypatch.setattr(compiled, "_NODES", 1)
+    check_same(case.mdp, [case.path], 6, 2, certify=True)
+
+
+def test_plans_that_come_to_very_much_have_no_certificate(monkeypatch):
+    case = tether.cases.grid_world()
+    for module in (compiled, certificate):
+        monkeypatch.setattr(module, "MOST_NODES", 15)
+    log = [case.path, case.mdp.simulate("optimal", 5, rng=1)]
+    check_same(case.mdp, log, 9, 1, certify=True)
+    found = Engine(Asked.of(case.mdp, question(9, 1, True)))(cohort_of(case.mdp, log))
+    assert (found.verdict >= 0).tolist() == [False, True]
+
+
+@pytest.mark.compiled
+def test_the_shortest_tether_that_is_enough_is_found_for_a_ward():
+    """In the sepsis model some episodes need no more than the observed actions to tell κ, others need all layers."""
+    mdp = tether.cases.sepsis().mdp
+    log = [mdp.simulate("optimal", 8 + i % 5, start=mdp.states[97 * i % 1440], rng=i, noise=0.3) for i in range(12)]
+    check_same(mdp, log, None, 1, certify=True)
+    check_same(mdp, log[:4], None, 2, certify=True)
 
 
 @pytest.mark.compiled

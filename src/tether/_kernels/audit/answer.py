@@ -15,8 +15,57 @@ from tether._kernels.audit.arrays import (
 from tether._kernels.audit.certify import certify_episode
 from tether._kernels.audit.follow import follow_episode, tell_ends
 from tether._kernels.audit.layers import find_distances, find_layers, forget_edited
-from tether._kernels.audit.plan import enough_k, plan_episode
-from tether._kernels.jit import kernel
+from tether._kernels.audit.one_change import find_needed, plan_one_change, weigh_states
+from tether._kernels.audit.plan import plan_episode
+from tether._kernels.jit import kernel, part_of_kernel
+
+
+@part_of_kernel
+def prepare_one_change(
+    model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, least: int, stamp: int
+) -> int:
+    """Weigh the states that plans of one change need, or all that the episode reaches; returns the last mark used."""
+    stamp = find_needed(model, batch, first, T, planning.stamp, planning.needed, planning.needed_start, stamp + 1)
+    state, start, stride = planning.needed, planning.needed_start, 1
+    for _ in range(2):
+        if stride == 1 and stamp < 0:
+            is_done = False
+        else:
+            is_done = weigh_states(model, pool, planning, batch, first, T, least, state, start, stride)
+        if is_done:
+            break
+        state, start, stride = planning.layer, planning.layer_start, 2
+    return abs(stamp)
+
+
+@part_of_kernel
+def plan_within(
+    model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, k: int, m: int, share: float,
+    observed: float, found: Found, episode: int,
+) -> int:  # fmt: skip
+    """Plan within k; where that is 0, within the shortest tether that gives ``share`` of what the longest one gives.
+
+    Returns k, which is 1 where no tether gains anything; the value is kept.
+    """
+    rounding, most = 1e-9 * max(1.0, abs(observed)), 0.0
+    tried, keep = T if k == 0 else k, k > 0
+    while True:
+        if m == 1:
+            value = plan_one_change(model, pool, planning, batch, first, T, tried)
+        else:
+            value = plan_episode(model, pool, planning, batch, first, T, tried, m, keep)
+        if keep:
+            found.value[episode] = value
+            return tried
+        if most == 0.0:  # the longest one comes first
+            most = value - observed
+            keep = most <= rounding or T == 1
+            tried = 1
+        elif value - observed >= share * most - rounding:
+            keep = True
+        else:
+            tried += 1
+            keep = tried == T
 
 
 @kernel
@@ -46,9 +95,11 @@ def answer_episodes(
             continue
         changes, limit = min(m, T), min(k, T + 1)
         find_distances(model, pool, planning, batch, first, T, limit <= T)
-        if k == 0:
-            limit = enough_k(model, pool, planning, batch, first, T, changes, batch.observed[episode], share)
-        found.value[episode] = plan_episode(model, pool, planning, batch, first, T, limit, changes, limit > 0)
+        if changes == 1:
+            stamp = prepare_one_change(model, pool, planning, batch, first, T, max(limit, 1), stamp)
+        limit = plan_within(
+            model, pool, planning, batch, first, T, limit, changes, share, batch.observed[episode], found, episode
+        )
         forget_edited(n_states, pool, planning.edited, batch, first, T)
         here, n, nodes = follow_episode(
             model, pool, planning.choice, following, batch, first, T, changes, episode, found

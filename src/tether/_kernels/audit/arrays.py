@@ -72,15 +72,22 @@ class Outcomes(NamedTuple):
 class Planning(NamedTuple):
     """Scratch to plan with. Arrays by state are flat; nothing is read in them where nothing was written.
 
-    The states of time t are ``layer[layer_start[2t]:layer_start[2t + 1]]``. By time and state: ``edited``, the first
-    edited row of a state, counted from 1, all 0 before and after each episode; ``distance``, in steps, to influence;
-    ``choice``. Of two layers in turn: ``flag`` (1: some pair is allowed; 2: influence is met within k - 1), ``value``.
+    The states of time t are ``layer[layer_start[2t]:layer_start[2t + 1]]``; those that a plan of one change needs are
+    ``needed[needed_start[t]:needed_start[t + 1]]``. By time and state: ``edited``, the first edited row of a state,
+    counted from 1, all 0 before and after each episode; ``distance``, in steps, to influence; ``choice``; and what
+    `one_change` keeps: ``worth``, ``kappa``, ``feasible``. Of two layers in turn: ``flag`` (1: some pair is allowed;
+    2: influence is met within k - 1), ``value``.
     """
 
     stamp: Ints
     layer: Ints
     layer_start: Ints
+    needed: Ints
+    needed_start: Ints
     distance: Ints
+    worth: Floats
+    kappa: Ints
+    feasible: Ints
     edited: Ints
     flag: Ints
     value: Floats
@@ -100,7 +107,7 @@ class Following(NamedTuple):
 
     mark: Ints
     place: Ints
-    index: Ints
+    position: Ints
     node: Ints
     mass: Floats
     changed: Ints

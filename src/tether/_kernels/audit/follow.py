@@ -96,7 +96,7 @@ def push_mass(
     for i in range(after):
         mark[node[there + i]] = 0
         mass[there + i] = 0.0
-        following.index[node[there + i]] = i
+        following.position[node[there + i]] = i
     half = following.place.size // 2
     for i in range(n):
         low, is_edited = following.place[here + i] >> 1, following.place[here + i] & 1
@@ -106,7 +106,7 @@ def push_mass(
                 key, chance = pool.next_state[j] * height + onward, pool.probability[j]
             else:
                 key, chance = model.next_state[j] * height + onward, model.probability[j]
-            mass[there + following.index[key]] += mass[here + i] * chance
+            mass[there + following.position[key]] += mass[here + i] * chance
 
 
 @kernel

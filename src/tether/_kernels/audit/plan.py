@@ -204,23 +204,3 @@ def plan_episode(
             found = plan_observed(model, pool, planning, t, T, k, m, sized, low_row, high_row, s, x, known, found)
             known = True
     return found
-
-
-@part_of_kernel
-def enough_k(
-    model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, m: int, observed: float,
-    share: float,
-) -> int:  # fmt: skip
-    """The shortest tether that gives ``share`` of what the longest one gives; 1 where none gains anything."""
-    rounding = 1e-9 * max(1.0, abs(observed))
-    most = 0.0
-    for turn in range(T):  # the longest one first
-        k = T if turn == 0 else turn
-        gain = plan_episode(model, pool, planning, batch, first, T, k, m, k < 0) - observed
-        if turn == 0:
-            most = max(gain, 0.0)
-            if most <= rounding:
-                return 1
-        elif gain >= share * most - rounding:
-            return k
-    return T
