@@ -183,7 +183,7 @@ def test_the_breakdown_point_against_a_slow_twin(assume, world, data):
 def test_a_plan_too_large_is_not_certified_unless_asked_to(monkeypatch):
     case = tether.cases.grid_world()
     plan = tether.counterfactual(case.mdp, case.path).plan(6, 4)
-    monkeypatch.setattr(certificates, "_LARGE", 100)
+    monkeypatch.setattr(certificates, "MOST_NODES", 100)
     explanation = plan.explain()
     nodes = sum(visits.size for visits in plan.chain.visits)
     assert explanation.certificate is None

@@ -61,9 +61,8 @@ def audit(
         A property in place of the return (`tether.reach`, `tether.avoid`, `tether.until`), and whether the smallest
         value is wanted; as in `CounterfactualMDP.plan`.
     certify : bool
-        Whether to find out what holds under every causal model. It is found by single calls, and only where a plan
-        changes something: each then takes about twice as long as ``tether.counterfactual(mdp, path).plan(k, m)``, of
-        which all the rest of an audit takes a fifteenth. Plans for a property have no certificates.
+        Whether to find out what holds under every causal model. Plans for a property have no certificates, nor have
+        plans that can come to very many states.
     out : path, optional
         A directory for the results. Each batch of episodes is kept there when it is done, so that the same call goes on
         where it was stopped. A model, log or question that changed in between is refused.
