@@ -112,6 +112,10 @@ def test_where_nothing_can_be_written_nothing_is_left_half_done(tmp_path, monkey
     (tmp_path / "file").write_text("")
     with pytest.raises(tether.FileError, match="cannot be made"):
         ask(tmp_path / "file" / "audit")
+    with pytest.raises(tether.FileError, match="this is a file, not a directory"):
+        ask(tmp_path / "file")
+    with pytest.raises(tether.FileError, match="the name of the directory is empty"):
+        ask("")
 
     def full(_table, file, **_options):
         Path(file).write_bytes(b"PAR1")
@@ -320,6 +324,18 @@ def test_text_is_read_piece_by_piece(tmp_path, monkeypatch, name, block):
         "line 6", "line 9", "t = 0",
     ]  # fmt: skip
     assert found.paths([2]) == whole.paths([2])
+
+
+def test_what_a_column_holds_is_decided_by_all_of_it(tmp_path, monkeypatch):
+    """Numbers that stand beside text are text, also in a piece that has numbers only."""
+    rows = [f"{i},0,a,{'high' if i == 9 else i % 2},go,b,{i % 2}\n" for i in range(10)]
+    (tmp_path / "log.csv").write_text("episode,t,kind,lactate,action,next_kind,next_lactate\n" + "".join(rows))
+    reading = {"columns": {"state": "kind,lactate", "next_state": "next_kind,next_lactate"}}
+    mdp = tether.learn(tether.io.read_episodes(tmp_path / "log.csv", **reading))
+    in_pieces(monkeypatch, 40)
+    found = tether.audit(mdp, tmp_path / "log.csv", k=1, certify=False, **reading)
+    assert found.problems.num_rows == 0
+    assert found.log.has_whole_ids
 
 
 def test_text_whose_episodes_lie_apart(tmp_path, monkeypatch):

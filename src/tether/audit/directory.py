@@ -131,6 +131,9 @@ def opened(place: str | os.PathLike[str], about: dict[str, Any], *, fresh: bool)
     ``fresh`` removes what another audit left there.
     """
     folder = Path(place)
+    if not os.fspath(place) or folder.is_file():
+        what = "this is a file, not a directory" if os.fspath(place) else "the name of the directory is empty"
+        raise FileError(Problem(what, file=os.fspath(place) or None, fix="give another name"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.problems import Complaints, Source
+from tether._foundation.problems import Source
 from tether.audit.pieces import PiecewiseLog, Seen, last_change
 from tether.errors import FileError, Problem
 from tether.io.columns import TextTable, columns_of, table_kind
 from tether.io.delimited import BLOCK, Text, scan
 from tether.io.logs import log_columns
 from tether.io.textpieces import cells_of, text_pieces
-from tether.io.values import labels_of_text
+from tether.io.values import are_all_whole
 
 __all__ = ["TextLog", "is_large_text", "open_text"]
 
@@ -45,10 +45,15 @@ def is_large_text(log: str | os.PathLike[str]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TextLog(PiecewiseLog):
-    """A text file whose episodes follow each other; how many rows it has, and a hash of what it holds."""
+    """A text file whose episodes follow each other.
+
+    ``n_rows`` is how many rows it has, ``contents`` a hash of what it holds, ``texts`` are the columns that do not hold
+    whole numbers only.
+    """
 
     n_rows: int
     contents: str
+    texts: frozenset[str]
 
     def digest(self) -> str:
         """Of the contents, and how they are read."""
@@ -70,10 +75,16 @@ class TextLog(PiecewiseLog):
             cut = last_change(joined.column(wanted["episode"])) if joined.num_rows else 0
             if cut > 0:
                 before, parts = _divided(parts, cut)
-                yield _piece(self.name, joined.slice(0, cut), before), cut, None
+                yield self._piece(joined.slice(0, cut), before), cut, None
             waiting = [joined.slice(cut).combine_chunks()]
         if waiting and waiting[0].num_rows:
-            yield _piece(self.name, waiting[0], parts), waiting[0].num_rows, None
+            yield self._piece(waiting[0], parts), waiting[0].num_rows, None
+
+    def _piece(self, table: Any, parts: list[_Part]) -> TextTable:
+        def lines() -> Ints:
+            return np.concatenate([scan(part.text).lines[part.low : part.high] for part in parts])
+
+        return TextTable(table, Source(self.name, lines), self.texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +108,6 @@ def _divided(parts: list[_Part], cut: int) -> tuple[list[_Part], list[_Part]]:
     return before, after
 
 
-def _piece(name: str, table: Any, parts: list[_Part]) -> TextTable:
-    def lines() -> Ints:
-        return np.concatenate([scan(part.text).lines[part.low : part.high] for part in parts])
-
-    return TextTable(table, Source(name, lines))
-
-
 def _texts(name: str, reading: dict[str, Any], noted: Any = lambda _: None) -> Iterator[Text]:
     wanted, _ = log_columns(**reading)
     return text_pieces(name, list(wanted.values()), "\t" if table_kind(name) == "tsv" else None, noted, _BLOCK)
@@ -111,7 +115,7 @@ def _texts(name: str, reading: dict[str, Any], noted: Any = lambda _: None) -> I
 
 def open_text(log: str | os.PathLike[str], reading: dict[str, Any]) -> TextLog | None:
     """Go through a text once; None where it is to be read as a whole, because the rows of episodes lie apart."""
-    name, (wanted, _) = os.fspath(log), log_columns(**reading)
+    name, (wanted, optional) = os.fspath(log), log_columns(**reading)
     size, rows, digest, ids = 0, 0, hashlib.sha256(), _Ids()
 
     def noted(data: bytes) -> None:
@@ -119,12 +123,14 @@ def open_text(log: str | os.PathLike[str], reading: dict[str, Any]) -> TextLog |
         size += len(data)
         digest.update(data)
 
+    texts: set[str] = set()
     for text in _texts(name, reading, noted):
-        table = cells_of(text, list(wanted.values()))
+        table = cells_of(text, [*wanted.values(), *optional.values()])
         if table.num_rows:
             if not rows:
                 one = TextTable(table.slice(0, 1), _at(text))
                 columns_of(one, [*wanted], rename=wanted, text=[*wanted], blank=[*wanted])  # which says what is missing
+            texts |= {one for one in {*table.column_names} - texts if not are_all_whole(table.column(one))}
             ids.add(table.column(wanted["episode"]), text)
             rows += table.num_rows
     if not rows:
@@ -133,14 +139,15 @@ def open_text(log: str | os.PathLike[str], reading: dict[str, Any]) -> TextLog |
         fix = "a log of this size is read piece by piece: sort it by episode"
         episode, line = ids.apart
         raise FileError(Problem(f"the rows of the episode {episode} lie apart", file=name, line=line, fix=fix))
-    return TextLog(name, reading, ids.are_whole, rows, digest.hexdigest()) if ids.apart is None else None
+    if ids.apart is not None:
+        return None
+    return TextLog(name, reading, wanted["episode"] not in texts, rows, digest.hexdigest(), frozenset(texts))
 
 
 class _Ids:
-    """The ids of a log as they come: whether all are whole numbers, and the first that came before."""
+    """The ids of a log as they come: the first that came before, and its line."""
 
     def __init__(self) -> None:
-        self.are_whole = True
         self.apart: tuple[str, int] | None = None
         self._last: str | None = None
         self._seen = Seen()
@@ -159,9 +166,6 @@ class _Ids:
         self._last = ids[len(ids) - 1].as_py()
         if not len(found):
             return
-        labels = labels_of_text({"episode": pa.chunked_array([found])}, Complaints(text.file), ["episode"])["episode"]
-        names = getattr(labels, "names", ())
-        self.are_whole &= all(isinstance(one, int) for one in names)
         _, first_of = np.unique(np.asarray(found.dictionary_encode().indices), return_index=True)
         came_before = self._seen.again(found.to_pylist())
         came_before[np.setdiff1d(np.arange(len(found)), first_of)] = True

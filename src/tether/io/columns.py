@@ -92,10 +92,14 @@ class Columns:
 
 
 class TextTable(NamedTuple):
-    """Rows of a delimited text: an Arrow table with every cell as text, and where its rows are."""
+    """Rows of a delimited text: an Arrow table with every cell as text, and where its rows are.
+
+    ``texts`` are the columns that hold more than whole numbers, be it in other rows of the file.
+    """
 
     table: Any
     source: Source
+    texts: frozenset[str] = frozenset()
 
 
 def table_kind(file: File) -> str | None:
@@ -285,12 +289,15 @@ def _of_text(text: Text, plan: _Plan) -> Columns:
 
 def _of_text_table(text: TextTable, plan: _Plan, complaints: Complaints) -> Columns:
     chosen = plan.choose(text.table.column_names, complaints)
-    return _of_cells({name: text.table.column(i) for name, i in chosen.items()}, plan, complaints)
+    columns = {name: text.table.column(i) for name, i in chosen.items()}
+    return _of_cells(columns, plan, complaints, text.texts)
 
 
-def _of_cells(columns: Mapping[str, Any], plan: _Plan, complaints: Complaints) -> Columns:
+def _of_cells(
+    columns: Mapping[str, Any], plan: _Plan, complaints: Complaints, texts: frozenset[str] = frozenset()
+) -> Columns:
     """The columns of a text file."""
-    values = _labels(columns, plan, complaints)
+    values = _labels(columns, plan, complaints, texts)
     for name, column in columns.items():
         if name not in plan.text:
             values[name] = numbers_of_arrow(column, plan.shown(name), complaints, text=True, blank=name in plan.blank)
@@ -298,7 +305,9 @@ def _of_cells(columns: Mapping[str, Any], plan: _Plan, complaints: Complaints) -
     return Columns(values, len(next(iter(columns.values()))), complaints.source)
 
 
-def _labels(columns: Mapping[str, Any], plan: _Plan, complaints: Complaints) -> dict[str, Array | Coded]:
+def _labels(
+    columns: Mapping[str, Any], plan: _Plan, complaints: Complaints, texts: frozenset[str]
+) -> dict[str, Array | Coded]:
     """The columns of names of a text file, those of the same things together."""
     together = [tuple(name for name in group if name in columns) for group in plan.alike]
     alone = [(name,) for name in columns if name in plan.text and not any(name in group for group in together)]
@@ -306,7 +315,8 @@ def _labels(columns: Mapping[str, Any], plan: _Plan, complaints: Complaints) -> 
     blank = [plan.shown(name) for name in plan.blank]
     for group in [*together, *alone]:
         shown = {plan.shown(name): columns[name] for name in group}
-        labels = labels_of_text(shown, complaints, blank) if shown else {}
+        as_text = not texts.isdisjoint(shown)
+        labels = labels_of_text(shown, complaints, blank, as_text=as_text) if shown else {}
         found |= {name: labels[plan.shown(name)] for name in group}
     return found
 

@@ -34,6 +34,9 @@ def text_pieces(
             read = stream.read(block)
             noted(read)
             data = rest + read
+            if header is None and len(read) == block and not _last_record(data):
+                rest = _not_too_long(name, data, line, block)
+                continue
             if header is None:
                 data = data.removeprefix(codecs.BOM_UTF8)
                 check_text(name, data[: _last_record(data)] if read else data)

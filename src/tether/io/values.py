@@ -19,7 +19,15 @@ from tether.errors import Problem
 from tether.model.encode import EMPTY, UNUSABLE, Coded, coded
 from tether.model.names import is_missing
 
-__all__ = ["cut", "labels_of_arrow", "labels_of_list", "labels_of_text", "numbers_of_arrow", "numbers_of_list"]
+__all__ = [
+    "are_all_whole",
+    "cut",
+    "labels_of_arrow",
+    "labels_of_list",
+    "labels_of_text",
+    "numbers_of_arrow",
+    "numbers_of_list",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -34,24 +42,39 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:nan|in
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 
 
-def labels_of_text(columns: dict[str, Any], complaints: Complaints, blank: Sequence[str]) -> dict[str, Array | Coded]:
+def labels_of_text(
+    columns: dict[str, Any], complaints: Complaints, blank: Sequence[str], *, as_text: bool = False
+) -> dict[str, Array | Coded]:
     """The names in columns of a text file that are about the same things: all whole numbers, or all text.
 
-    Text is known by its distinct values, as Arrow numbers them: only those are looked at in Python.
+    Text is known by its distinct values, as Arrow numbers them: only those are looked at in Python. ``as_text`` says
+    that they are text, where this is a piece of a file that has text elsewhere.
     """
-    with ThreadPoolExecutor(_THREADS) as pool:
-        numbers = dict(zip(columns, pool.map(_plainly_whole, columns.values()), strict=True))
-    if all(column is not None for column in numbers.values()):
-        return {name: column for name, column in numbers.items() if column is not None}
+    if not as_text:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            numbers = dict(zip(columns, pool.map(_plainly_whole, columns.values()), strict=True))
+        if all(column is not None for column in numbers.values()):
+            return {name: column for name, column in numbers.items() if column is not None}
     labels, codes = _encoded_together(list(columns.values()))
     found = dict(zip(columns, codes, strict=True))
     for name, one in found.items():
         _note_empty(np.flatnonzero(one == EMPTY), name, "a name", complaints, name in blank)
-    whole = _whole_if_all(labels)
+    whole = None if as_text else _whole_if_all(labels)
     if whole is None:
         return {name: Coded(labels, one) for name, one in found.items()}
     lookup = np.array(whole, dtype=np.int64)
     return {name: Coded(whole, one) if np.any(one == EMPTY) else lookup[one] for name, one in found.items()}
+
+
+def are_all_whole(column: Any) -> bool:
+    """Whether all cells of a text column are whole numbers, or empty."""
+    import pyarrow.compute as pc
+
+    if _plainly_whole(column) is not None:
+        return True
+    values, _ = _encoded(column)
+    labels, _ = _labels_of(pc.utf8_trim_whitespace(values))
+    return not labels or _whole_if_all(labels) is not None
 
 
 def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bool) -> Array | Coded:
