@@ -103,6 +103,17 @@ def _is_absorbing(s: Index, begin: Index, end: Index, row_start: Ints, next_stat
 
 
 @part_of_kernel
+def _expectation(
+    next_state: Ints, probability: Floats, start: Index, stop: Index, after: Floats, base: Index
+) -> float | np.floating[Any]:
+    """Expectation under a row of the one number of each of its successors."""
+    total = 0.0
+    for i in range(start, stop):
+        total += probability[i] * after[base + np.uint64(next_state[i])]
+    return total
+
+
+@part_of_kernel
 def _add_up(
     next_state: Ints,
     probability: Floats,
@@ -120,10 +131,7 @@ def _add_up(
     case that counts: that of plans with one change.
     """
     if width == ONE:
-        one = 0.0
-        for i in range(start, stop):
-            one += probability[i] * after[base + np.uint64(next_state[i])]
-        total[ZERO] = one
+        total[ZERO] = _expectation(next_state, probability, start, stop, after, base)
     else:
         for c in range(low, width, FOUR):
             one, two, three, four = 0.0, 0.0, 0.0, 0.0
@@ -184,6 +192,7 @@ def plan_nodes(
     stride = columns + THREE  # of ``best``: four columns at a time are improved, and those beyond are not used
     one_run = np.uint64(n_states) * width_after
     without_changes = observed >= 0 and columns == ONE
+    one_number = without_changes and width == ONE and width_after == ONE and not with_runs
     largest_kappa = index_of_k.size - 1
     fetch = after.size * 8 >= FETCH_FROM
     e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
@@ -202,6 +211,24 @@ def plan_nodes(
         kappa_at = np.uint64(pair_offset[node]) if kappa.size > 0 else ZERO
         at_observed = _find(pair_action, begin, end, observed)
         all_free = observed < 0 or (at_observed == end and _is_absorbing(s, begin, end, row_start, next_state))
+        to = (run * np.uint64(n_states) + s) * width + sized
+        if one_number and not all_free:  # of the observed action alone: most of the work where one change is allowed
+            value, number, x = -np.inf, np.int64(-1), at_observed
+            if x < end and (kappa.size == 0 or index_of_k[min(kappa[kappa_at + x - begin], largest_kappa)] == 0):
+                number = np.int64(x - begin)
+                e = seek(edited, e, np.int64(x))
+                if e < edited.size and np.uint64(edited[e]) == x:
+                    value = edit_reward[e] + discount * _expectation(
+                        edit_next, edit_probability, np.uint64(edit_start[e]), np.uint64(edit_start[e + 1]), after, ZERO
+                    )
+                else:
+                    value = reward[x] + discount * _expectation(
+                        next_state, probability, np.uint64(row_start[x]), np.uint64(row_start[x + ONE]), after, ZERO
+                    )
+            before[to] = value
+            if choice.shape[0] > 0:
+                choice[node, 0] = number
+            continue
         tries = ONE if without_changes and not all_free else end - begin + ONE
         size = 0.0
         for c in range(n_ks * stride):
@@ -247,7 +274,6 @@ def plan_nodes(
                     _improve(best, chosen, at + c + ONE, gain + discount * total[source + c + ONE], tie, number)
                     _improve(best, chosen, at + c + TWO, gain + discount * total[source + c + TWO], tie, number)
                     _improve(best, chosen, at + c + THREE, gain + discount * total[source + c + THREE], tie, number)
-        to = (run * np.uint64(n_states) + s) * width + sized
         largest = 0.0
         for of_k in range(n_ks):
             for c in range(columns):

@@ -3,8 +3,9 @@
 - `gather_nodes` looks from each pair at what its successors have: the smallest of one number, the largest of another;
 - `spread` tells the successors of each pair what the pair has.
 
-Arrays over nodes are flat over [run, state]; those of `gather_nodes` hold two numbers for each, side by side so that
-one fetch brings both. Arrays over pairs go through the nodes in order; those of a node begin at ``offsets[node]``.
+Arrays over nodes are flat over [run, state]; those of `gather_nodes` hold two numbers of 16 bits for each in one of 32,
+the first in the lower half: one read brings both. Arrays over pairs go through the nodes in order; those of a node
+begin at ``offsets[node]``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from tether._kernels.sorting import is_in, lower_bound, seek
 FAR = 1 << 14
 """Further than any horizon: stands for ∞ where a threshold is stored as a small integer."""
 
-ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)  # a signed index is tested for being negative each time
+ZERO, ONE = np.uint64(0), np.uint64(1)  # a signed index is tested for being negative each time
+
+AT_ONCE = np.uint64(16)
+"""How many successors are looked at before asking whether the others can matter."""
+
+HALF, LOWER = np.int32(16), np.int32(0xFFFF)
 
 
 @part_of_kernel
@@ -32,14 +38,17 @@ def _extremes(
 
     A row is left early when the first is down to ``least`` and the second up to ``most``: they get no further.
     """
-    smallest, largest = FAR, 0
-    for i in range(start, stop):
-        j = base + np.uint64(next_state[i]) * TWO
-        smallest = min(smallest, after[j])
-        largest = max(largest, after[j + ONE])
+    smallest, largest = np.int32(FAR), np.int32(0)
+    while start < stop:
+        pause = min(start + AT_ONCE, stop)
+        for i in range(start, pause):
+            both = after[base + np.uint64(next_state[i])]
+            smallest = min(smallest, both & LOWER)
+            largest = max(largest, both >> HALF)
+        start = pause
         if smallest <= least and largest >= most:
             break
-    return smallest, largest
+    return int(smallest), int(largest)
 
 
 @kernel
@@ -68,8 +77,8 @@ def gather_nodes(
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
     edited, edit_start, edit_next = rows.edited, rows.edit_start, rows.edit_next
     influenced = rows.influenced
-    one_run = np.uint64(2 * n_states)
-    fetch = after.size * 2 >= FETCH_FROM
+    one_run = np.uint64(n_states)
+    fetch = after.size * 4 >= FETCH_FROM
     least = 1 if cap > 0 else FAR  # where distances do not matter, they need not be known
     e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
     for node in range(np.uint64(low_node), np.uint64(high_node)):
@@ -78,7 +87,7 @@ def gather_nodes(
         if fetch and node + np.uint64(AHEAD) < np.uint64(high_node):
             ahead = np.uint64(states[node + np.uint64(AHEAD)])
             first_pair, last_pair = np.uint64(pair_start[ahead]), np.uint64(pair_start[ahead + ONE])
-            prefetch_successors(first_pair, last_pair, row_start, next_state, after, TWO)
+            prefetch_successors(first_pair, last_pair, row_start, next_state, after, ONE)
         run = np.uint64(runs[node]) if with_runs else ZERO
         nearest, lowest = FAR, FAR
         to = np.uint64(offsets[node])
@@ -91,18 +100,17 @@ def gather_nodes(
             is_influenced = is_edited and is_in(influenced, np.int64(x))
             base = (run + ONE) * one_run if with_runs and not is_influenced else ZERO
             if is_edited:
-                successor, start, stop = edit_next, np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
+                first, beyond = np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
+                near, worst = _extremes(edit_next, first, beyond, after, base, least, most)
             else:
-                successor, start, stop = next_state, np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
-            near, worst = _extremes(successor, start, stop, after, base, least, most)
+                first, beyond = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+                near, worst = _extremes(next_state, first, beyond, after, base, least, most)
             distance = 1 if is_influenced else min(near + 1, FAR)
             worst = max(worst, kappa[to], min(distance, cap))
             kappa[to] = worst
             to += ONE
             nearest, lowest = min(nearest, distance), min(lowest, worst)
-        at = run * one_run + s * TWO
-        before[at] = nearest
-        before[at + ONE] = lowest
+        before[run * one_run + s] = np.int32(nearest) | np.int32(lowest) << HALF
 
 
 @parallel_kernel

@@ -172,10 +172,14 @@ def _rows(mdp: MDP, edits: Rows, influenced: Ints) -> LayerRows:
 def gather_layer(
     nodes: LayerNodes, rows: LayerRows, offsets: Ints, cap: int, most: int, after: Ints, before: Ints, kappa: Ints
 ) -> None:
-    """Distances and κ of a layer from those of the next; see `tether._kernels.thresholds.gather_nodes`."""
+    """Distances and κ of a layer from those of the next; see `tether._kernels.thresholds.gather_nodes`.
+
+    ``after`` and ``before`` hold two numbers of 16 bits per node, which the kernel reads as one of 32: the first is the
+    lower half on every machine that numba compiles for.
+    """
     from tether._kernels.thresholds import gather_all_nodes, gather_nodes
 
-    arrays = after.reshape(-1), before.reshape(-1), kappa
+    arrays = after.reshape(-1).view(np.int32), before.reshape(-1).view(np.int32), kappa
     if not use_cores(nodes.states.size):
         gather_nodes(nodes, rows, offsets, cap, most, *arrays, 0, nodes.states.size)
     else:
