@@ -482,6 +482,10 @@ def test_few_changes_are_told(monkeypatch):
         "α = 0.01",
         *(f"{np.arange(1.0, 2501.0).reshape(500, 5).mean(axis=0)[i]:.2f}" for i in range(5)),
     )
+    assert [figure.name for figure in section.figures] == [
+        *(f"few-changes-m{m}" for m in (2, 5, 10)),
+        "few-changes-alpha",
+    ]
     last = np.arange(1.0, 2751.0).reshape(550, 5)[50:]  # seeds 1 to 10
     assert released.rows[0][1] == f"{(100 * (last[:, 1] / last[:, 0] - 1)).mean():.2f} %"
 

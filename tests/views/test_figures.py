@@ -852,6 +852,7 @@ def test_axes_that_are_given_are_drawn_into(walk, epidemic, epidemic_table, infe
         lambda ax: plot.plot_lost(epidemic_table, 1, ax=ax),
         lambda ax: plot.plot_lines([1], [1], {"a": 2}, ax=ax),
         lambda ax: plot.plot_occupancy([[0]], [[1]], {}, ax=ax),
+        lambda ax: plot.plot_curves([0, 1], {"a": ([1, 2], [0, 1])}, "x", "y", ax=ax),
     ]
     for draw in draws:
         ax = Figure(layout="constrained").add_subplot()
@@ -871,6 +872,7 @@ def test_no_legend_covers_the_data(epidemic_table, toy, infected, grid):
         plot.plot_course(infected, observed=[1, 2, 3, 6, 8, 9, 9, 9]),
         plot.plot_lost(epidemic_table, 2, suggested=6),
         plot.plot_pareto(grid.pareto(m=2)),
+        plot.plot_curves([0, 1], {"one": ([1, 2], [0, 1]), "other": ([2, 1], [1, 0])}, "x", "y"),
     )
     for ax in drawings:
         figure = drawn(ax)

@@ -8,7 +8,7 @@ draws of the luck; ours are exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.rows import ObservedStep
 from tether.model.mdp import MDP
 from tether.observation.path import Path
+from tether.reproduce.compare import figure_of
 from tether.reproduce.published import expected
-from tether.reproduce.records import Section, Table
+from tether.reproduce.records import Figure, Section, Table
 
 __all__ = ["CHANGES", "draw_model", "draw_path", "draw_paths", "few_changes_section", "improvements", "outcomes"]
 
@@ -33,6 +34,10 @@ SEEDS, TRAJECTORIES = range(10), range(50)
 _ALL_SEEDS = range(11)
 """With the one more that the released code has in place of the first."""
 
+_ALPHAS = (0.0, 0.01, 0.05, 0.1, 0.4, 0.5, 1.0)
+_HISTOGRAM, _DRAWN = 0.1, (2, 5, 10)
+"""What the paper draws: curves over these α, histograms at this one, for so many changes."""
+
 _TEXT = (
     "Random models of 20 states and 10 actions, 10 for each α, and 50 trajectories each: what would the outcome have been, "
     "had at most m actions been different? There is no tether: this is our problem with k = T + 1. The larger α, the less "
@@ -40,9 +45,9 @@ _TEXT = (
     "to two digits.",
     "What differs. The paper estimates each counterfactual probability from 1,000 draws of the luck; ours are exact. Its "
     "results are plots, made by its released notebook, without printed numbers: at α = 0.1, histograms of the relative "
-    "improvement with at most 2, 5 and 10 changes; and its mean as a curve over α. So no published number stands beside "
-    "ours, and no verdict is given. The released code draws its models with the seeds 1 to 10 in place of 0 to 9: the last "
-    "table has these.",
+    "improvement with at most 2, 5 and 10 changes; and its mean as a curve over α. The figures here are the same, from exact "
+    "values; no published number stands beside ours, and no verdict is given. The released code draws its models with the seeds 1 to 10 in place of 0 to 9: the last "
+    "table and the figures have these.",
 )
 
 
@@ -144,14 +149,18 @@ def _dense(mdp: MDP) -> Floats:
 
 def improvements(found: Floats) -> Floats:
     """The mean of the relative improvement in percent, for each of `CHANGES` but 0."""
-    relative: Floats = (100.0 * (found[:, 1:] / found[:, :1] - 1.0)).mean(axis=0)
-    return relative
+    mean: Floats = _relative(found).mean(axis=0)
+    return mean
+
+
+def _relative(found: Floats) -> Floats:
+    return 100.0 * (found[:, 1:] / found[:, :1] - 1.0)
 
 
 def few_changes_section() -> Section:
     """The section of the reproduction."""
-    every = {alpha: outcomes(alpha, _ALL_SEEDS) for alpha in expected().few_changes.outcomes}
-    found = {alpha: values[: len(SEEDS) * len(TRAJECTORIES)] for alpha, values in every.items()}
+    every = {alpha: outcomes(alpha, _ALL_SEEDS) for alpha in _ALPHAS}
+    found = {alpha: every[alpha][: len(SEEDS) * len(TRAJECTORIES)] for alpha in expected().few_changes.outcomes}
     released = {alpha: values[len(TRAJECTORIES) :] for alpha, values in every.items()}
     heads = tuple(f"m = {m}" for m in CHANGES)
     means = tuple((f"α = {alpha:g}", *(f"{one:.2f}" for one in values.mean(axis=0))) for alpha, values in found.items())
@@ -164,6 +173,36 @@ def few_changes_section() -> Section:
             _improvement_table("Mean of the relative improvement over what was done", found),
             _improvement_table("The same for the models of the released code, seeds 1 to 10", released),
         ),
+        figures=(*_histograms(released[_HISTOGRAM]), _curves(released)),
+    )
+
+
+def _histograms(values: Floats) -> Iterator[Figure]:
+    """As the paper shows them: how many trajectories improve by how much."""
+    from tether.views.figures import plot_gains
+
+    for m in _DRAWN:
+        yield Figure(
+            f"few-changes-m{m}",
+            f"Few changes, α = {_HISTOGRAM:g}, at most {m} changed actions: relative improvement in percent, exact, of "
+            "the trajectories that improve.",
+            figure_of(plot_gains, _relative(values)[:, CHANGES.index(m) - 1]),
+        )
+
+
+def _curves(found: Mapping[float, Floats]) -> Figure:
+    """As the paper shows them: the mean improvement over α, with its 95 % interval."""
+    from tether.views.figures import plot_curves
+
+    curves = {}
+    for m in _DRAWN:
+        each = [_relative(values)[:, CHANGES.index(m) - 1] for values in found.values()]
+        errors = [1.96 * one.std(ddof=1) / np.sqrt(one.size) for one in each]
+        curves[f"m = {m}"] = ([one.mean() for one in each], errors)
+    return Figure(
+        "few-changes-alpha",
+        "Few changes: the mean relative improvement over α, exact, with the 95 % interval of the mean over trajectories.",
+        figure_of(plot_curves, list(found), curves, "α", "improvement in percent"),
     )
 
 

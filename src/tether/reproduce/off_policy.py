@@ -313,9 +313,7 @@ def _depends(theirs: PublishedOffPolicy, others: dict[str, _Others], logs: int) 
 
 def _outcome_table(found: Experiment) -> Table:
     rows = tuple((_NAMES[i], *(f"{one:.2f} %" for one in found.outcomes[i])) for i in range(3))
-    heads = tuple(
-        f"would have {'been ' if name == 'discharged' else ''}{name}" for name in ("died", "no change", "discharged")
-    )
+    heads = ("would have died", "no change", "would have been discharged")
     return Table("Observed (rows) and counterfactual outcomes under the learned policy, exact", ("", *heads), rows)
 
 

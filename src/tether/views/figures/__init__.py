@@ -4,8 +4,8 @@ Every function takes library records or plain numbers, draws into ``ax`` or into
 returns the axes. Matplotlib is imported when something is drawn, never `pyplot`: no window, no backend, no
 global state. Values in order are in `values`, quantities over time in `course`, the layered graph in
 `classes`, the motivating picture in `occupancy`, outcomes over time in `outcomes`, decisions in `decisions`, the
-gains of a log in `gains`, sets of causal models in `guarantees`; what plans and sweeps draw of themselves in
-`plans`; `style` is what they all share.
+gains of a log in `gains`, means over any number in `curves`, sets of causal models in `guarantees`; what plans and
+sweeps draw of themselves in `plans`; `style` is what they all share.
 
 >>> import tether
 >>> case = tether.cases.epidemic()
@@ -16,6 +16,7 @@ gains of a log in `gains`, sets of causal models in `guarantees`; what plans and
 
 from tether.views.figures.classes import is_graph, plot_classes
 from tether.views.figures.course import plot_band, plot_course, plot_strip, plot_tailoring
+from tether.views.figures.curves import plot_curves
 from tether.views.figures.decisions import plot_decisions, plot_shares
 from tether.views.figures.gains import plot_gains, plot_ranked_gains
 from tether.views.figures.guarantees import plot_certificate, plot_guarantees, plot_tails
@@ -37,6 +38,7 @@ __all__ = [
     "plot_certificate",
     "plot_classes",
     "plot_course",
+    "plot_curves",
     "plot_decisions",
     "plot_gains",
     "plot_guarantees",
