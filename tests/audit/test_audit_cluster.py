@@ -1,5 +1,6 @@
 """Audits on a Dask cluster of processes, on this machine alone: the same bytes, whoever dies."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -14,7 +15,11 @@ from tether.cli import main
 
 TABLES = ("episodes.parquet", "decisions.parquet", "outcomes.parquet")
 MDP = tether.cases.grid_world().mdp
-LOG = [MDP.simulate("optimal", 5 + seed % 3, rng=seed, noise=0.4) for seed in range(30)]
+
+
+@functools.cache
+def some_episodes():
+    return [MDP.simulate("random", 5 + seed % 3, rng=seed) for seed in range(30)]
 
 
 def contents(place):
@@ -30,7 +35,7 @@ def test_a_cluster_answers_as_one_process_does(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "_PATIENCE", 1.0)
     wrong = tether.Path([0, 15], ["right"])
     options = {"k": 3, "certify": False}
-    tether.audit(MDP, [*LOG, wrong], **options, out=tmp_path / "alone")
+    tether.audit(MDP, [*some_episodes(), wrong], **options, out=tmp_path / "alone")
     MDP.save(tmp_path / "model")
     with (
         LocalCluster(
@@ -47,24 +52,30 @@ def test_a_cluster_answers_as_one_process_does(tmp_path, monkeypatch):
                 os.kill(pids[0], signal.SIGKILL)
 
         saved = tether.MDP.load(tmp_path / "model")
-        tether.audit(saved, [*LOG, wrong], **options, out=tmp_path / "killed", client=client, progress=kill_one)
+        tether.audit(
+            saved, [*some_episodes(), wrong], **options, out=tmp_path / "killed", client=client, progress=kill_one
+        )
         assert contents(tmp_path / "killed") == contents(tmp_path / "alone")
         with pytest.raises(tether.PathError, match="cannot lead to 15"):
-            tether.audit(MDP, [*LOG[:2], wrong], **options, out=tmp_path / "strict", client=client, strict=True)
+            tether.audit(
+                MDP, [*some_episodes()[:2], wrong], **options, out=tmp_path / "strict", client=client, strict=True
+            )
         with monkeypatch.context() as patch:
             patch.setattr(cluster, "__version__", "9.9.9")
             with pytest.raises(tether.QueryError, match=r"has tether .*, here is 9\.9\.9; install the same"):
-                tether.audit(MDP, LOG, **options, out=tmp_path / "version", client=client)
+                tether.audit(MDP, some_episodes(), **options, out=tmp_path / "version", client=client)
         with pytest.raises(tether.QueryError, match="a directory that all of them see"):
-            tether.audit(MDP, LOG, client=client)
+            tether.audit(MDP, some_episodes(), client=client)
 
         def stop_all(_done, _rows):
             workers.close()
 
         with pytest.raises(tether.QueryError, match="the scheduler is gone; what was done is kept"):
-            tether.audit(MDP, [*LOG, wrong], **options, out=tmp_path / "gone", client=client, progress=stop_all)
+            tether.audit(
+                MDP, [*some_episodes(), wrong], **options, out=tmp_path / "gone", client=client, progress=stop_all
+            )
     assert list((tmp_path / "gone" / "parts").glob("*.parquet"))
-    tether.audit(MDP, [*LOG, wrong], **options, out=tmp_path / "gone")
+    tether.audit(MDP, [*some_episodes(), wrong], **options, out=tmp_path / "gone")
     assert contents(tmp_path / "gone") == contents(tmp_path / "alone")
 
 
@@ -75,7 +86,7 @@ def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
         raise OSError("Timed out trying to connect")
 
     monkeypatch.chdir(tmp_path)
-    tether.io.write_episodes(LOG[:2], "log.csv")
+    tether.io.write_episodes(some_episodes()[:2], "log.csv")
     monkeypatch.setattr(distributed, "Client", refuse)
     done = CliRunner().invoke(
         main, ["audit", "case:grid-world", "log.csv", "-o", "out", "--scheduler", "tcp://127.0.0.1:1"]

@@ -356,7 +356,7 @@ def test_limits_asked_for_in_any_order_and_twice():
 def test_intervals_hold_the_truth_as_often_as_they_say():
     """Truth drawn from the prior, episodes from the truth: a 90 % interval then holds the true value in 90 %."""
     rng = np.random.default_rng(11)
-    states, actions, reps = 3, 2, 50
+    states, actions, reps = 3, 2, 30
     path = tether.Path([0, 1], [0, 1])  # with the last outcome left open no two values are the same
     held = 0
     for _ in range(reps):

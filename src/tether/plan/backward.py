@@ -306,7 +306,7 @@ class _ObservedPath:
         at = int(np.flatnonzero(pairs == observed)[0])
         gain, rest, size = self._look_ahead(t, pairs, of_pairs)
         if self._known:
-            self._check_certain(t)
+            self._check_certain(t, observed)
             rest[at], size[at] = self.value, np.abs(self.value)
         allowed = self._allowed(t, s, pairs)
         value = np.where(allowed, gain[:, None] + graph.mdp.discount * rest, -np.inf)
@@ -340,10 +340,16 @@ class _ObservedPath:
         rest = np.add.reduceat(probability[:, None] * after, start)
         return gain, rest, np.add.reduceat(probability[:, None] * sizes, start)
 
-    def _check_certain(self, t: int) -> None:
-        graph = self._problem.found.graph
-        _, entry, _ = expand(graph.mdp, graph.layers[t].edits, graph.observation.pairs[t : t + 1])
-        if graph.mdp.form.next_state[entry].tolist() != [int(graph.observation.states[t + 1])]:
+    def _check_certain(self, t: int, observed: int) -> None:
+        graph, form = self._problem.found.graph, self._problem.found.graph.mdp.form
+        edits = graph.layers[t].edits
+        i = edits.find(observed)
+        outcomes = (
+            edits.rows(np.array([i])).next_state
+            if i >= 0
+            else form.next_state[form.row_start[observed] : form.row_start[observed + 1]]
+        )
+        if outcomes.tolist() != [int(graph.observation.states[t + 1])]:
             raise QueryError(
                 f"t = {t}: the mechanism does not give the observed action in the observed state its observed outcome "
                 "for certain; every causal model that agrees with the episode does"
