@@ -305,3 +305,11 @@ def test_a_step_that_most_rows_do_not_have_is_refused_as_a_whole(log):
             tether.TetherError, match=r"and 119 more times not 4.*give the step that most of them have, 2"
         ):
             read(log, time="hour", step=4)
+
+
+def test_without_t_it_is_said_how_to_name_times(log):
+    columns = READING["columns"]
+    with pytest.raises(tether.FileError, match=r"the column 't' is missing.*in place of t, name their column: time="):
+        read_episodes(log, columns=columns)
+    shown = CliRunner().invoke(main, ["learn", log, "model", "--column", "episode=patient"])
+    assert "--time COLUMN" in shown.output

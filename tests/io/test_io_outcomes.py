@@ -150,6 +150,9 @@ def test_from_a_log_with_outcomes_to_the_audit(log):
     observed = {cell["observed"] for cell in json.loads(shown.stdout)["outcomes"]}
     assert observed == {"died", "survived"}
     asked = ["audit", "model", str(log), "-o", "out", "-k", "2", *named]
+    # A saved model has no columns: they are the log's.
+    same = [one.replace("--log-column", "--column") for one in asked]
+    assert CliRunner().invoke(main, same).exit_code == 0
     some = ["--episodes", 'outcome == "died"', "--fresh", "--reports", "0"]
     shown = CliRunner().invoke(main, [*asked, *some])
     assert json.loads(shown.stdout)["episodes"] == 1

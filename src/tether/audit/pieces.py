@@ -57,8 +57,8 @@ class PiecewiseLog:
             steps, rows = np.diff(every.start), n_rows
             for low in range(0, len(every), BATCH):
                 high = min(low + BATCH, len(every))
-                share = rows if high == len(every) else int(steps[low:high].sum() + high - low)
-                rows -= min(share, rows)
+                share = rows if high == len(every) else min(rows, int(steps[low:high].sum() + high - low))
+                rows -= share
                 yield share, replace(every.part(low, high), first=first + low)
             first += len(every)
 

@@ -19,7 +19,7 @@ from tether._foundation.problems import Source
 from tether.audit.pieces import PiecewiseLog, Seen, last_change
 from tether.errors import FileError, Problem
 from tether.io.columns import TextTable, columns_of, table_kind
-from tether.io.delimited import BLOCK, Text, scan
+from tether.io.delimited import Text, scan
 from tether.io.logs import log_columns
 from tether.io.textpieces import cells_of, text_pieces
 from tether.io.values import are_all_whole
@@ -32,7 +32,7 @@ _WHOLE, _WHOLE_PACKED = 1 << 24, 1 << 21
 _MOST = 1 << 31
 """Up to so many bytes a text is read as a whole where the rows of its episodes lie apart."""
 
-_BLOCK = BLOCK
+_BLOCK = 1 << 22
 """How many bytes are read at once."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
               "steps, observed, logged and outcome.")  # fmt: skip
 @click.option("--log-column", "log_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
               help="A column of EPISODES that has another name. A state may be made of several: "
-              "state=sex,age.")  # fmt: skip
+              "state=sex,age. Where MODEL is no table, --column does the same.")  # fmt: skip
 @with_times
 @with_certificate
 @click.option(
@@ -91,12 +92,14 @@ def audit(
     """
     from tether.audit.audit import audit as ask
     from tether.cli.screen import progress, put
-    from tether.io.opening import must_exist
+    from tether.io.opening import is_table, must_exist
     from tether.io.policies import open_policy
 
     must_exist(log)
     if policy is not None and reports:
         raise click.UsageError("--reports are about plans, and --policy makes none")
+    if source.columns and not is_table(source.model):  # it has none: they are the log's
+        source, log_columns = replace(source, columns={}), {**source.columns, **log_columns}
     mdp = source.open()
     with _client(scheduler) as client, _progress(f"auditing {log}") as tell:
         found = ask(

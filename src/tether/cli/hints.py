@@ -11,7 +11,8 @@ __all__ = ["hints"]
 _OPTIONS = {
     "terminal": "--terminal STATE",
     "time": "--time COLUMN --step SIZE",
-    "columns": "--column OURS=YOURS; for PATH --path-column, for the log of an audit --log-column",
+    "columns": "--column OURS=YOURS, for times --time COLUMN; for PATH --path-column, for the log of an audit "
+    "--log-column",
     "outcome": "--column outcome=; for PATH --path-column, for the log of an audit --log-column",
     "step": "--step SIZE",
     "reward_model": "--reward-model NAME",

@@ -261,7 +261,7 @@ class _Plan:
         alike = {_letters(one): one for one in there if isinstance(one, str)}
         guess = {name: alike.get(_letters(name), "<its name there>") for name in missing}
         fix = f"where a column has another name, map it: columns={guess!r}"
-        return Problem(f"{what}; found {found or 'none'}", fix=fix, argument="columns")
+        return Problem(f"{what}; found {found or 'none'}", value=tuple(missing), fix=fix, argument="columns")
 
 
 def _letters(name: str) -> str:

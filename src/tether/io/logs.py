@@ -102,9 +102,10 @@ def read_episodes(
             read = read_columns(log, *wanted, text=text, blank=blank, kind=kind, alike=alike, max_unpacked=max_unpacked)
         else:
             read = columns_of(log, *wanted, text=text, blank=blank, error=PathError, alike=alike)
-    except (FileError, PathError):
+    except (FileError, PathError) as error:
         if time is None:
             _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
+            _say_how_to_name_times(error)
         raise
     values = shape.gathered(read, read.complaints(PathError if read.file is None else FileError))
     if mdp is not None:
@@ -257,6 +258,16 @@ def _check_no_timestamps(log: Any, column: str, kind: str | None) -> None:
             argument="time",
         )
         complaints.raise_any()
+
+
+def _say_how_to_name_times(error: FileError | PathError) -> None:
+    """Where the column t is missing, say that there may be times in place of it."""
+    problems = list(error.problems)
+    for i, problem in enumerate(problems):
+        if problem.argument == "columns" and "t" in (problem.value or ()):
+            fix = f"{problem.fix}; where there are times in place of t, name their column: time='hour'"
+            problems[i] = replace(problem, fix=fix)
+            raise type(error)(problems, total=error.total) from None
 
 
 def _found(values: dict[str, Any], read: Columns, mdp: MDP) -> dict[str, Any]:

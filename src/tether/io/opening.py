@@ -14,7 +14,7 @@ from tether.model.mdp import MDP
 from tether.model.names import Names
 from tether.observation.path import Path
 
-__all__ = ["must_exist", "open_model", "open_path"]
+__all__ = ["is_table", "must_exist", "open_model", "open_path"]
 
 
 def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
@@ -108,6 +108,13 @@ def _no_options(source: str, what: str, options: dict[str, Any]) -> None:
     given = [name for name, value in options.items() if value]
     if given:
         raise QueryError(f"{source} is {what}, not a file: {', '.join(given)} cannot be given with it")
+
+
+def is_table(source: str) -> bool:
+    """Whether a source is a file with columns, and no directory, case or environment."""
+    from tether.io.columns import table_kind
+
+    return not os.path.isdir(source) and table_kind(source) is not None
 
 
 def must_exist(source: str) -> None:
