@@ -97,9 +97,10 @@ def test_the_observed_patient_was_treated_as_experts_treat(case):
 @pytest.mark.compiled
 def test_from_the_patient_to_a_plan(case):
     cf = tether.counterfactual(case.mdp, case.path)
-    plans = [cf.plan(k=k, m=2).value for k in (1, 2, 3)]
-    assert 0 < plans[0] < plans[1] < plans[2] < 1  # chances of survival within the observed eleven steps
-    assert 0 < cf.evaluate(case.expert).mean < cf.plan(k=11, m=11).value
+    table = cf.sweep(ks=[1, 2, 3, 12], ms=[2, 11])
+    chances = [table.value(k, 2) for k in (1, 2, 3)]
+    assert 0 < chances[0] < chances[1] < chances[2] < 1  # of survival within the observed eleven steps
+    assert 0 < cf.evaluate(case.expert).mean < table.value(12, 11)
 
 
 @needs_data
