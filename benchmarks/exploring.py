@@ -1,4 +1,4 @@
-"""From functions to a model: how many states a second, and an epidemic too large to list, through what is reached."""
+"""From functions to a model: how many states per second, and an epidemic too large to list, through what is reached."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_sparse_rewards_of_the_wrong_shape():
         "R has sparse matrices of shapes (3, 3), (3, 2); expected 2 of (3, 3)"
     )
     assert message(P, one) == (
-        "R is one sparse matrix; give a list with one sparse (S, S) matrix an action: [R0, R1, …]"
+        "R is one sparse matrix; give a list with one sparse (S, S) matrix per action: [R0, R1, …]"
     )
     assert message(P, [one, SA]) == "R[1] is a ndarray, not a sparse matrix as the others are"
 
@@ -369,7 +369,7 @@ def test_an_empty_model(empty):
 )
 def test_probabilities_of_the_wrong_shape(shape, hint):
     assert message(np.ones(shape)) == (
-        f"P has shape {shape}; expected (S, A, S), or one sparse (S, S) matrix an action{hint}"
+        f"P has shape {shape}; expected (S, A, S), or one sparse (S, S) matrix per action{hint}"
     )
 
 
@@ -381,13 +381,13 @@ def test_the_hint_for_the_other_order_works():
 
 def test_sparse_matrices_of_the_wrong_shape():
     eye = sp.eye_array(3).tocsr()
-    assert message(eye) == "P is one sparse matrix; give a list with one sparse (S, S) matrix an action: [P0, P1, …]"
+    assert message(eye) == "P is one sparse matrix; give a list with one sparse (S, S) matrix per action: [P0, P1, …]"
     assert message([eye, sp.csr_array((4, 4))]) == (
         "P[1] has shape (4, 4); expected (3, 3), a row and a column for each of the 3 rows of P[0]"
     )
     assert message([sp.csr_array((3, 4))]).startswith("P[0] has shape (3, 4); expected (3, 3)")
     assert message([eye, np.eye(3)]) == "P[1] is a ndarray, not a sparse matrix as the others are"
-    assert message({"go": eye}) == ("P is a dict; give a list with one sparse (S, S) matrix an action, and actions=")
+    assert message({"go": eye}) == ("P is a dict; give a list with one sparse (S, S) matrix per action, and actions=")
 
 
 def test_what_is_no_array_of_numbers():

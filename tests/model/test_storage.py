@@ -864,4 +864,4 @@ def test_an_array_that_is_not_described(saved):
     meta = json.loads((folder / "model.json").read_text())
     del meta["arrays"]["probability"]
     rewritten(folder, arrays=meta["arrays"])
-    assert "probability.npy: model.json does not speak of it, but a model needs it" in str(refused(folder))
+    assert "probability.npy: model.json does not list it, but a model needs it" in str(refused(folder))

@@ -235,8 +235,8 @@ def test_a_bad_row_is_named(case):
     [
         (([], [], [], []), "the log is empty: it has no rows"),
         (([1, 1], [0], ["a"], ["x"]), "the columns differ in length: episode 2, t 1, state 1, action 1"),
-        ((1, [0], ["a"], ["x"]), "the column episode must be a list or array with one item a row, not 1"),
-        (("ab", [0], ["a"], ["x"]), "the column episode must be a list or array with one item a row, not 'ab'"),
+        ((1, [0], ["a"], ["x"]), "the column episode must be a list or array with one item per row, not 1"),
+        (("ab", [0], ["a"], ["x"]), "the column episode must be a list or array with one item per row, not 'ab'"),
         (([1], np.zeros((1, 1)), ["a"], ["x"]), "the column t must be flat; got an array of shape (1, 1)"),
     ],
 )
@@ -313,7 +313,7 @@ def test_no_cells_crash_it(rows):
 
 
 STEP = tether.Path(["a", "b"], ["x"])
-NO_LABEL = "a state, an action or an id of the paths is empty (None, NaN or ''); give each a label"
+NO_LABEL = "a state, an action or an id of the paths is empty (None, NaN or ''); give each a name"
 
 
 @pytest.mark.parametrize(

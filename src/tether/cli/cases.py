@@ -41,12 +41,12 @@ def _list(as_json: bool) -> None:
 
     with progress() as say:
         say("building the cases")
-        told = listed()
+        entries = listed()
     if as_json:
-        print_json("cases", cases=told, files=[])
+        print_json("cases", cases=entries, files=[])
         return
     table = grid("case", "states", "actions", "paths", right=[1, 2])
-    for case in told:
+    for case in entries:
         sizes = ("–", "–") if case.states is None else (f"{case.states:,}", f"{case.actions:,}")
         paths = case.missing or ", ".join(f"{path} ({steps} steps)" for path, steps in case.paths.items())
         table.add_row(f"case:{case.name}", *sizes, paths)

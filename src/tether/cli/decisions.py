@@ -96,14 +96,14 @@ def _legend(found: Decisions) -> str:
     value = "return: expected, had only this action been different."
     if found.objective is not None:
         value = f"chance: that {found.objective.in_words}, had only this action been different."
-    told = ["* what was done.", value]
+    sentences = ["* what was done.", value]
     if found.outcome is not None:
-        told.append("avoided: how likely the outcome would then not have happened.")
-    told.append("strength: the part of the probability that the observation moves.")
-    told.append("from k: the shortest tether that allows the action.")
+        sentences.append("avoided: how likely the outcome would then not have happened.")
+    sentences.append("strength: the part of the probability that the observation moves.")
+    sentences.append("from k: the shortest tether that allows the action.")
     if any(row.value is None for row in found.rows):
-        told.append("–: it can lead to a state where an action that was then taken is not available.")
-    return " ".join(told)
+        sentences.append("–: it can lead to a state where an action that was then taken is not available.")
+    return " ".join(sentences)
 
 
 def _cells(found: Decisions, row: Decision, places: int) -> list[str]:

@@ -94,12 +94,12 @@ def learn(
         )
         say(f"writing {out}")
         write_model(mdp, out)
-    told = learned(mdp)
+    found = learned(mdp)
     if as_json:
         sizes = {"states": mdp.n_states, "actions": mdp.n_actions, "transitions": mdp.n_transitions}
-        print_json("learn", log=log, output=out, **(as_data(told) | sizes))
+        print_json("learn", log=log, output=out, **(as_data(found) | sizes))
         return
-    put(*told.sentences(shown))
+    put(*found.sentences(shown))
     if episodes.reward is None:
         put(_without_rewards(episodes))
     put(f"Written to {out}.")
@@ -107,7 +107,7 @@ def learn(
 
 def _without_rewards(episodes: Episodes) -> str:
     """What to do with a model in which nothing is earned."""
-    told = "The log has no column reward: all rewards of the model are 0, and no plan can gain anything"
+    text = "The log has no column reward: all rewards of the model are 0, and no plan can gain anything"
     if not episodes.outcomes:
-        return f"{told}."
-    return f"{told}. Ask for an outcome instead: --objective 'avoid {episodes.outcomes[0]}', or 'reach …'."
+        return f"{text}."
+    return f"{text}. Ask for an outcome instead: --objective 'avoid {episodes.outcomes[0]}', or 'reach …'."

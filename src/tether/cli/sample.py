@@ -96,8 +96,8 @@ def _print(plan: Plan, drawn: Trajectories, output: Path | None) -> None:
     )
     for i, path in enumerate(drawn.paths[:_SHOWN]):
         value = float(drawn.returns[i])
-        told = f"return {number(value)}" if plan.objective is None else "it holds" if value else "it does not hold"
-        put("", f"{i}: {told}")
+        text = f"return {number(value)}" if plan.objective is None else "it holds" if value else "it does not hold"
+        put("", f"{i}: {text}")
         put(path_table(plan.cf.mdp, path, plan.cf.path))
     if n > _SHOWN:
         put("", f"… and {n - _SHOWN:,} more; --json prints all, --output writes them to a file.")

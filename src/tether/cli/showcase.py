@@ -29,13 +29,13 @@ def demo(as_json: bool) -> None:
     if not as_json:
         shown.main()
         return
-    told = []
+    stories = []
     for story, source in zip(shown.stories(), ("case:epidemic", "case:sepsis"), strict=True):
         named = {"model": source, "path": source}
-        told.append(
+        stories.append(
             {"title": story.title, "explanations": [named | explanation_data(one) for one in story.explanations()]}
         )
-    print_json("demo", stories=told)
+    print_json("demo", stories=stories)
 
 
 @click.command(

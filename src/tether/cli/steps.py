@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["legend", "path_table", "steps_table"]
 
-LEGEND = (
-    "* the action changes; elsewhere: in other states than the likeliest. % how likely, where it is not certain. gain: "
-    "what the step adds to the return over what was observed."
+_OF_ACTIONS = (
+    "* the action changes; elsewhere: in other states than the likeliest. % how likely, where it is not certain."
 )
-OF_INFLUENCE = " strength: the part of the probability that the observation moves. influenced: the test that k counts."
+_OF_INFLUENCE = " strength: the part of the probability that the observation moves. influenced: the test that k counts."
 
 _RARE = 0.05
 """Changes less likely than this are not told beside what is done in the likeliest state."""
@@ -33,8 +32,9 @@ _RARE = 0.05
 
 def legend(objective: Property | None = None, luck: bool = True) -> str:
     """What the columns are, for the return or for a property; see `steps_table`."""
-    told = LEGEND if objective is None else LEGEND.replace("to the return", f"to the chance that {objective.in_words},")
-    return told + OF_INFLUENCE if luck else told
+    value = "return" if objective is None else f"chance that {objective.in_words},"
+    gain = f" gain: what the step adds to the {value} over what was observed."
+    return _OF_ACTIONS + gain + (_OF_INFLUENCE if luck else "")
 
 
 def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: bool = True) -> Table:
@@ -69,11 +69,11 @@ def path_table(mdp: MDP, path: Path, observed: Path) -> Table:
         if t == path.T:
             table.add_row(str(t), outcome or shown(state))
             continue
-        told = shown(state) if in_full or seen is None else differences(state, seen)
-        told = "the same" if state == seen and outcome is None else outcome or told
+        text = shown(state) if in_full or seen is None else differences(state, seen)
+        text = "the same" if state == seen and outcome is None else outcome or text
         action, done = path.actions[t], observed.actions[t]
         changes = action != done
-        table.add_row(str(t), _with_action(told, f"{shown(action)}{'*' if changes else ''}", "bold" if changes else ""))
+        table.add_row(str(t), _with_action(text, f"{shown(action)}{'*' if changes else ''}", "bold" if changes else ""))
     return table
 
 

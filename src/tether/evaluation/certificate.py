@@ -144,11 +144,11 @@ class Certificate:
                 return f"Under every causal model the {self._value_is} stays {number(self.observed_value)}."
             return "Every causal model gives the observed return."
         every, stable = self.nothing, self.stability
-        told = f"The {self._value_is} is {_span(every)} over all of them"
+        text = f"The {self._value_is} is {_span(every)} over all of them"
         if _span(every) != _span(stable):
-            told += f", {_span(stable)} over the stable ones"
-        told += f"; observed {number(self.observed_value)}."
-        return " ".join([self._verdict(), told, *self._breakdown()])
+            text += f", {_span(stable)} over the stable ones"
+        text += f"; observed {number(self.observed_value)}."
+        return " ".join([self._verdict(), text, *self._breakdown()])
 
     def _verdict(self) -> str:
         """The verdict in a sentence; another one where Gumbel-max itself expects a loss."""

@@ -193,8 +193,8 @@ def _distribution(t: int, state: Any, answers: list[tuple[int, Any]]) -> list[tu
     try:
         chances = [float(chance) for _, chance in answers]
     except (TypeError, ValueError):
-        told = ", ".join(repr(chance) for _, chance in answers)
-        message = f"t = {t}: the policy's probabilities in state {state!r} are not numbers: {told}"
+        text = ", ".join(repr(chance) for _, chance in answers)
+        message = f"t = {t}: the policy's probabilities in state {state!r} are not numbers: {text}"
         raise QueryError(Problem(message, state, time=t)) from None
     total = sum(chances)
     if not all(np.isfinite(chances)) or min(chances, default=0.0) < 0 or abs(total - 1.0) > _TOLERANCE:

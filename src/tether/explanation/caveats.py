@@ -41,9 +41,9 @@ def cannot_know(explanation: Explanation) -> list[tuple[str, str]]:
 def _left_out(explanation: Explanation) -> str:
     mdp = explanation.plan.cf.mdp
     kept = f"Of every moment only one of {counted(mdp.n_states, 'state')} is kept, and of what was done only one of "
-    told = f"{kept}{counted(mdp.n_actions, 'action')}. Whatever differs within a state counts as chance. "
+    text = f"{kept}{counted(mdp.n_actions, 'action')}. Whatever differs within a state counts as chance. "
     if mdp.counts is None:
-        return f"{told}The probabilities are taken as given: how far they are off is not known here."
+        return f"{text}The probabilities are taken as given: how far they are off is not known here."
     source = counted(mdp.counts.episodes, "episode") if mdp.counts.episodes else "a log"
-    told += f"The model was learned from {source}: what these never show, it takes for impossible, "
-    return f"{told}and what they show rarely is known poorly."
+    text += f"The model was learned from {source}: what these never show, it takes for impossible, "
+    return f"{text}and what they show rarely is known poorly."

@@ -23,28 +23,28 @@ def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Call
     if not others:
         return ["There was nothing to decide: at every step only one action was available."]
     known = [row for row in others if row.gain is not None]
-    told = [_for_the_return(decisions, known, name)] if known else []
+    sentences = [_for_the_return(decisions, known, name)] if known else []
     if outcome is not None:
-        told += _for_the_outcome(decisions, outcome, known, name)
+        sentences += _for_the_outcome(decisions, outcome, known, name)
     unknown = len(others) - len(known)
     if unknown:
         what = f"{counted(unknown, 'other action')} of {len(others)}" if known else "any other action"
-        told.append(
+        sentences.append(
             f"For {what} nothing can be said of a single change: it can lead to a state where an action that was then "
             "taken is not available."
         )
-    return told
+    return sentences
 
 
 def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[[Any], str]) -> str:
     seen = decisions.observed_value
     rounding = _ROUNDING * max(1.0, abs(seen))
-    value, told = _what(decisions), _value_in_words(decisions)
+    value, in_words = _what(decisions), _value_in_words(decisions)
     best = max(known, key=lambda row: row.gain or 0.0)
     if (best.gain or 0.0) > rounding:
         return (
             f"The decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and nothing else changed, "
-            f"would have given {_article(value)} of {told(best.value or 0.0)} instead of {told(seen)}."
+            f"would have given {_article(value)} of {in_words(best.value or 0.0)} instead of {in_words(seen)}."
         )
     worst = min(known, key=lambda row: row.gain or 0.0)
     better = "smaller" if decisions.minimise else "larger"
@@ -52,10 +52,10 @@ def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[
         return (
             f"No other action, with nothing else changed, would have given a {better} {value}. The decision at "
             f"t = {worst.t} mattered most: {_instead(decisions, worst, name)} would have given "
-            f"{told(worst.value or 0.0)} instead of {told(seen)}."
+            f"{in_words(worst.value or 0.0)} instead of {in_words(seen)}."
         )
     if decisions.objective is not None:
-        return f"No single decision mattered to this: with any other action the {value} would be {told(seen)}."
+        return f"No single decision mattered to this: with any other action the {value} would be {in_words(seen)}."
     return (
         f"No single decision mattered to the return: with any other action it would be expected to be {number(seen)}."
     )
@@ -78,22 +78,22 @@ def _value_in_words(decisions: Decisions) -> Callable[[float], str]:
 def _for_the_outcome(
     decisions: Decisions, outcome: Outcome, known: list[Decision], name: Callable[[Any], str]
 ) -> list[str]:
-    told, event = [], name(outcome.name)
+    sentences, event = [], name(outcome.name)
     best = max(known, key=lambda row: row.necessity or 0.0, default=None)
     from_when = decided_from(decisions.asked, outcome)
     if best is not None and (best.necessity or 0.0) > _ROUNDING:
         chance = best.necessity or 0.0
         how = "for certain" if chance >= 1 - _ROUNDING else f"with a probability of {percent(chance)}"
-        told.append(
+        sentences.append(
             f"The outcome, {event}, could best have been averted at t = {best.t}: {name(best.action)}, and nothing "
             f"else changed, would have averted it {how}."
         )
     elif from_when > 0 and known:
-        told.append(f"No other action, with nothing else changed, could have averted the outcome, {event}.")
+        sentences.append(f"No other action, with nothing else changed, could have averted the outcome, {event}.")
     if from_when < decisions.cf.T:
         when = f"at t ≥ {from_when}" if from_when else "in the whole episode"
-        told.append(f"Nothing done {when} could have changed the outcome.")
-    return told
+        sentences.append(f"Nothing done {when} could have changed the outcome.")
+    return sentences
 
 
 def _instead(decisions: Decisions, row: Decision, name: Callable[[Any], str]) -> str:

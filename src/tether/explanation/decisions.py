@@ -274,8 +274,8 @@ class Decisions:
             for row in self.rows
         ]
         avoided = "necessity" if self.outcome is None else f"not {self.outcome}"
-        told = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
-        return told + grid((*head, avoided, "strength", "from k"), rows)
+        text = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
+        return text + grid((*head, avoided, "strength", "from k"), rows)
 
 
 def decide(

@@ -139,11 +139,11 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     if counts is None:
         return []
     source = counted(counts.episodes, "episode") if counts.episodes else "a log"
-    told = [f"The model is learned, from {source}{_how_often(explanation, name)}."]
+    sentences = [f"The model is learned, from {source}{_how_often(explanation, name)}."]
     sure = explanation.uncertainty
     if sure is None or not explanation.changes:
-        return told
-    return told + _left_open(sure, name, goes_on(explanation.plan.cf, explanation.outlook))
+        return sentences
+    return sentences + _left_open(sure, name, goes_on(explanation.plan.cf, explanation.outlook))
 
 
 def _how_often(explanation: Explanation, name: Callable[[Any], str]) -> str:
@@ -153,18 +153,18 @@ def _how_often(explanation: Explanation, name: Callable[[Any], str]) -> str:
     if len(evidence) > _LISTED:
         least = min(evidence, key=lambda one: one.times)
         return f"; of the changes, {_one(least, name)} is the one seen least often: {_times(least)}"
-    told = []
+    parts = []
     for one in evidence:
         certain = explanation.steps[one.t].state_probability > 0.9995
         where = "in that state" if certain else "in the state where it is done most often"
-        told.append(f"{_one(one, name)} was seen {_times(one)} {where}")
+        parts.append(f"{_one(one, name)} was seen {_times(one)} {where}")
     always = [one for one in evidence if one.outcomes == 1]
     few = [one for one in evidence if one.times < _FEW and one.outcomes > 1]
     if always:
-        told.append(f"{_it(always, evidence)} always led to the same: what else it can lead to, the log cannot say")
+        parts.append(f"{_it(always, evidence)} always led to the same: what else it can lead to, the log cannot say")
     elif few:
-        told.append(f"that is few: what {_it(few, evidence)} leads to is hardly known")
-    return f": {'; '.join(told)}"
+        parts.append(f"that is few: what {_it(few, evidence)} leads to is hardly known")
+    return f": {'; '.join(parts)}"
 
 
 def _one(one: Evidence, name: Callable[[Any], str]) -> str:

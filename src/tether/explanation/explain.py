@@ -285,8 +285,8 @@ class Explanation:
                 )
             )
         head = (*head, "strength", "influenced") if luck else head
-        told = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
-        return grid(head, rows) + told
+        text = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
+        return grid(head, rows) + text
 
 
 def explain(

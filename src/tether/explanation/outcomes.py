@@ -147,8 +147,8 @@ class Outcomes(Sequence[OutcomeChance]):
         return plot_outcomes(self, who, ax)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{one.name} {percent(one.plan)} (observed {percent(one.observed)})" for one in self.end)
-        return f"<Outcomes: {told or 'none'}>"
+        text = ", ".join(f"{one.name} {percent(one.plan)} (observed {percent(one.observed)})" for one in self.end)
+        return f"<Outcomes: {text or 'none'}>"
 
     def _repr_html_(self) -> str:
         head = (f"at t = {self.T}", "what happened", "the plan", "best for anyone")
@@ -183,8 +183,8 @@ def _over_time(by_whom: Mapping[str, Evaluation]) -> tuple[tuple[str, ...], list
     others: Any = [f"{len(rare)} others"] if rare else []
     none = [i for i, name in enumerate(names) if not name]
     columns = [[i] for i in kept] + ([rare] if rare else []) + [none]
-    told = (*(names[i] for i in kept), *others, "")
-    return told, [np.stack([course[:, one].sum(axis=1) for one in columns], axis=1) for course in courses]
+    named = (*(names[i] for i in kept), *others, "")
+    return named, [np.stack([course[:, one].sum(axis=1) for one in columns], axis=1) for course in courses]
 
 
 def _course(outlook: Evaluation, states: Any, code: Any, size: int) -> Floats:

@@ -120,10 +120,10 @@ def answer(explanation: Explanation, name: Name) -> Answer:
 def about_this_episode(explanation: Explanation) -> list[str]:
     """The strength, and where anything is left to chance the influenced steps."""
     plan, cf, outlook = explanation.plan, explanation.plan.asked, explanation.outlook
-    told = [strength(cf, outlook, explanation.steps)]
+    sentences = [strength(cf, outlook, explanation.steps)]
     if left_to_chance(cf, outlook.chain):
-        told.append(influenced_steps(_tailoring(outlook), plan.k, plan.rule))
-    return told
+        sentences.append(influenced_steps(_tailoring(outlook), plan.k, plan.rule))
+    return sentences
 
 
 def policy_sentences(
@@ -136,15 +136,15 @@ def policy_sentences(
     """A policy in an episode: how much it changes, what follows, how much of it is about this episode."""
     total, world = sum(step.changed for step in steps), asked(cf, objective)
     value = f"The expected return is {number(outlook.value)}{_spread(outlook)} instead of {number(observed_value)}."
-    told = [
+    sentences = [
         f"It changes {average(total)} of the {counted(outlook.T, 'action')} on average.",
         *outcomes(cf, outlook),
         value if objective is None else chance_that(objective, outlook.value, observed_value),
         strength(world, outlook, steps),
     ]
     if left_to_chance(world, outlook.chain):
-        told.append(influenced_steps(_tailoring(outlook)))
-    return told
+        sentences.append(influenced_steps(_tailoring(outlook)))
+    return sentences
 
 
 # ---- what to do differently, and when ----------------------------------------------------------------------------
@@ -220,18 +220,18 @@ def what_follows(explanation: Explanation) -> list[str]:
     ended = outcomes(plan.cf, explanation.outlook)
     sure = guaranteed(plan)
     if explanation.changes and sure is not None:
-        told = _guarantee(sure, explanation.outlook)
+        text = _guarantee(sure, explanation.outlook)
     elif plan.objective is not None:
-        told = chance_that(plan.objective, plan.value, plan.observed_value)
+        text = chance_that(plan.objective, plan.value, plan.observed_value)
     elif explanation.changes:
-        told = f"The expected return is {number(plan.value)}{_spread(explanation.outlook)} instead of "
-        told += f"{number(plan.observed_value)}: {_gained(plan)}."
+        text = f"The expected return is {number(plan.value)}{_spread(explanation.outlook)} instead of "
+        text += f"{number(plan.observed_value)}: {_gained(plan)}."
     else:
-        told = f"The return stays {number(plan.observed_value)}."
+        text = f"The return stays {number(plan.observed_value)}."
     notes = [earned] if earned and plan.objective is None else []
     if not plan.cf.path.last_recorded:
         notes.append("The last outcome was not recorded: of the last step, what the model expects is counted.")
-    return [*ended, told, *notes]
+    return [*ended, text, *notes]
 
 
 def chance_that(objective: Property, value: float, observed: float) -> str:
@@ -243,11 +243,11 @@ def chance_that(objective: Property, value: float, observed: float) -> str:
     >>> chance_that(tether.avoid("died"), 0.2044, 0.0)
     'The chance that died is avoided is 20 % (0.2044) instead of 0 %.'
     """
-    told = f"The chance that {objective.in_words}"
+    text = f"The chance that {objective.in_words}"
     if abs(value - observed) <= _ROUNDING:
-        return f"{told} stays {percent(observed)}."
+        return f"{text} stays {percent(observed)}."
     shown = [f"{percent(one)}{'' if one in (0.0, 1.0) else f' ({number(one)})'}" for one in (value, observed)]
-    return f"{told} is {shown[0]} instead of {shown[1]}."
+    return f"{text} is {shown[0]} instead of {shown[1]}."
 
 
 def _gained(plan: Plan) -> str:
@@ -269,16 +269,16 @@ def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     if goes_on(cf, outlook):
         return []
     seen, now = evaluate_policy(cf, "observed").outcomes(), outlook.outcomes()
-    told = []
+    compared = []
     for name in sorted(dict.fromkeys([*seen, *now]), key=lambda one: -seen.get(one, 0.0)):  # first what happened
         before, after = seen.get(name, 0.0), now.get(name, 0.0)
         if max(before, after) > _ROUNDING:
-            told.append((name, _compared(before, after)))
-    if not told:
+            compared.append((name, _compared(before, after)))
+    if not compared:
         return []
-    (first, comparison), others = told[0], told[1:]
+    (first, comparison), others = compared[0], compared[1:]
     # Who is in an absorbing state at the end came there by then; of other labels only the end is told.
-    when = "by" if all(_stays(cf, name) for name, _ in told) else "at"
+    when = "by" if all(_stays(cf, name) for name, _ in compared) else "at"
     parts = [f"{first_letter(first)} {when} t = {cf.T}: {comparison}"]
     return ["; ".join([*parts, *(f"{name}: {one}" for name, one in others)]) + "."]
 
@@ -329,10 +329,10 @@ def _guarantee(plan: RobustPlan, outlook: Evaluation) -> str:
             f"{plan.in_words}, instead of {number(plan.observed_value)}. Gumbel-max expects {number(outlook.value)}; "
             f"at best it is {number(plan.best_case)}."
         )
-    told = f"A return of {number(plan.value)} is guaranteed under {plan.in_words}, instead of "
-    told += f"{number(plan.observed_value)}: {_gained(plan)}. "
+    text = f"A return of {number(plan.value)} is guaranteed under {plan.in_words}, instead of "
+    text += f"{number(plan.observed_value)}: {_gained(plan)}. "
     return (
-        f"{told}Gumbel-max expects {number(outlook.value)}{_spread(outlook)}; at best it is {number(plan.best_case)}."
+        f"{text}Gumbel-max expects {number(outlook.value)}{_spread(outlook)}; at best it is {number(plan.best_case)}."
     )
 
 
@@ -419,13 +419,13 @@ def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "d
     are = "is" if certain and round(many) == 1 else "are"
     chance = tailoring.longest_run_probability
     often = "" if chance > 0.9995 else f" (probability {f'{chance:.2g}' if chance >= 0.0005 else 'under 0.001'})"
-    told = f"{count} of the {counted(T, 'step')} {are} influenced {test}; the longest stretch without is "
-    told += f"{counted(run, 'step')}{often}"
+    text = f"{count} of the {counted(T, 'step')} {are} influenced {test}; the longest stretch without is "
+    text += f"{counted(run, 'step')}{often}"
     if k is None or k > T:
-        return f"{told}."
+        return f"{text}."
     if run < k:
-        return f"{told}, fewer than k = {k}."
-    return f"{told}, not fewer than k = {k}: the rule {rule!r} only keeps influence possible."
+        return f"{text}, fewer than k = {k}."
+    return f"{text}, not fewer than k = {k}: the rule {rule!r} only keeps influence possible."
 
 
 # ---- how sure one can be -----------------------------------------------------------------------------------------
@@ -443,8 +443,8 @@ def how_sure(explanation: Explanation, name: Name) -> list[str]:
     Never worse than what was done, under every causal model; but no
     """
     certificate = explanation.certificate
-    told = explanation.uncertified if certificate is None else certificate.sentence
-    return ([told] if told else []) + learned_sentences(explanation, name)
+    holds = explanation.uncertified if certificate is None else certificate.sentence
+    return ([holds] if holds else []) + learned_sentences(explanation, name)
 
 
 def _range(low: str, high: str) -> str:

@@ -198,19 +198,19 @@ def beyond_the_limits(explanation: Explanation, table: Sweep, complete: bool) ->
     if not complete:
         return _some_beyond(plan, table)
     by_k, by_m = explanation.beyond.sentences()
-    told = [by_k] if plan.k <= plan.T else []
-    told += [by_m] if plan.m < plan.T else []
+    sentences = [by_k] if plan.k <= plan.T else []
+    sentences += [by_m] if plan.m < plan.T else []
     column = table.values[:, table.ms == plan.m][:, 0]
     behind = column - plan.value if plan.minimise else plan.value - column
     as_good = table.ks[behind <= 1e-9 * max(1.0, abs(plan.value))]
     if explanation.changes and as_good.size and as_good.min() < plan.k:
-        told.append(f"A shorter tether gives the same: k = {as_good.min()}.")
-    return told
+        sentences.append(f"A shorter tether gives the same: k = {as_good.min()}.")
+    return sentences
 
 
 def _some_beyond(plan: Plan, table: Sweep) -> list[str]:
     """The same from a table that holds only some k and m, of a model too large for all."""
-    told = []
+    sentences = []
     for name, k, m in (
         (f"Without a tether (k = {plan.T + 1})", plan.T + 1, plan.m),
         (f"With one more change (m = {plan.m + 1})", plan.k, plan.m + 1),
@@ -218,8 +218,8 @@ def _some_beyond(plan: Plan, table: Sweep) -> list[str]:
         if k != plan.k or m <= plan.T:
             more = (plan.value - table.value(k, m)) if plan.minimise else (table.value(k, m) - plan.value)
             added = f"{number(more)} more" if more > 1e-9 * max(1.0, abs(plan.value)) else "nothing more"
-            told.append(f"{name} the plan could gain {added}.")
-    return told
+            sentences.append(f"{name} the plan could gain {added}.")
+    return sentences
 
 
 def suggestion(plan: Plan, table: Sweep) -> tuple[int | None, str]:
@@ -258,8 +258,8 @@ def sweep_notes(table: Sweep) -> list[str]:
             by_k.setdefault(k, []).append(m)
     if not by_k:
         return [*notes, "No tether of these gains anything."]
-    told = "; ".join(f"k = {k} with m = {_runs(ms)}" for k, ms in by_k.items())
-    return [*notes, f"The shortest tether that gives {100 * SHARE:.0f} % of what the longest of these gives: {told}."]
+    text = "; ".join(f"k = {k} with m = {_runs(ms)}" for k, ms in by_k.items())
+    return [*notes, f"The shortest tether that gives {100 * SHARE:.0f} % of what the longest of these gives: {text}."]
 
 
 def _runs(numbers: list[int]) -> str:

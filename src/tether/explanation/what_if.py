@@ -140,8 +140,8 @@ class WhatIf:
         >>> print(tether.counterfactual(case.mdp, case.path).what_if({5: "V_I"}).sentences()[0])
         At t = 5 'V_I' instead of 'NIL'; everything else as observed.
         """
-        told = policy_sentences(self.cf, self.outlook, self.steps, self.observed_value, self.objective)
-        return [self._choices(name), *told, self._tether()]
+        follows = policy_sentences(self.cf, self.outlook, self.steps, self.observed_value, self.objective)
+        return [self._choices(name), *follows, self._tether()]
 
     def _choices(self, name: Callable[[Any], str]) -> str:
         actions, cf = self.cf.mdp.actions, self.cf

@@ -71,8 +71,8 @@ class Classes(Mapping[Any, str]):
         return {name: int(np.count_nonzero(self.codes == i)) for i, name in enumerate(CLASSES)}
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{n:,} {name}" for name, n in self.counts().items())
-        return f"<Classes at t = {self.t} for k = {self.k}: {told}>"
+        text = ", ".join(f"{n:,} {name}" for name, n in self.counts().items())
+        return f"<Classes at t = {self.t} for k = {self.k}: {text}>"
 
     def _repr_html_(self) -> str:
         rows = []

@@ -82,24 +82,24 @@ def _reward_axes(R: Any, name: str, S: int, A: int, order: str | None, given: st
         fits = [axes for axes in fits if axes != "TSA"]  # where it fits by accident, R(s,a,s') is meant
     if given is None and order in fits:
         return str(order)
-    told = f"{name} has shape {R.shape} for {S:,} states and {A:,} actions"
-    return _decide(fits, given, told, "reward_order", S == A == 1)
+    text = f"{name} has shape {R.shape} for {S:,} states and {A:,} actions"
+    return _decide(fits, given, text, "reward_order", S == A == 1)
 
 
-def _decide(fits: Sequence[str], given: str | None, told: str, option: str, same: bool) -> str:
+def _decide(fits: Sequence[str], given: str | None, shape: str, option: str, same: bool) -> str:
     """The one order that fits, or the one given if it does; ``same`` where all orders read the same."""
     if given is not None:
         if given not in fits:
             fit = f"what fits is {_listed(fits)}" if fits else "no order fits"
-            raise ModelError(Problem(f"{told}, which is not {option}={given!r}; {fit}", value=given, argument=option))
+            raise ModelError(Problem(f"{shape}, which is not {option}={given!r}; {fit}", value=given, argument=option))
         return given
     if not fits:
         known = ORDERS if option == "order" else REWARD_ORDERS
-        raise ModelError(f"{told}, which fits none of {_listed(known)} (S states, A actions, T steps)")
+        raise ModelError(f"{shape}, which fits none of {_listed(known)} (S states, A actions, T steps)")
     if len(fits) > 1 and not same:
         choices = " or ".join(f"{option}={one!r}" for one in fits)
         raise ModelError(
-            Problem(f"{told}, which fits {_listed(fits)}", fix=f"say which it is: {choices}", argument=option)
+            Problem(f"{shape}, which fits {_listed(fits)}", fix=f"say which it is: {choices}", argument=option)
         )
     return fits[0]
 
@@ -133,8 +133,8 @@ def _stacked_rewards(matrices: list[Any], name: str, S: int, A: int) -> Any:
     vectors = [one.reshape(-1) if not is_sparse(one) and one.shape in flat else one for one in matrices]
     shapes = {one.shape for one in vectors}
     if shapes not in ({(S,)}, {(S, S)}):
-        told = ", ".join(sorted(map(str, shapes)))
-        raise ModelError(f"the parts of {name} have shapes {told}; expected all ({S},) or all ({S}, {S})")
+        text = ", ".join(sorted(map(str, shapes)))
+        raise ModelError(f"the parts of {name} have shapes {text}; expected all ({S},) or all ({S}, {S})")
     return _all_sparse(vectors) if any(map(is_sparse, vectors)) else np.stack(vectors)
 
 

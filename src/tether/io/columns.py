@@ -378,8 +378,8 @@ def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: Complaints) -> 
     complaints.raise_any()
     sizes = {name: len(items) for name, items in lists.items()}
     if len({*sizes.values()}) > 1:
-        told = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-        complaints.add(f"the columns differ in length: {told}")
+        text = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        complaints.add(f"the columns differ in length: {text}")
     elif not any(sizes.values()):
         complaints.add("there are no rows")
     complaints.raise_any()

@@ -178,9 +178,9 @@ def _scan_lines(text: Text) -> Records:
     fields = np.diff(np.searchsorted(separators, starts), append=separators.size) + 1
     right = fields == len(text.names)
     wrong = np.flatnonzero(~right & ~blank)
-    told = [(int(i) + text.first_line, _miscounted(int(fields[i]), len(text.names))) for i in wrong[:LIMIT]]
+    miscounted = [(int(i) + text.first_line, _miscounted(int(fields[i]), len(text.names))) for i in wrong[:LIMIT]]
     longest = int((ends - starts).max())
-    return Records(np.flatnonzero(right & ~blank) + text.first_line, told, int(wrong.size), longest)
+    return Records(np.flatnonzero(right & ~blank) + text.first_line, miscounted, int(wrong.size), longest)
 
 
 def _wrong(record: list[str], n_fields: int) -> str | None:

@@ -118,8 +118,8 @@ def check_rows(rows: Choices, complaints: Complaints, hint: str = "") -> None:
 
     def wrong_sum(pair: int) -> str:
         row = rows.first[pair]
-        told = f"the probabilities of state {rows.state[row]}, choice {rows.choice[row]} sum to {sums[pair]:.9g}, not 1"
-        return told + hint
+        text = f"the probabilities of state {rows.state[row]}, choice {rows.choice[row]} sum to {sums[pair]:.9g}, not 1"
+        return text + hint
 
     bad = np.flatnonzero(~(np.abs(sums - 1.0) <= TOLERANCE))
     add_each(complaints, bad, rows.line[rows.first], wrong_sum)

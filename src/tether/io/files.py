@@ -91,8 +91,8 @@ def unpacked_limit(size: int, given: int | str | None = None) -> int:
 def too_large(file: File, limit: int, what: str = "it") -> FileError:
     """The error of a file that unpacks to more than it may."""
     fix = f"if it is meant to, raise the limit: max_unpacked=…, or the environment variable {VARIABLE} (as '4 GB')"
-    told = f"{what} unpacks to more than {limit / 1e6:,g} MB, far more than a file of this size should"
-    return file_error(file, Problem(told, value=limit, fix=fix, argument="max_unpacked"))
+    text = f"{what} unpacks to more than {limit / 1e6:,g} MB, far more than a file of this size should"
+    return file_error(file, Problem(text, value=limit, fix=fix, argument="max_unpacked"))
 
 
 def read_bytes(file: File, max_unpacked: int | str | None = None) -> bytes:

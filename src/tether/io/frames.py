@@ -44,7 +44,7 @@ def frame_to_arrow(frame: Any, some: list[Any] | None, error: Located) -> Any:
     except Exception as cause:  # the dataframe's own code, which may raise anything
         if some is not None:
             return None
-        told = str(cause).partition("\n")[0]
-        raise error(f"the {type(frame).__name__} cannot be read as an Arrow table: {told}") from None
+        reason = str(cause).partition("\n")[0]
+        raise error(f"the {type(frame).__name__} cannot be read as an Arrow table: {reason}") from None
     wanted = "a dataframe (pandas, polars, …), an Arrow table, or a dict of columns"
     raise error(f"expected {wanted}, not {type(frame).__name__}")

@@ -102,10 +102,10 @@ def _check_pair(mdp: MDP, state: Any, action: Any, t: Any) -> None:
 def _normalise(answer: dict[Any, float], at: str, row: int, complaints: Complaints) -> None:
     """Probabilities written with a few digits still sum to 1."""
     total = sum(answer.values())
-    told = ", ".join(f"{chance:g}" for chance in answer.values())
+    text = ", ".join(f"{chance:g}" for chance in answer.values())
     if not all(chance >= 0 for chance in answer.values()):
-        complaints.add(f"the probabilities are {told}", row=row, place=at, fix="none may be negative")
+        complaints.add(f"the probabilities are {text}", row=row, place=at, fix="none may be negative")
     elif not abs(total - 1) <= _TOLERANCE:
-        complaints.add(f"the probabilities {told} sum to {total:g}", row=row, place=at, value=total, expectation="1")
+        complaints.add(f"the probabilities {text} sum to {total:g}", row=row, place=at, value=total, expectation="1")
     else:
         answer.update({action: chance / total for action, chance in answer.items()})

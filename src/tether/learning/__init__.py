@@ -1,4 +1,4 @@
-"""What model do the logs speak for, and how sure is an answer that rests on it? Counts, a prior, a posterior.
+"""Which model do the logs support, and how sure is an answer that rests on it? Counts, a prior, a posterior.
 
 May import: evaluation and what it may; explanation is told the results.
 """

@@ -82,7 +82,7 @@ class Learned:
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """One sentence for each thing worth knowing; ``name`` says how a name is shown."""
-        told = [
+        sentences = [
             self._source(),
             self._pairs(),
             self._dropped(name),
@@ -92,7 +92,7 @@ class Learned:
             self._unplaced(),
             self._prior(),
         ]
-        return [sentence for sentence in told if sentence]
+        return [sentence for sentence in sentences if sentence]
 
     def _source(self) -> str:
         if self.episodes == 0:  # a model that was saved without it
@@ -111,17 +111,17 @@ class Learned:
     def _dropped(self, name: Callable[[Any], str]) -> str:
         if not self.dropped:
             return ""
-        told = [f"{name(action)} in {name(state)} ({times})" for state, action, times in self.dropped[:_LISTED]]
+        pairs = [f"{name(action)} in {name(state)} ({times})" for state, action, times in self.dropped[:_LISTED]]
         what = f"seen fewer than {self.minimum:,} times" if self.minimum > 1 else "whose outcome was never recorded"
         are = "is" if len(self.dropped) == 1 else "are"
-        return f"{counted(len(self.dropped), 'pair')} {what} {are} not available: {_some(told, len(self.dropped))}."
+        return f"{counted(len(self.dropped), 'pair')} {what} {are} not available: {_some(pairs, len(self.dropped))}."
 
     def _terminal(self, name: Callable[[Any], str]) -> str:
         if not self.terminal:
             return ""
-        told = _some([name(state) for state in self.terminal[:_LISTED]], len(self.terminal))
+        states = _some([name(state) for state in self.terminal[:_LISTED]], len(self.terminal))
         many = counted(len(self.terminal), "state")
-        return f"No action is left in {many}, taken for terminal (absorbing, reward 0): {told}."
+        return f"No action is left in {many}, taken for terminal (absorbing, reward 0): {states}."
 
     def _end(self, name: Callable[[Any], str]) -> str:
         return "" if self.end is None else f"Pairs whose outcome was never recorded lead to {name(self.end)}."
@@ -161,8 +161,8 @@ class Learned:
         return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences())
 
 
-def _some(told: list[str], total: int) -> str:
-    return ", ".join(told) + (", …" if total > len(told) else "")
+def _some(listed: list[str], total: int) -> str:
+    return ", ".join(listed) + (", …" if total > len(listed) else "")
 
 
 def learned(mdp: MDP) -> Learned:

@@ -141,9 +141,9 @@ class Posterior:
     def __repr__(self) -> str:
         counts = self.mdp.counts
         log = counted(counts.episodes, "episode") if counts is not None and counts.episodes else "episodes"
-        told = f"{counted(self.draws, 'draw')} of a model learned from {log}"
+        text = f"{counted(self.draws, 'draw')} of a model learned from {log}"
         verb = "is" if self.start.size == 1 else "are"
-        return f"<Posterior: {told}; {self.start.size:,} of {counted(self.mdp.n_pairs, 'row')} {verb} uncertain>"
+        return f"<Posterior: {text}; {self.start.size:,} of {counted(self.mdp.n_pairs, 'row')} {verb} uncertain>"
 
 
 def posterior(mdp: MDP, draws: int = 200, *, rng: Any = None) -> Posterior:
@@ -226,7 +226,7 @@ def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> Pl
             reached[n] += done >= 0
             same[n] += done == action
     mdp, path = asked.cf.mdp, asked.cf.path
-    told = tuple(
+    changed = tuple(
         ChangedAction(
             t, mdp.states[s], path.actions[t], mdp.actions[a], float(same[n]) / draws, float(reached[n]) / draws
         )
@@ -235,7 +235,7 @@ def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> Pl
     for array in (values, observed, best, off_plan, *outcomes.values()):
         array.flags.writeable = False
     in_the_model = (asked.k, asked.m, asked.value, asked.observed_value)
-    return PlanUncertainty(*in_the_model, values, observed, best, off_plan, told, outcomes, **about)
+    return PlanUncertainty(*in_the_model, values, observed, best, off_plan, changed, outcomes, **about)
 
 
 def _of_sweep(asked: Sweep, worlds: Iterator[CounterfactualMDP], draws: int) -> SweepUncertainty:

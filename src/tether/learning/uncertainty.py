@@ -149,28 +149,28 @@ class PlanUncertainty:
         """What to expect, how likely it beats what was done, and how firm each change is; ``name`` shows a name."""
         low, high = self.interval()
         which = "The plan is worth" if self.objective is None else f"The chance that {self.objective.in_words} is"
-        told = [
+        sentences = [
             f"{which} {number(self.value)}; in 90 % of {self.draws:,} models that the log leaves possible, "
             f"{number(low)} to {number(high)}.",
             f"It is {'worth ' if self.objective is None else ''}{'less' if self.minimise else 'more'} than what was "
             f"done ({number(float(self.observed.mean()))}) in {percent(self.probability_better)} of them.",
         ]
-        return told + self.changes_in_words(name)
+        return sentences + self.changes_in_words(name)
 
     def changes_in_words(self, name: Callable[[Any], str] = repr) -> list[str]:
         """How firm each change is: how often the best plan of a drawn model makes it too; and what is off the plan."""
-        told = [
+        sentences = [
             f"At t = {one.t} {name(one.action)} instead of {name(one.observed)}: the best plan of each model does the "
             f"same there in {percent(one.same)} of them."
             for one in self.changes
         ]
         off = float(self.off_plan.mean())
         if off > 0:
-            told.append(
+            sentences.append(
                 f"With probability {off:.2g} it comes to a state about which the plan says nothing; there it does what "
                 "was done, where it can."
             )
-        return told
+        return sentences
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())

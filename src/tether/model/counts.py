@@ -86,10 +86,10 @@ class Counts:
         return self.transitions.astype(np.float64) + self.prior
 
     def __repr__(self) -> str:
-        told = counted(int(self.transitions.sum()), "transition")
+        text = counted(int(self.transitions.sum()), "transition")
         if self.episodes:
-            told += f" of {counted(self.episodes, 'episode')}"
-        told += f", prior {self.prior:g}"
+            text += f" of {counted(self.episodes, 'episode')}"
+        text += f", prior {self.prior:g}"
         if self.dropped.size:
-            told += f"; {counted(len(self.dropped), 'pair')} seen fewer than {self.minimum:,} times not available"
-        return f"<Counts: {told}>"
+            text += f"; {counted(len(self.dropped), 'pair')} seen fewer than {self.minimum:,} times not available"
+        return f"<Counts: {text}>"

@@ -102,8 +102,8 @@ class Description:
         if self.horizon is not None:
             lines.append(("horizon", f"good for episodes of up to {counted(self.horizon, 'step')}"))
         if self.labels:
-            told = ", ".join(f"{name} ({counted(n, 'state')})" for name, n in self.labels.items())
-            lines.append(("labels", told))
+            text = ", ".join(f"{name} ({counted(n, 'state')})" for name, n in self.labels.items())
+            lines.append(("labels", text))
         lines.append(("memory", _size(self.nbytes)))
         return lines
 

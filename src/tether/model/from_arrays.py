@@ -1,4 +1,4 @@
-"""From arrays to the tabular form: P (S, A, S) or one sparse matrix an action, R in four shapes."""
+"""From arrays to the tabular form: P (S, A, S) or one sparse matrix per action, R in four shapes."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class _Pairs(NamedTuple):
 def _sparse_list(values: Any, name: str) -> list[Any] | None:
     """The sparse matrices of a list, one an action; None where ``values`` holds none."""
     if hasattr(values, "tocsr"):
-        advice = f"give a list with one sparse (S, S) matrix an action: [{name}0, {name}1, …]"
+        advice = f"give a list with one sparse (S, S) matrix per action: [{name}0, {name}1, …]"
         raise ModelError(f"{name} is one sparse matrix; {advice}")
     if isinstance(values, Mapping):
-        raise ModelError(f"{name} is a dict; give a list with one sparse (S, S) matrix an action, and actions=")
+        raise ModelError(f"{name} is a dict; give a list with one sparse (S, S) matrix per action, and actions=")
     listed = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.dtype == object)
     if not listed or not any(hasattr(matrix, "tocsr") for matrix in values):
         return None
@@ -115,7 +115,7 @@ def _dense_rows(P: Any) -> _Rows:
         hint = ""
         if array.ndim == 3 and array.shape[1] == array.shape[2]:
             hint = "; this looks like (A, S, S): pass P.transpose(1, 0, 2)"
-        raise ModelError(f"P has shape {array.shape}; expected (S, A, S), or one sparse (S, S) matrix an action{hint}")
+        raise ModelError(f"P has shape {array.shape}; expected (S, A, S), or one sparse (S, S) matrix per action{hint}")
     n_states, n_actions, _ = array.shape
     flat = np.flatnonzero(array)
     lengths = np.count_nonzero(array, axis=2)
@@ -123,7 +123,7 @@ def _dense_rows(P: Any) -> _Rows:
 
 
 def _sparse_rows(matrices: Sequence[Any]) -> _Rows:
-    """Interleave one CSR matrix an action: the rows of state 0 for every action, then of state 1, …"""
+    """Interleave one CSR matrix per action: the rows of state 0 for every action, then of state 1, …"""
     n_states, n_actions = matrices[0].shape[0], len(matrices)
     rows = []
     for a, matrix in enumerate(matrices):

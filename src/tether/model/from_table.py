@@ -41,8 +41,8 @@ def form_from_table(
     columns = {name: _column(name, values) for name, values in columns.items()}
     sizes = {name: len(values) for name, values in columns.items()}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-        raise ModelError(f"the columns differ in length: {told}")
+        text = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        raise ModelError(f"the columns differ in length: {text}")
     if sizes["state"] == 0:
         raise ModelError("the model is empty: it has no transitions")
     complaints = Complaints(source, ModelError)

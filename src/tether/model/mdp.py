@@ -470,9 +470,9 @@ class MDP(ModelDoors):
             "pair": self.n_pairs,
             "transition": self.n_transitions,
         }
-        told = ", ".join(counted(n, noun) for noun, n in counts.items())
+        text = ", ".join(counted(n, noun) for noun, n in counts.items())
         limit = "" if self.horizon is None else f", up to {counted(self.horizon, 'step')}"
-        return f"<MDP: {told}{limit}>"
+        return f"<MDP: {text}{limit}>"
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()

@@ -320,7 +320,7 @@ def _places(known: Names, names: Names, codes: Ints) -> Ints:
 
 def _column(name: str, values: Any) -> Any:
     if isinstance(values, str) or not (hasattr(values, "__len__") or hasattr(values, "__iter__")):
-        raise PathError(f"the column {name} must be a list or array with one item a row, not {values!r}")
+        raise PathError(f"the column {name} must be a list or array with one item per row, not {values!r}")
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise PathError(f"the column {name} must be flat; got an array of shape {values.shape}")
     return values if hasattr(values, "__len__") else list(values)

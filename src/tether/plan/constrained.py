@@ -62,8 +62,8 @@ class Mixture:
 
     def _repr_html_(self) -> str:
         first, second = self.weights
-        told = f"{first:.3g} and {second:.3g}"
-        return facts([("weights", told), ("value", f"{self.value:.6g}"), ("probability", f"{self.probability:.6g}")])
+        text = f"{first:.3g} and {second:.3g}"
+        return facts([("weights", text), ("value", f"{self.value:.6g}"), ("probability", f"{self.probability:.6g}")])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -98,20 +98,20 @@ class Constraint:
 
     def sentences(self) -> list[str]:
         """The limit, how the plan keeps to it, and what mixing two plans would bring."""
-        told = [
+        sentences = [
             f"Asked for: a chance of at most {percent(self.limit)} ({number(self.limit)}) that "
             f"{self.objective.in_words}. With this plan it is {percent(self.probability)} ({number(self.probability)})."
         ]
         if self.mixture is not None:
             beyond, within = self.mixture.plans
             weight = self.mixture.weights[0]
-            told.append(
+            sentences.append(
                 "Only a mixture of two plans would meet the limit exactly: another plan, worth "
                 f"{number(beyond.value)}, drawn with probability {number(weight)}, and otherwise this one, worth "
                 f"{number(within.value)}. "
                 f"Together they are worth {number(self.mixture.value)}."
             )
-        return told
+        return sentences
 
     def __repr__(self) -> str:
         return f"<Constraint: {self.objective} at most {self.limit:.4g}, with the plan {self.probability:.4g}>"

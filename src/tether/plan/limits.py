@@ -108,18 +108,18 @@ class Beyond:
             return f"A longer tether (a larger k) would {self._verb} nothing."
         if self.longer.k == self.free.k:
             return f"Only without a tether (k = {self.free.k}) could more be gained: {number(self.free.added)} more."
-        told = f"A longer tether would {self._verb} {number(self.longer.added)} with k = {self.longer.k}"
+        text = f"A longer tether would {self._verb} {number(self.longer.added)} with k = {self.longer.k}"
         if number(self.free.added) == number(self.longer.added):
-            return f"{told}, and no more beyond."
-        return f"{told}, and {number(self.free.added)} without any (k = {self.free.k})."
+            return f"{text}, and no more beyond."
+        return f"{text}, and {number(self.free.added)} without any (k = {self.free.k})."
 
     def _changes(self) -> str:
         if self.more is None:
             return f"More changes (a larger m) would {self._verb} nothing."
-        told = f"More changes would {self._verb} {number(self.more.added)} with m = {self.more.m}"
+        text = f"More changes would {self._verb} {number(self.more.added)} with m = {self.more.m}"
         if self.more.m == self.most.m:
-            return f"{told}, and no more beyond."
-        return f"{told}, and {number(self.most.added)} at most (m = {self.most.m})."
+            return f"{text}, and no more beyond."
+        return f"{text}, and {number(self.most.added)} at most (m = {self.most.m})."
 
 
 def beyond(plan: Plan) -> Beyond:

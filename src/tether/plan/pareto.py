@@ -197,8 +197,8 @@ def pareto(
         found = question.thresholds(k)
         search = _AgainstInfluence(question, _worth_at_the_start(found), k, m, _weights(question.asked, against))
     points, complete = search.corners(limit, progress)
-    told = (replace(one, value=one.plan.value, measure=search.shown(one.measure), against=against) for one in points)
-    return Front(tuple(told), lost, m, against, complete)
+    shown = (replace(one, value=one.plan.value, measure=search.shown(one.measure), against=against) for one in points)
+    return Front(tuple(shown), lost, m, against, complete)
 
 
 def against_property(question: Tethered, k: int, m: int, against: Property) -> _Search:

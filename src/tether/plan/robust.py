@@ -276,12 +276,12 @@ class Robust(RobustDoors):
 
 def in_words(assume: Assumption, confidence: float | None) -> str:
     """What is guaranteed under what, as sentences say it."""
-    told = IN_WORDS[assume]
+    text = IN_WORDS[assume]
     if confidence is not None:
-        told += (
+        text += (
             f" and all transition probabilities that the log allows (jointly, with {100 * confidence:g} % confidence)"
         )
-    return told
+    return text
 
 
 def _assuming(assume: Assumption, confidence: float | None) -> str:

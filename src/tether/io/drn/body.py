@@ -201,8 +201,8 @@ class Body:
             add("the section @model is empty; expected lines 'state …'", line=header.line)
         odd = next((s for s in self.states if s >= n_states), None)
         if odd is not None:
-            told = f"the state {odd} is one too many for the {counted(n_states, 'state')} there are, 0 … {n_states - 1}"
-            add(told, line=self.states[odd])
+            text = f"the state {odd} is one too many for the {counted(n_states, 'state')} there are, 0 … {n_states - 1}"
+            add(text, line=self.states[odd])
         empty = np.setdiff1d(np.arange(len(self.pair_state)), pair)
         for x in empty[:1]:
             state = self.pair_state[int(x)]

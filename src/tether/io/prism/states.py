@@ -66,8 +66,8 @@ def _complete(found_names: dict[int, Any], n_states: int | None, complaints: Com
     n = n_states if n_states is not None else 1 + max(found_names, default=-1)
     missing = next((i for i in range(n) if i not in found_names), None)
     if len(found_names) != n or missing is not None:
-        told = "" if missing is None else f"; the state {missing} is missing"
-        complaints.add(f"{counted(len(found_names), 'state')} are listed, but the model has {n:,}{told}")
+        text = "" if missing is None else f"; the state {missing} is missing"
+        complaints.add(f"{counted(len(found_names), 'state')} are listed, but the model has {n:,}{text}")
         return []
     listed = [found_names[i] for i in range(n)]
     seen: dict[Any, int] = {}

@@ -134,6 +134,6 @@ def _labels(marked: Mapping[str, list[int]]) -> list[str]:
 def _rewards(mdp: MDP, rewards: Any) -> list[str]:
     given = np.flatnonzero(rewards)
     state, choice, next_state = _indices(mdp)
-    told = spelled(rewards[given])
-    lines = [f"{state[e]} {choice[e]} {next_state[e]} {r}\n" for e, r in zip(given.tolist(), told, strict=True)]
+    texts = spelled(rewards[given])
+    lines = [f"{state[e]} {choice[e]} {next_state[e]} {r}\n" for e, r in zip(given.tolist(), texts, strict=True)]
     return [f"{mdp.n_states} {mdp.n_pairs} {given.size}\n", *lines]

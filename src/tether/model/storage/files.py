@@ -107,8 +107,8 @@ def _load(folder: Path, check_again: bool) -> MDP:
             names.find(names[0])  # which looks at all of them
     counts = None
     if meta.counts is not None:
-        told = msgspec.structs.asdict(meta.counts)
-        counts = Counts(arrays["counts"], dropped=arrays["dropped"].reshape(-1, 3), **told)
+        numbers = msgspec.structs.asdict(meta.counts)
+        counts = Counts(arrays["counts"], dropped=arrays["dropped"].reshape(-1, 3), **numbers)
     label_sets = LabelSets({name: arrays[f"label_{i}"] for i, name in enumerate(meta.labels)})
     final_reward = arrays.get("final_reward")
     mdp = MDP(states, actions, form, meta.horizon, meta.discount, final_reward, counts, label_sets)
@@ -216,8 +216,8 @@ def _open_all(folder: Path, meta: Meta) -> dict[str, tuple[Any, os.stat_result]]
         try:
             opened[name] = _open(file, name, meta, expected.get(name))
         except (ValueError, OSError, EOFError) as error:
-            told = (error.strerror or error) if isinstance(error, OSError) else error
-            problems.append(Problem(str(told), file=str(file), fix=_AGAIN))
+            reason = (error.strerror or error) if isinstance(error, OSError) else error
+            problems.append(Problem(str(reason), file=str(file), fix=_AGAIN))
     if problems:
         raise FileError(problems)
     return opened
@@ -228,7 +228,7 @@ def _open(file: Path, name: str, meta: Meta, shape: tuple[int, ...] | None) -> t
     if not name.isidentifier():
         raise ValueError("no array of a model has such a name")
     if described is None:
-        raise ValueError("model.json does not speak of it, but a model needs it")
+        raise ValueError("model.json does not list it, but a model needs it")
     if not file.is_file():
         raise ValueError("the file is missing")
     with file.open("rb") as handle:
@@ -244,8 +244,8 @@ def _open(file: Path, name: str, meta: Meta, shape: tuple[int, ...] | None) -> t
         dtypes = ("<i4",) if name.startswith("label_") else (DTYPES[name],) if name in DTYPES else _OTHER
         needed = shape or (math.prod(found),)
         if dtype.str not in dtypes or found != needed:
-            told = f"it holds {_told(dtype.str, found)}, where this model needs {_told(' or '.join(dtypes), needed)}"
-            raise ValueError(told)
+            text = f"it holds {_told(dtype.str, found)}, where this model needs {_told(' or '.join(dtypes), needed)}"
+            raise ValueError(text)
         mapped = np.memmap(handle, dtype, "r", handle.tell(), found)
     return np.asarray(mapped), status  # a plain array: kernels are compiled for those
 

@@ -125,8 +125,8 @@ def _share(mass: float, total: float, of_row: float | None = None) -> dict[str, 
     """Episodes, percent of all, and the shade of the cell."""
     episodes = f"{mass:,.0f}" if abs(mass - round(mass)) < 1e-6 else f"{mass:,.1f}" if mass >= 0.05 else "<0.1"
     share = 100 * mass / total
-    told = "0 %" if mass < 1e-9 else f"{share:.1f} %" if share >= 0.05 else "<0.1 %"
-    return {"episodes": episodes, "percent": told, "style": shade(of_row) if of_row and of_row > 1e-9 else ""}
+    text = "0 %" if mass < 1e-9 else f"{share:.1f} %" if share >= 0.05 else "<0.1 %"
+    return {"episodes": episodes, "percent": text, "style": shade(of_row) if of_row and of_row > 1e-9 else ""}
 
 
 def _gains(some: Floats) -> dict[str, Any] | None:
@@ -134,21 +134,21 @@ def _gains(some: Floats) -> dict[str, Any] | None:
     if some.size == 0:
         return None
     ranked = np.sort(some[some > 0])[::-1]
-    told = []
+    sentences = []
     if ranked.size:
         middle, most = number(float(np.median(ranked))), number(float(ranked[0]))
-        told.append(
+        sentences.append(
             f"Where something is gained, half of the episodes gain {middle} or more; the largest gain is {most}."
         )
     if ranked.size >= 10:
         first = -(-ranked.size // 10)
-        told.append(
+        sentences.append(
             f"The first {first:,} of them have {percent(float(ranked[:first].sum() / ranked.sum()))} of all gains."
         )
     if np.any(some < 0):
         losses = some[some < 0]
-        told.append(f"In {losses.size:,} something is lost, {number(float(-losses.mean()))} on average.")
-    return {"figures": [_spread(some), _ranked(some)], "sentences": told}
+        sentences.append(f"In {losses.size:,} something is lost, {number(float(-losses.mean()))} on average.")
+    return {"figures": [_spread(some), _ranked(some)], "sentences": sentences}
 
 
 def _spread(gain: Floats) -> Drawing:

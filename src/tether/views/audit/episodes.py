@@ -79,9 +79,9 @@ def _cell(kind: str, field: str, row: dict[str, Any], audit: Audit) -> dict[str,
             for one in likely
         )
     elif kind == "changes":
-        told = [_change(one, audit) for one in value[:_CHANGES]]
+        changes = [_change(one, audit) for one in value[:_CHANGES]]
         more = f"; and {len(value) - _CHANGES} more" if len(value) > _CHANGES else ""
-        text = "; ".join(told) + more
+        text = "; ".join(changes) + more
     elif kind == "outcome":
         text = cut(outcome_in_words(audit.mdp, value), 80)
     else:

@@ -98,15 +98,17 @@ def plot_guarantees(by_k: GuaranteesByK, ax: Axes | None = None, chosen: int | N
         line = ax.stairs(
             by_k.values, edges, baseline=None, color=BLUE, linewidth=1.4, label=f"Gumbel-max, m = {by_k.m}"
         )
-        told: list[Any] = [band, line, seen]
+        handles: list[Any] = [band, line, seen]
         if chosen is not None:
             at = float(by_k.values[np.searchsorted(by_k.ks, chosen, side="right") - 1])
-            told += ax.plot([chosen], [at], color=BLUE, marker="D", linestyle="none", label=f"this plan, k = {chosen}")
+            handles += ax.plot(
+                [chosen], [at], color=BLUE, marker="D", linestyle="none", label=f"this plan, k = {chosen}"
+            )
         steps_axis(ax, int(by_k.ks[0]), int(last))
         number_axis(ax.yaxis)
         ax.set_xlabel(TETHER)
         ax.set_ylabel(_RETURN if by_k.objective is None else "probability")
-        explain_with(ax, told)
+        explain_with(ax, handles)
     return ax
 
 

@@ -41,8 +41,8 @@ def steps_of(cf: CounterfactualMDP, found: Thresholds, k: int) -> list[Step]:
             for pair in range(int(cf.mdp.form.pair_start[s]), int(cf.mdp.form.pair_start[s + 1])):
                 kind = KINDS[0 if pair not in allowed else 2 if pair in reached else 1]
                 for j, after in _successors(graph, t, pair):
-                    told = KINDS[3] if _is_observed(cf, t, pair, after) else kind
-                    groups.setdefault((i, j, told), []).append(cf.mdp.actions[int(cf.mdp.form.pair_action[pair])])
+                    group = KINDS[3] if _is_observed(cf, t, pair, after) else kind
+                    groups.setdefault((i, j, group), []).append(cf.mdp.actions[int(cf.mdp.form.pair_action[pair])])
         steps += [Step(t, i, j, kind, tuple(actions)) for (i, j, kind), actions in groups.items()]
     return steps
 

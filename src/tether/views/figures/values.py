@@ -75,9 +75,9 @@ def plot_values(table: Sweep, published: Mapping[int, Any] | None = None, ax: Ax
             explain_with(ax, [line])
         else:
             lines = draw(ax, series, [look(i) for i in range(len(series))])
-            told = note() if any(one.hollow for one in series) else []
-            gap = [Line2D([], [], linestyle="none", label=" ")] if told else []
-            explain_with(ax, [*lines, line, *gap, *told], beside=True)
+            notes = note() if any(one.hollow for one in series) else []
+            gap = [Line2D([], [], linestyle="none", label=" ")] if notes else []
+            explain_with(ax, [*lines, line, *gap, *notes], beside=True)
         steps_axis(ax, int(ms.min()), int(ms.max()))
         number_axis(ax.yaxis)
         ax.set_xlabel(CHANGES)

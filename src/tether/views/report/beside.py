@@ -106,21 +106,21 @@ def shares_sentence(plan: Plan) -> str:
 def _line(decisions: Decisions, t: int, rows: tuple[Decision, ...], short: dict[Any, str]) -> str:
     done = next(row for row in rows if row.is_observed)
     others = [row for row in rows if not row.is_observed and row.gain is not None]
-    told = f"t = {t}: {short[done.action]} was done. "
+    text = f"t = {t}: {short[done.action]} was done. "
     if not others:
-        return f"{told}Of the others nothing can be said alone."
+        return f"{text}Of the others nothing can be said alone."
     best = max(others, key=lambda row: row.gain or 0.0)
     gain = best.gain or 0.0
     if gain > _ROUNDING * max(1.0, abs(decisions.observed_value)):
-        told += f"Best instead: {short[best.action]}, gain {signed('+' + number(gain))}"
+        text += f"Best instead: {short[best.action]}, gain {signed('+' + number(gain))}"
     else:
-        told += "No other action alone would have gained anything"
+        text += "No other action alone would have gained anything"
     averted = max(others, key=lambda row: row.necessity or 0.0)
     chance = averted.necessity or 0.0
     if chance > _ROUNDING:
         by = "" if averted.action == best.action and gain > 0 else f", by {short[averted.action]}"
-        told += f"; {decisions.outcome} averted with {percent(chance)}{by}"
-    return f"{told}."
+        text += f"; {decisions.outcome} averted with {percent(chance)}{by}"
+    return f"{text}."
 
 
 def _action(row: Decision, name: str) -> Action:

@@ -92,11 +92,11 @@ class Contents:
     def _answer(self) -> dict[str, Any]:
         """The first screen: the four parts of the answer, and the numbers beside them."""
         plan, explanation = self.plan, self.explanation
-        told = explanation.answer(self.name)
+        answer = explanation.answer(self.name)
         many = len(explanation.changes) > _AS_SENTENCE
         return {
-            "answer": told,
-            "lead": f"Change {say.how_many(explanation)}" if many else told.change[0],
+            "answer": answer,
+            "lead": f"Change {say.how_many(explanation)}" if many else answer.change[0],
             "changes": say.changes(explanation, self.name, _LISTED) if many else [],
             "question": question_in_words(plan, self.table.value(plan.k, plan.m)),
             "beside": numbers_beside(explanation),
