@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tether
+from tether.evaluation.plain import best_for_anyone
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -337,3 +338,23 @@ def test_the_plain_model_is_solved_by_the_kernel_that_was_compiled_for_plans():
     before = set(plan_nodes.signatures)
     case.mdp.solve(3)
     assert set(plan_nodes.signatures) == before
+
+
+@pytest.mark.compiled
+@given(worlds(max_states=5, max_steps=4), st.booleans(), st.booleans())
+def test_the_best_for_anyone_needs_no_look_at_what_is_out_of_reach(world, minimise, asked):
+    """As the whole model solved, then evaluated state by state."""
+    cf = world.conditioned()
+    wanted = tether.reach([world.states[-1]]) if asked and world.path.states[0] != world.states[-1] else None
+    solution = cf.mdp.solve(cf.T, objective=wanted, minimise=minimise)
+    try:
+        slow = cf.evaluate(solution, objective=wanted)
+    except tether.errors.QueryError:  # no way avoids a state without actions
+        with pytest.raises(tether.errors.QueryError, match="names None"):
+            best_for_anyone(cf, wanted, minimise)
+        return
+    fast = best_for_anyone(cf, wanted, minimise)
+    assert fast.value == slow.value
+    assert np.array_equal(fast.changed, slow.changed)
+    for one, other in zip(fast.occupancy, slow.occupancy, strict=True):
+        assert np.array_equal(one, other)

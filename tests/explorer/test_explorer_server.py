@@ -23,7 +23,7 @@ from tether.explorer.app import make_app  # noqa: E402
 from tether.explorer.asking import Asking, BusyError, SupersededError, TooLongError  # noqa: E402
 from tether.explorer.memory import Memory  # noqa: E402
 from tether.explorer.offered import Cases, Log, One, Source  # noqa: E402
-from tether.explorer.panels import parts  # noqa: E402
+from tether.explorer.panels import Asked, parts  # noqa: E402
 from tether.explorer.panels.take import command_line, python_lines  # noqa: E402
 from tether.explorer.safety import Keys  # noqa: E402
 from tether.explorer.view import Choices, View, read_view  # noqa: E402
@@ -56,8 +56,13 @@ def ask(app, *paths, headers=None, method="GET", content=None):
 
 
 @pytest.fixture(scope="module")
-def app():
-    return make_app(Cases(), KEYS)
+def cases():
+    return Cases()
+
+
+@pytest.fixture(scope="module")
+def app(cases):
+    return make_app(cases, KEYS)
 
 
 # ---- who is let in ---------------------------------------------------------------------------------------------------
@@ -188,7 +193,7 @@ def test_every_part_of_every_case(app):
         f"/part/{name}?e={key}&m=2&if=1:0"
         for key in ("case:toy", "case:grid-world", "case:epidemic")
         for name in parts()
-        if name not in ("time", "if-time")  # drawings have tests of their own
+        if name not in ("time", "if-time", "outcomes")  # drawings have tests of their own
     ]
     for path, found in zip(names, ask(app, *names), strict=True):
         assert found.status_code == 200, path
@@ -220,7 +225,7 @@ def test_a_property_in_place_of_the_return(app):
     assert float(re.search(r'data-value="([^"]+)"', text)[1]) == cf.plan(6, 2, objective=lived).value
     data = json.loads(ask(app, f"/take/answer.json?e=case:grid-world&k=6&m=2&if=2:3&objective={wanted}").text)
     assert data["what_if"]["value"] == cf.what_if({2: case.mdp.actions[3]}, objective=lived).value
-    names = [name for name in parts() if name not in ("time", "if-time", "ladder")]
+    names = [name for name in parts() if name not in ("time", "if-time", "outcomes", "ladder", "rungs", "chart")]
     for name, found in zip(
         names,
         ask(app, *(f"/part/{name}?e=case:grid-world&k=6&if=2:3&objective={wanted}" for name in names)),
@@ -230,6 +235,73 @@ def test_a_property_in_place_of_the_return(app):
     assert "tether explain case:grid-world -k 6 -m 1 --objective &#39;avoid danger&#39;" in found.text
     for wrong in ("avoid:99", "avoid:x", "until:1"):
         assert "problem" in ask(app, f"/part/limits?e=case:grid-world&objective={wrong}").text
+
+
+def test_decisions_are_weighed_by_what_is_wanted(app):
+    case = tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    label = list(case.mdp.label_sets).index("danger")
+    for objective, query in ((None, ""), (tether.avoid("danger"), f"&objective=avoid:{label}")):
+        found = cf.decisions(objective)
+        best = max(row.value for row in found.rows)
+        text = html.unescape(ask(app, f"/part/decisions?e=case:grid-world&m=3{query}").text)
+        text = text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
+        assert f" {best:.4g}, had only this been different" in text
+        assert found.sentences(str)[0] in text
+
+
+def test_why_in_the_words_of_the_page(app):
+    text = ask(app, "/part/why?e=case:sepsis&t=2&k=5&action=0").text
+    assert "SepsisState(" not in text
+    told = re.search(r'<p class="told">(.*?)</p>', text, re.DOTALL)[1]
+    assert "no treatment in state heart rate low, bp high" in told
+    assert "it may lead to heart rate low" in told
+    decided = ask(app, "/part/why?e=case:sepsis&t=5&objective=avoid:0").text
+    assert "<b>Decided</b>" in decided
+
+
+def test_a_what_if_is_not_called_a_plan(app):
+    text = ask(app, "/part/if-time?e=case:toy&if=0:1").text
+    assert "what-if, on average" in text
+    assert "plan, on average" not in text
+    assert "the plan may change" not in text
+
+
+def test_a_large_model_answers_before_its_table_is_made(app, cases, monkeypatch):
+    """What takes long comes as parts of its own, with the same numbers."""
+    view = "e=case:epidemic&k=6&m=2"
+    names = ("limits", "ladder", "beyond")
+    quick = dict(zip(names, ask(app, *(f"/part/{name}?{view}" for name in names)), strict=True))
+    assert "data-later" not in "".join(found.text for found in quick.values())
+    for place in ("memory._QUICK", "panels.answer._AT_ONCE"):
+        monkeypatch.setattr(f"tether.explorer.{place}", 0)
+    memory = Memory(cases)
+    seen = View("case:epidemic", 6, 2)
+    for name in ("controls", "limits", "headline", "sentences", "ladder", "steps"):
+        parts()[name].contents(Asked(seen, memory, lambda: None))
+    assert "table" not in vars(memory.answer(seen))
+    app = make_app(cases, KEYS)
+    first = ask(app, f"/part/limits?{view}").text
+    assert first.count("<td") == 7  # each k, of which two are alike, with m = 2
+    for name, later in (("limits", "table"), ("ladder", "rungs")):
+        assert f'data-part="{later}" data-later' in ask(app, f"/part/{name}?{view}").text
+    for name, later in (("limits", "table"), ("ladder", "rungs"), ("beyond", "beyond")):
+        assert ask(app, f"/part/{later}?{view}").text.strip() in quick[name].text
+
+
+def test_a_computation_ends_at_its_next_stage(cases):
+    """Each time step of a plan is one; what was not finished is made when it is asked for again."""
+    memory, steps = Memory(cases), []
+
+    def leave():
+        steps.append(None)
+        if len(steps) == 3:
+            raise SupersededError
+
+    with pytest.raises(SupersededError):
+        _ = memory.answer(View("case:epidemic", 6, 2), leave).plan
+    assert len(steps) == 3
+    assert memory.answer(View("case:epidemic", 6, 2)).plan.value == pytest.approx(-26.077, abs=5e-4)
 
 
 def test_k_and_m_beyond_the_episode_are_its_ends(app):
@@ -268,7 +340,9 @@ def evil():
     return make_app(One(walk(5, 3, states, actions), EVIL[0]), KEYS)
 
 
-@pytest.mark.parametrize("name", [name for name in parts() if name not in ("controls", "chart", "sure", "ladder")])
+@pytest.mark.parametrize(
+    "name", [name for name in parts() if name not in ("controls", "chart", "sure", "ladder", "rungs")]
+)
 def test_labels_are_shown_and_never_run(evil, name):
     found = ask(evil, f"/part/{name}?m=2&if=1:0&tab=why").text
     assert "problem" not in found
@@ -319,6 +393,37 @@ def test_a_newer_question_takes_the_place_of_an_older():
     assert done == ["slow", 4, "other"]  # what nobody waited for was not computed
 
 
+def test_who_has_gone_is_not_waited_for():
+    """The asker closes the page: what it asked for ends at the next stage, or is not begun."""
+    import threading
+
+    async def leaves():
+        asking, begun, left = Asking(), threading.Event(), threading.Event()
+        reached = []
+
+        def long(asker):
+            begun.set()
+            left.wait(5)
+            asker.check()
+            reached.append("the end")
+
+        gone = asyncio.get_running_loop().create_future()
+        tasks = [asyncio.create_task(asking.ask("a", long, gone))]
+        await asyncio.to_thread(begun.wait, 5)
+        tasks.append(asyncio.create_task(asking.ask("b", lambda _: reached.append("b"), asyncio.shield(gone))))
+        await asyncio.sleep(0)
+        gone.set_result(None)
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        left.set()
+        last = await asking.ask("c", lambda _: "c", asyncio.sleep(60))
+        asking.close()
+        return found, reached, last
+
+    found, reached, last = asyncio.run(leaves())
+    assert [type(one) for one in found] == [SupersededError] * 2
+    assert (reached, last) == ([], "c")
+
+
 def test_times_and_queues_are_bounded():
     import threading
 
@@ -366,6 +471,16 @@ def test_episodes_and_questions_are_forgotten():
     assert len(memory._answers) <= 24
 
 
+def test_what_is_kept_is_bounded_in_bytes():
+    episodes, grid = log_of(4)
+    memory = Memory(Log(grid, episodes), most=1)
+    for key in "0123":
+        for k in (1, 2, 3):
+            _ = memory.answer(View(key, k)).outlook
+    assert (len(memory._episodes), len(memory._answers)) == (1, 1)
+    assert memory.nbytes > memory.answer(View("3", 3)).nbytes > 0
+
+
 def test_a_log_is_ranked_searched_and_opened():
     episodes, grid = log_of(60)
     log = Log(grid, episodes, Source(("grid", "log.csv#{episode}"), ("path = log[{episode!r}]",)))
@@ -389,8 +504,8 @@ def test_a_log_is_ranked_searched_and_opened():
         log.entry("60")
 
 
-def test_the_lines_to_take_away_give_the_same_answer():
-    memory = Memory(Cases())
+def test_the_lines_to_take_away_give_the_same_answer(cases):
+    memory = Memory(cases)
     view = View("case:sepsis-suboptimal", 5, 2, "assured", "effective:0.1", chosen=Choices(((1, 2),)))
     answer = memory.answer(view)
     assert command_line(answer)[0] == (

@@ -174,12 +174,12 @@ SENTENCES = {
     ),
     "not near enough": (
         ("toy", 0, "s0", "a1", 1, "definition"),
-        "the nearest influence is 3 steps away, through t = 0 's0' 'a1', t = 1 's1' 'a0', t = 2 's4' 'a0'. "
-        "It takes k ≥ 3.",
+        "the nearest influence is 3 steps away, through 'a1' in 's0' at t = 0, then 'a0' in 's1' at t = 1, "
+        "then 'a0' in 's4' at t = 2. It takes k ≥ 3.",
     ),
     "near enough": (
         ("toy", 1, "s1", "a0", 2, "definition"),
-        "the nearest influence is 2 steps away, through t = 1 's1' 'a0', t = 2 's4' 'a0'.",
+        "the nearest influence is 2 steps away, through 'a0' in 's1' at t = 1, then 'a0' in 's4' at t = 2.",
     ),
     "never": (
         ("grid", 0, 15, "up", 1, "definition"),

@@ -80,5 +80,5 @@ def why(
     put(f"t = {t}, k = {k}, in state {shown(where)}:", "")
     table = grid("", "", header=False)
     for one in answers:
-        table.add_row(shown(one.action), f"{'allowed' if one.allowed else 'not allowed'}: {one.because}")
+        table.add_row(shown(one.action), f"{'allowed' if one.allowed else 'not allowed'}: {one.reason_in_words(shown)}")
     put(table)

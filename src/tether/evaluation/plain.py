@@ -6,6 +6,7 @@ counterfactual one (what it expects of this episode), with the same planner and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,19 +15,22 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.markup import grid
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.layers import nominal_rollout
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
 from tether.evaluation.policy import decider, make_policy, noisy
 from tether.influence.nodes import Nodes, nominal_rows
+from tether.influence.one_step import Support, influenced_pairs
 from tether.model.mdp import MDP
 from tether.model.properties import Decided, Property, make_property
 from tether.observation.path import Path, time_index
 from tether.plan.backward import choice_type, plan_step
-from tether.plan.chain import build_chain
-from tether.plan.objective import asked_model, objective_name, value_name
+from tether.plan.chain import Taken, Visits, build_chain, graph_chain
+from tether.plan.objective import asked, asked_model, objective_name, value_name
 from tether.plan.rewards import ExpectedRewards
 
-__all__ = ["Solution", "evaluate_nominal", "simulate", "solve"]
+__all__ = ["Solution", "best_for_anyone", "evaluate_nominal", "simulate", "solve"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,36 +87,79 @@ class Solution:
 
 def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: bool = False) -> Solution:
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
-    from tether._kernels.plan import SPARE, Limits, Objective, Values
-
     T, wanted = _length(mdp, steps), make_property(objective)
-    world, decided = asked_model(mdp, wanted)
-    sign = -1.0 if minimise else 1.0
-    n, every = mdp.n_states, Nodes(np.arange(mdp.n_states, dtype=np.int32)).arguments(mdp.n_states)
-    none, small, kappa = np.empty(0, np.int64), np.empty(0, np.int16), np.empty(0, np.int16)
-    kappa.flags.writeable = False  # as κ is elsewhere: for another kind of array the kernel would be compiled once more
-    limits, rows, expected = Limits(kappa, none, small, small, 1), nominal_rows(world), ExpectedRewards(world)
-    flat = np.zeros(2 * n + SPARE), np.zeros(2 * n + SPARE)
-    tables = (
-        flat[0][: 2 * n].reshape(n, 2),
-        flat[1][: 2 * n].reshape(n, 2),
-    )  # a state's size, to tell ties by, and value
-    values, choices = np.empty((T + 1, n)), np.empty((T, n, 1), dtype=choice_type(mdp))
-    values[T] = 0.0 if world.final_reward is None else sign * world.final_reward
-    tables[T % 2][:, 0], tables[T % 2][:, 1] = np.abs(values[T]), values[T]
-    for t in range(T - 1, -1, -1):
-        reward = expected.of_pairs(t, every.states)
-        goal = Objective(np.negative(reward) if minimise else reward, np.empty(0), world.discount, -1)
-        plan_step(every, rows, limits, goal, Values(flat[(t + 1) % 2], 1, 1, flat[t % 2], 1, 1, choices[t]))
-        if decided is not None:  # also where there is no action
-            tables[t % 2][decided.ended] = _settled(sign, decided)
-        values[t] = tables[t % 2][:, 1]
+    every = np.arange(mdp.n_states, dtype=np.int32)
+    values, choices = np.empty((T + 1, mdp.n_states)), np.empty((T, mdp.n_states, 1), dtype=choice_type(mdp))
+    for t, value in _backward(*asked_model(mdp, wanted), (every,) * T, tuple(choices), minimise):
+        values[t] = value
     choices = choices[:, :, 0]
     values = 0.0 - values if minimise else values
     if wanted is not None:
         values[np.isfinite(values)] = np.clip(values[np.isfinite(values)], 0.0, 1.0)
     values.flags.writeable = choices.flags.writeable = False
     return Solution(mdp, T, values, choices, wanted, bool(minimise))
+
+
+def _backward(
+    world: MDP, decided: Decided | None, states: Sequence[Ints], choices: Sequence[Ints], minimise: bool
+) -> Iterator[tuple[int, Floats]]:
+    """Backward induction without any limit, t = T … 0: the time, and V by state, which holds for ``states[t]``.
+
+    ``choices[t]`` is written: of each of these states, the number of the best of its pairs.
+    """
+    from tether._kernels.plan import SPARE, Limits, Objective, Values
+
+    T, n, sign = len(states), world.n_states, -1.0 if minimise else 1.0
+    none, small, kappa = np.empty(0, np.int64), np.empty(0, np.int16), np.empty(0, np.int16)
+    kappa.flags.writeable = False  # as κ is elsewhere: for another kind of array the kernel would be compiled once more
+    limits, rows, expected = Limits(kappa, none, small, small, 1), nominal_rows(world), ExpectedRewards(world)
+    flat = np.zeros(2 * n + SPARE), np.zeros(2 * n + SPARE)
+    tables = [each[: 2 * n].reshape(n, 2) for each in flat]  # a state's size, to tell ties by, and value
+    if world.final_reward is not None:
+        tables[T % 2][:, 0], tables[T % 2][:, 1] = np.abs(world.final_reward), sign * world.final_reward
+    yield T, tables[T % 2][:, 1]
+    for t in range(T - 1, -1, -1):
+        nodes, reward = Nodes(states[t]).arguments(n), expected.of_pairs(t, states[t])
+        goal = Objective(np.negative(reward) if minimise else reward, np.empty(0), world.discount, -1)
+        plan_step(nodes, rows, limits, goal, Values(flat[(t + 1) % 2], 1, 1, flat[t % 2], 1, 1, choices[t]))
+        if decided is not None:  # also where there is no action
+            tables[t % 2][decided.ended] = _settled(sign, decided)
+        yield t, tables[t % 2][:, 1]
+
+
+def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, minimise: bool = False) -> Evaluation:
+    """What to expect, in this episode, of the policy that is best in the plain model.
+
+    The same as ``cf.evaluate(cf.mdp.solve(cf.T))``, without a look at what the model cannot lead to from s_0.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(case.mdp, case.path)
+    >>> best_for_anyone(cf).value == cf.evaluate(case.mdp.solve(cf.T)).value
+    True
+    """
+    mdp, asking = cf.mdp, asked(cf, objective)
+    world, decided = asked_model(mdp, objective)
+    reached = nominal_rollout(asking.graph)
+    states = [reached.states(t) for t in range(cf.T)]
+    choices = [np.full((layer.size, 1), -1, dtype=choice_type(mdp)) for layer in states]
+    for _ in _backward(world, decided, states, choices, minimise):
+        pass
+
+    def decide(t: int, visits: Visits) -> Taken:
+        local = choices[t][np.searchsorted(states[t], visits.states), 0].astype(np.int64)
+        if np.any(local < 0):  # the policy itself says what is wrong
+            best = mdp.solve(cf.T, objective=objective, minimise=minimise)
+            return decider(mdp, make_policy(mdp, best, cf.T))(t, visits)
+        none = np.zeros(visits.size, dtype=np.int64)
+        pairs = mdp.form.pair_start[visits.states] + local
+        return Taken(np.arange(visits.size), pairs, np.ones(visits.size), none, none)
+
+    chain = graph_chain(asking.graph, visit(int(cf.observation.states[0])), decide)
+    flags = tuple(influenced_pairs(asking.graph, t, Support()) for t in range(cf.T))
+    return evaluate_chain(asking.mdp, chain, asking, flags)
 
 
 def _settled(sign: float, decided: Decided) -> Floats:

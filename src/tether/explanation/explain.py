@@ -19,6 +19,7 @@ from tether._foundation.markup import grid, typeset
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.evaluation.outcomes import outcome_classes
+from tether.evaluation.plain import best_for_anyone
 from tether.explanation.evidence import Evidence, default_draws, evidence_of
 from tether.explanation.naming import outcome_name
 from tether.explanation.outcomes import Outcomes, outcomes_of
@@ -165,9 +166,8 @@ class Explanation:
     @cached_property
     def optimal(self) -> Evaluation:
         """The policy that is best for anyone in the plain model, in this episode; computed when asked for."""
-        plan, mdp = self.plan, self.plan.cf.mdp
-        best = mdp.solve(plan.T, objective=plan.objective, minimise=plan.minimise)
-        return evaluate_policy(plan.cf, best, objective=plan.objective)
+        plan = self.plan
+        return best_for_anyone(plan.cf, plan.objective, plan.minimise)
 
     @cached_property
     def certificate(self) -> Certificate | None:

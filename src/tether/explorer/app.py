@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["make_app"]
 
 _PANELS = {
-    "answer": ("sentences", "ladder", "chart", "sure", "steps"),
+    "answer": ("sentences", "ladder", "chart", "beyond", "sure", "steps"),
     "time": ("time",),
     "if": ("if", "if-time"),
     "why": ("why",),
@@ -39,6 +39,9 @@ _PANELS = {
     "take": ("take",),
 }
 """The parts of each panel."""
+
+_LATER = ("beyond",)
+"""Of these, what can wait until the others are shown."""
 
 _SCRIPTS = ("main.js", "address.js", "parts.js", "controls.js", "keys.js")
 
@@ -70,6 +73,7 @@ class _Desk:
     def __init__(self, offered: Offered, asking: Asking) -> None:
         self.asking, self.memory = asking, Memory(offered)
         self.parts: dict[str, Part] = parts()
+        self._needs = {name: " ".join(part.needs) for name, part in self.parts.items()}
         self._files = _static()
         self._strangers = count()
 
@@ -77,8 +81,7 @@ class _Desk:
         """The frame: everything else is asked for by its scripts."""
         from starlette.responses import HTMLResponse
 
-        needs = {name: " ".join(part.needs) for name, part in self.parts.items()}
-        return HTMLResponse(render("explorer/page.html", tabs=TABS, panels=_PANELS, needs=needs))
+        return HTMLResponse(render("explorer/page.html", tabs=TABS, panels=_PANELS, later=_LATER, needs=self._needs))
 
     async def static(self, request: Request) -> Response:
         """One of our own files, by name among those that were read when the server started."""
@@ -100,7 +103,7 @@ class _Desk:
 
     def _part(self, part: Part, view: View, asker: Asker) -> tuple[str, str]:
         contents = part.contents(Asked(view, self.memory, asker.check))
-        return "text/html", render(f"explorer/{part.template}.html", **contents)
+        return "text/html", render(f"explorer/{part.template}.html", needs=self._needs, **contents)
 
     async def take(self, request: Request) -> Response:
         """The present view as a file."""
@@ -112,15 +115,15 @@ class _Desk:
         found.headers["content-disposition"] = f'attachment; filename="{name}"'
         return found
 
-    def _report(self, view: View, _asker: Asker) -> tuple[str, str]:
-        answer = self.memory.answer(view)
+    def _report(self, view: View, asker: Asker) -> tuple[str, str]:
+        answer = self.memory.answer(view, asker.check)
         with tempfile.TemporaryDirectory() as folder:
             about = {"episode": answer.entry.name}
             file = answer.plan.report(Path(folder, "report.html"), action_name=answer.naming.action, about=about)
             return "text/html", file.read_text(encoding="utf-8")
 
-    def _json(self, view: View, _asker: Asker) -> tuple[str, str]:
-        answer = self.memory.answer(view)
+    def _json(self, view: View, asker: Asker) -> tuple[str, str]:
+        answer = self.memory.answer(view, asker.check)
         return "application/json", json.dumps(as_json(answer, view), ensure_ascii=False, allow_nan=False)
 
     async def _answered(
@@ -132,7 +135,7 @@ class _Desk:
         tab = request.headers.get("x-tether-tab", "")[:64] or f"stranger {next(self._strangers)}"
         try:
             view = read_view(request.query_params)
-            kind, text = await self.asking.ask((tab, name), lambda asker: compute(view, asker))
+            kind, text = await self.asking.ask((tab, name), lambda asker: compute(view, asker), _gone(request))
         except SupersededError:
             return Response(status_code=204)
         except BusyError:
@@ -142,6 +145,12 @@ class _Desk:
         except TetherError as error:
             return _problem(str(error), 200)  # said on the page, in place of the part
         return Response(text.encode("utf-8", "replace"), media_type=kind)
+
+
+async def _gone(request: Request) -> None:
+    """Until whoever asked has gone: closed the page, or moved on."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _problem(message: str, status: int) -> Response:

@@ -1,8 +1,9 @@
 """One thread that computes: one question at a time, off the event loop. A newer question replaces an older one.
 
 Kernels cannot be stopped in the middle, but nothing waits behind an answer that nobody wants any more: of the questions
-that one part of one tab has asked, only the newest is answered, and a computation in several stages ends at the next
-one (`Asker.check`). One thread, because matplotlib's settings are global, and because two computations would only share
+that one part of one tab has asked, only the newest is answered; a question whose asker has gone, to look at something
+else or for good, is dropped; and a computation ends at its next stage (`Asker.check`), each time step of a plan is one.
+One thread, because matplotlib's settings are global, and because two computations would only share
 the same cores.
 """
 
@@ -12,7 +13,7 @@ import asyncio
 import queue
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -68,8 +69,11 @@ class Asking:
         with self._lock:
             return self._latest.get(who)
 
-    async def ask(self, who: Any, compute: Callable[[Asker], Any]) -> Any:
-        """The answer of ``compute``, or an error: its own, `SupersededError`, `BusyError` or `TooLongError`."""
+    async def ask(self, who: Any, compute: Callable[[Asker], Any], gone: Awaitable[Any] | None = None) -> Any:
+        """The answer of ``compute``, or an error: its own, `SupersededError`, `BusyError` or `TooLongError`.
+
+        ``gone`` is done when nobody waits for the answer any more.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         with self._lock:
@@ -83,11 +87,27 @@ class Asking:
             self._queue.put_nowait((Asker(self, who, number), compute, loop, answer))
         except queue.Full:
             raise BusyError from None
+        left = None if gone is None else asyncio.ensure_future(gone)
         try:
-            return await asyncio.wait_for(asyncio.shield(answer), self.patience)
-        except TimeoutError:
-            answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # it was fetched: no complaint
-            raise TooLongError from None
+            await asyncio.wait(
+                {answer} if left is None else {answer, left}, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED
+            )
+            if answer.done():
+                return answer.result()
+            answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # fetched: no complaint
+            if left is not None and left.done():
+                self._withdraw(who, number)
+                raise SupersededError
+            raise TooLongError
+        finally:
+            if left is not None:
+                left.cancel()
+
+    def _withdraw(self, who: Any, number: int) -> None:
+        """Drop a question, unless a newer one has taken its place already."""
+        with self._lock:
+            if self._latest.get(who) == number:
+                del self._latest[who]
 
     def close(self) -> None:
         """No more questions: the thread ends after the one it is at, and nobody waits for that."""

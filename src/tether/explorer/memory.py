@@ -1,22 +1,26 @@
 """What the explorer keeps: the last few episodes with their κ, sweeps and rows; and the last few answers.
 
-Only the thread that computes looks at it. An episode that was asked under many tests of influence is made anew, so that
-what it keeps of each does not add up for ever.
+Only the thread that computes looks at it. Memory is bounded: by how much is kept together, and by how many questions an
+episode is asked.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tether._foundation.words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.counterfactual.sets import model_set
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation
 from tether.explanation.decisions import Decisions
+from tether.explanation.evidence import default_draws
 from tether.explanation.explain import Explanation, explained_steps
 from tether.explanation.what_if import WhatIf
 from tether.explorer.naming import Naming
@@ -26,86 +30,81 @@ from tether.model.mdp import MDP
 from tether.model.properties import Property, avoid, reach
 from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
-from tether.plan.robust import Robust, robust
+from tether.plan.robust import Robust
 from tether.plan.sweep import Sweep
 from tether.plan.tethered import Tethered
-from tether.views.report.limits import sweep_around
+from tether.views.report.limits import limits_around
 
-__all__ = ["Answer", "Memory", "labels_of"]
+__all__ = ["Answer", "Memory", "Question", "Rung", "labels_of", "steps_of"]
 
 _EPISODES, _BYTES = 8, 512_000_000
-"""How many episodes are kept, and how large they may be together."""
+"""How many episodes are kept; and how large they and their answers may be together."""
 
 _QUESTIONS = 8
-"""Under how many rules and tests an episode is asked before it is made anew."""
+"""Under how many rules, tests and objectives an episode is asked before it is made anew."""
 
 _ANSWERS = 24
 
+_QUICK = 2e7
+"""States over time, times k, times m: up to so many the table for all k and m takes no longer than a plan."""
 
-class Answer:
-    """Everything that can be told of one episode within one set of limits, each computed when it is first wanted."""
+_PER_VISIT = 64
+"""Bytes per node that an evaluation visits: what it is, how likely, what is done there and where that leads."""
 
-    def __init__(self, entry: Entry, cf: CounterfactualMDP, view: View, naming: Naming) -> None:
-        self.entry, self.cf, self.naming = entry, cf, naming
-        self.tied: Tethered = cf.tether(view.rule, view.test, objective=_property(cf.mdp, view))
-        self._k, self.m = view.k, min(view.m, cf.T)
-        self._asked: dict[Choices, WhatIf] = {}
+Check = Callable[[], None]
 
-    @cached_property
-    def k(self) -> int:
-        """The length of the tether; the shortest that is enough where none was given."""
-        return min(self._k, self.cf.T + 1) if self._k is not None else self.plan.k
 
-    @cached_property
-    def plan(self) -> Plan:
-        """The best plan within the limits."""
-        return self.tied.plan(self._k, self.m)
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """What the best plan of one k gains, and what of it is about the episode."""
 
-    @cached_property
-    def outlook(self) -> Evaluation:
-        """What to expect of the plan, exactly."""
-        return self.plan.evaluate()
+    k: int
+    gain: float
+    influenced: float
+    steps: float
+    strength: float
 
-    @cached_property
-    def explanation(self) -> Explanation:
-        """The plan beside what happened."""
-        steps = explained_steps(self.cf, self.outlook, world=self.plan.asked)
-        return Explanation(self.plan, self.outlook, steps, with_certificate=False)
 
-    @cached_property
-    def certified(self) -> Explanation:
-        """The same, with how sure it is: under other causal models, and by what a learned model's log leaves open."""
-        return self.plan.explain()
+@dataclass(eq=False)
+class Question:
+    """An episode under one rule, test of influence and objective: what does not depend on k and m."""
 
-    @cached_property
-    def _table(self) -> tuple[Sweep, bool]:
-        return sweep_around(self.plan)
+    entry: Entry
+    tied: Tethered
+    naming: Naming
+    _asked: dict[Choices, WhatIf] = field(default_factory=dict, init=False)
+    _rungs: dict[tuple[int, int], Rung] = field(default_factory=dict, init=False)
 
     @property
-    def table(self) -> Sweep:
-        """The best values for every k and m, or for those around the plan's where the model is large."""
-        return self._table[0]
-
-    @property
-    def complete(self) -> bool:
-        """Whether the table holds every k and m."""
-        return self._table[1]
+    def cf(self) -> CounterfactualMDP:
+        """The model, replayed with the luck of the episode."""
+        return self.tied.cf
 
     @cached_property
-    def suggested(self) -> int | None:
-        """The shortest tether that is enough for this m."""
-        return enough_k(self.table, self.m)
+    def size(self) -> int:
+        """States over time that can be reached."""
+        return sum(int(self.cf.graph.states(t).size) for t in range(self.cf.T + 1))
 
     @cached_property
     def decisions(self) -> Decisions:
-        """Which decisions mattered."""
-        return self.cf.decisions(m=max(1, self.m), rule=self.tied.rule, influence=self.tied.influence)
+        """Which decisions mattered, had only one been different."""
+        tied = self.tied
+        return self.cf.decisions(tied.objective, rule=tied.rule, influence=tied.influence)
 
     @cached_property
     def robust(self) -> tuple[Robust, Robust]:
         """Every causal model, and every stable one."""
-        mdp, path = self.cf.mdp, self.cf.path
-        return robust(mdp, path, assume="nothing"), robust(mdp, path, assume="stability")
+        return Robust(model_set(self.cf, "nothing")), Robust(model_set(self.cf, "stability"))
+
+    def rung(self, k: int, m: int, check: Check) -> Rung:
+        """What the best plan for k and m comes to."""
+        if (k, m) not in self._rungs:
+            plan = self.tied.plan(k, m, progress=lambda *_: check())
+            outlook = plan.evaluate()
+            assert outlook.tailoring is not None
+            influenced, strength = outlook.tailoring.expected_influenced_steps, outlook.tailoring.strength
+            self._rungs[k, m] = Rung(k, plan.gain, influenced, steps_of(outlook), float(strength.mean()))
+        return self._rungs[k, m]
 
     def what_if(self, chosen: Choices) -> WhatIf:
         """What would have followed from some choices."""
@@ -121,6 +120,132 @@ class Answer:
             while len(self._asked) > _ANSWERS:
                 self._asked.pop(next(iter(self._asked)))
         return self._asked[chosen]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is kept beside the episode itself."""
+        return self.tied.nbytes + sum(_visited(one.outlook) for one in self._asked.values())
+
+
+def steps_of(outlook: Evaluation) -> float:
+    """How many steps there are to act in: all; or, on average, those until what is wanted is decided."""
+    ended, T = outlook.chain.ended, outlook.chain.T
+    if ended is None:
+        return float(T)
+    visits = zip(outlook.chain.visits[:T], outlook.occupancy[:T], strict=True)
+    return sum(float(chance[~ended[here.states]].sum()) for here, chance in visits)
+
+
+def _visited(outlook: Evaluation) -> int:
+    return _PER_VISIT * sum(visits.size for visits in outlook.chain.visits)
+
+
+class Answer:
+    """Everything that can be told of one question within one k and m, each computed when it is first wanted.
+
+    ``check`` is called between stages, and raises where nobody waits for the answer any more.
+    """
+
+    def __init__(self, question: Question, view: View) -> None:
+        self.question, self.check = question, _nothing
+        self._k, self.m = view.k, min(view.m, question.cf.T)
+
+    @property
+    def entry(self) -> Entry:
+        """The episode as it was offered."""
+        return self.question.entry
+
+    @property
+    def cf(self) -> CounterfactualMDP:
+        """The model, replayed with the luck of the episode."""
+        return self.question.cf
+
+    @property
+    def tied(self) -> Tethered:
+        """The tethered question."""
+        return self.question.tied
+
+    @property
+    def naming(self) -> Naming:
+        """How states and actions are shown."""
+        return self.question.naming
+
+    @cached_property
+    def k(self) -> int:
+        """The length of the tether; the shortest that is enough where none was given."""
+        if self._k is not None:
+            return min(self._k, self.cf.T + 1)
+        return self.suggested or 1
+
+    @cached_property
+    def by_k(self) -> Sweep:
+        """The best value of each k, with this m."""
+        if self.is_quick:
+            return self.table.part(self.table.ks, np.array([self.m]))
+        self.tied.thresholds()
+        self.check()
+        return self.tied.sweep(ms=[self.m], progress=self._progress)
+
+    @property
+    def suggested(self) -> int | None:
+        """The shortest tether that is enough for this m."""
+        return enough_k(self.by_k, self.m)
+
+    @property
+    def changing(self) -> list[int]:
+        """Every k at which the best value with this m changes, beginning with 1."""
+        values, near = self.by_k.values[:, 0], 1e-9 * max(1.0, abs(self.by_k.observed_value))
+        with np.errstate(invalid="ignore"):
+            return [1, *(int(k) for k in self.by_k.ks[1:][np.abs(np.diff(values)) > near])]
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The best plan within the limits."""
+        return self.tied.plan(self.k, self.m, progress=self._progress)
+
+    @cached_property
+    def outlook(self) -> Evaluation:
+        """What to expect of the plan, exactly."""
+        self.check()
+        return self.plan.evaluate()
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """The plan beside what happened; how sure it is, it finds out when asked."""
+        steps = explained_steps(self.cf, self.outlook, world=self.plan.asked)
+        return Explanation(self.plan, self.outlook, steps, draws=default_draws(self.plan, None))
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the whole table takes no longer than a plan: else it comes later than the answer."""
+        return self.question.size * (self.cf.T + 1.0) ** 2 <= _QUICK
+
+    @cached_property
+    def table(self) -> Sweep:
+        """The best values for every k and m, or for those around the plan's where the model is very large."""
+        if self.is_quick:
+            return self.tied.sweep()
+        ks, ms = limits_around(self.plan, self.suggested)
+        return self.tied.sweep(ks, ms, progress=self._progress)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the table holds every k and m."""
+        return self.table.values.shape == (self.cf.T + 1, self.cf.T + 1)
+
+    def _progress(self, _done: int, _of: int) -> None:
+        self.check()
+
+    @property
+    def nbytes(self) -> int:
+        """About how large it is."""
+        made = vars(self)
+        plan = sum(choice.nbytes for choice in self.plan.choices) if "plan" in made else 0
+        return plan + (_visited(self.outlook) if "outlook" in made else 0)
+
+
+def _nothing() -> None:
+    """Nobody else asks."""
 
 
 def labels_of(mdp: MDP) -> list[str]:
@@ -140,51 +265,68 @@ def _property(mdp: MDP, view: View) -> Property | None:
     return (reach if kind == "reach" else avoid)(labels[number])
 
 
-@dataclass
+@dataclass(eq=False)
 class _Kept:
+    """An episode, and what was asked about it."""
+
     entry: Entry
     cf: CounterfactualMDP
     naming: Naming
-    asked: set[Any]
+    questions: dict[Any, Question] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        return self.cf.nbytes + sum(question.nbytes for question in self.questions.values())
 
 
 class Memory:
     """The last few episodes and answers."""
 
-    def __init__(self, offered: Offered) -> None:
-        self.offered = offered
+    def __init__(self, offered: Offered, most: int = _BYTES) -> None:
+        self.offered, self.most = offered, most
         self._episodes: OrderedDict[str, _Kept] = OrderedDict()
         self._answers: OrderedDict[Any, Answer] = OrderedDict()
 
-    def answer(self, view: View) -> Answer:
-        """What can be told of a view."""
+    def answer(self, view: View, check: Check = _nothing) -> Answer:
+        """What can be told of a view; ``check`` ends the computing of what nobody waits for any more."""
         key = view.episode or self.offered.first
         which = (key, *view.limits)
         if which not in self._answers:
-            kept = self._episode(key, (view.rule, view.influence, view.objective))
-            self._answers[which] = Answer(kept.entry, kept.cf, view, kept.naming)
+            self._answers[which] = Answer(self._question(key, view), view)
         self._answers.move_to_end(which)
-        while len(self._answers) > _ANSWERS:
-            self._answers.popitem(last=False)
-        return self._answers[which]
+        self._episodes.move_to_end(key)
+        self._make_room()
+        found = self._answers[which]
+        found.check = check
+        return found
 
-    def _episode(self, key: str, question: Any) -> _Kept:
+    def _question(self, key: str, view: View) -> Question:
+        name = (view.rule, view.influence, view.objective)
         kept = self._episodes.get(key)
-        if kept is None or (question not in kept.asked and len(kept.asked) >= _QUESTIONS):
+        if kept is None or (name not in kept.questions and len(kept.questions) >= _QUESTIONS):
             entry = self.offered.entry(key)
             cf = entry.open()
-            kept = self._episodes[key] = _Kept(entry, cf, Naming(cf.mdp), set())
-            self._forget(lambda of: of[0] == key)
-        kept.asked.add(question)
-        self._episodes.move_to_end(key)
-        while len(self._episodes) > 1 and (len(self._episodes) > _EPISODES or self._bytes() > _BYTES):
-            gone, _ = self._episodes.popitem(last=False)
-            self._forget(lambda of, gone=gone: of[0] == gone)  # type: ignore[misc]
-        return kept
+            self._forget(key)
+            kept = self._episodes[key] = _Kept(entry, cf, Naming(cf.mdp))
+        if name not in kept.questions:
+            tied = kept.cf.tether(view.rule, view.test, objective=_property(kept.cf.mdp, view))
+            kept.questions[name] = Question(kept.entry, tied, kept.naming)
+        return kept.questions[name]
 
-    def _bytes(self) -> int:
-        return sum(kept.cf.nbytes for kept in self._episodes.values())
+    def _make_room(self) -> None:
+        """Forget the oldest answers, then the oldest episodes; not the present ones."""
+        while len(self._answers) > 1 and (len(self._answers) > _ANSWERS or self.nbytes > self.most):
+            self._answers.popitem(last=False)
+        while len(self._episodes) > 1 and (len(self._episodes) > _EPISODES or self.nbytes > self.most):
+            self._forget(next(iter(self._episodes)))
 
-    def _forget(self, which: Callable[[Any], bool]) -> None:
-        for one in [one for one in self._answers if which(one)]:
+    @property
+    def nbytes(self) -> int:
+        """About how much is kept."""
+        kept = sum(kept.nbytes for kept in self._episodes.values())
+        return kept + sum(answer.nbytes for answer in self._answers.values())
+
+    def _forget(self, key: str) -> None:
+        self._episodes.pop(key, None)
+        for one in [one for one in self._answers if one[0] == key]:
             del self._answers[one]

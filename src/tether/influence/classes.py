@@ -19,7 +19,7 @@ from tether.counterfactual.rows import EditedRows, Rows
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes
 from tether.influence.one_step import Influence, influenced_pairs
-from tether.influence.rules import Rule, own_thresholds
+from tether.influence.rules import Own, Rule, own_thresholds
 from tether.influence.thresholds import Thresholds, thresholds
 
 __all__ = ["CLASSES", "Classes", "classify", "classify_reachable", "with_strengths"]
@@ -128,9 +128,12 @@ def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tupl
 
     As `classify` says of these states, at all times at once, and without a look at any other state.
     """
-    graph, T, chosen = cf.graph, cf.T, found.rule
+    graph, T = cf.graph, cf.T
     nodes = tuple(Nodes(graph.states(t)) for t in range(T + 1))
-    own = own_thresholds(graph, "definition" if chosen == "assured" else chosen, nodes, found.influenced)
+    own: Own = found.own.__getitem__
+    if found.rule == "assured" or found.graph is not graph:  # whose nodes are not the states alone
+        rule: Rule = "definition" if found.rule == "assured" else found.rule
+        own = own_thresholds(graph, rule, nodes, found.influenced)
     codes = []
     for t in range(T, -1, -1):
         states = graph.states(t)

@@ -78,6 +78,22 @@ class Thresholds:
         return self._spread[2]
 
     @cached_property
+    def own(self) -> tuple[Ints, ...]:
+        """For t = 0 … T-1, the rule's own threshold of each pair, before its successors are looked at.
+
+        One backward pass, made when first asked for: planning has no use for it.
+        """
+        found = own_thresholds(self.graph, self.rule, self.nodes, self.influenced)
+        return tuple(reversed([found(t) for t in range(self.graph.T - 1, -1, -1)]))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is kept: of κ, and of what was made of it when it was asked for."""
+        made = vars(self)
+        arrays = [*self.kappa, *self.offsets, *made.get("own", ()), *(made["_spread"][0] if "_spread" in made else ())]
+        return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
+
+    @cached_property
     def _spread(self) -> tuple[tuple[Ints, ...], Ints, tuple[Ints, ...]]:
         from tether._kernels.thresholds import FAR, spread
 

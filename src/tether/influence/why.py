@@ -16,7 +16,7 @@ from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, expand
 from tether.errors import Problem, QueryError
 from tether.influence.nodes import Nodes
-from tether.influence.rules import Rule, own_thresholds
+from tether.influence.rules import Rule
 from tether.influence.thresholds import Thresholds
 
 __all__ = ["Why", "why"]
@@ -41,6 +41,10 @@ class Why:
         The way there, ending with the influenced pair.
     successor : optional
         The possible successor that has no allowed action left.
+    own : int
+        The rule's own threshold of the pair, before its successors are looked at.
+    T : int
+        How many steps the episode has.
     because : str
         The reason in words, without the verdict.
     sentence : str
@@ -55,6 +59,8 @@ class Why:
     (False, 3, 3)
     >>> answer.path
     ((0, 's0', 'a1'), (1, 's1', 'a0'), (2, 's4', 'a0'))
+    >>> print(answer.in_words(str).partition(" away, ")[0])  # labels as they print themselves
+    At t = 0 a1 in state s0 is not allowed for k = 2: the nearest influence is 3 steps
     """
 
     t: int
@@ -68,13 +74,41 @@ class Why:
     nearest: int | None
     path: tuple[tuple[int, Any, Any], ...]
     successor: Any
-    because: str
+    own: int
+    T: int
+
+    @property
+    def because(self) -> str:
+        """The reason in words, without the verdict."""
+        return self.reason_in_words()
 
     @property
     def sentence(self) -> str:
         """All this in words."""
+        return self.in_words()
+
+    def in_words(self, name: Callable[[Any], str] = repr) -> str:
+        """All this in words; ``name`` prints a label."""
         verdict = "is allowed" if self.allowed else "is not allowed"
-        return f"At t = {self.t} {self.action!r} in state {self.state!r} {verdict} for k = {self.k}: {self.because}"
+        about = f"At t = {self.t} {name(self.action)} in state {name(self.state)} {verdict} for k = {self.k}"
+        return f"{about}: {self.reason_in_words(name)}"
+
+    def reason_in_words(self, name: Callable[[Any], str] = repr) -> str:
+        """The reason in words, without the verdict; ``name`` prints a label."""
+        if self.reason == "decided":
+            return "the objective is decided in this state, and after that no influence is asked for."
+        if self.reason == "end":
+            because = f"t + k = {self.t + self.k} is beyond the end of the path (T = {self.T}), influence is assumed"
+        elif self.reason == "successor":
+            because = f"it may lead to {name(self.successor)} at t = {self.t + 1}, where no allowed action is left"
+        elif self.rule == "assured":
+            because = _because_of_the_run(self.own, self.k, self.allowed)
+        elif self.rule == "definition":
+            because = _because_of_the_nearest(self.path, name)
+        else:
+            because = _because_of_the_supports(self.own, self.T, self.rule)
+        takes = "" if self.allowed else " No k allows it." if self.needed is None else f" It takes k ≥ {self.needed}."
+        return f"{because}.{takes}"
 
     def __str__(self) -> str:
         return self.sentence
@@ -112,8 +146,7 @@ def why(
         raise QueryError(Problem(f"{message}'assured' remembers them", time=t, value=run))
     s = cf.mdp.state_index(state)
     if found.graph.ended is not None and found.graph.ended.mask[s]:
-        because = "the objective is decided in this state, and after that no influence is asked for."
-        return Why(t, state, action, k, found.rule, True, 1, "decided", None, (), None, because)
+        return Why(t, state, action, k, found.rule, True, 1, "decided", None, (), None, 1, cf.T)
     if _node(found.nodes[t], s, run) < 0:  # s_0 cannot get there: look at the whole model
         found = everywhere()
     return _Inquiry(cf, found.graph, found, t, s, pair, run, k).answer(state, action)
@@ -143,14 +176,13 @@ class _Inquiry:
         if node < 0:
             message = f"no way of acting leads to state {state!r} at t = {self.t} after {self.run} uninfluenced steps"
             raise QueryError(Problem(message, state, time=self.t, value=self.run))
-        offsets = self.found.nodes[self.t].pair_offsets(self.cf.mdp.form.pair_start)
+        offsets = self.found.offsets[self.t]
         at = int(offsets[node] + self.pair - self.cf.mdp.form.pair_start[self.s])
         kappa = int(self.found.kappa[self.t][at])
         needed = kappa if kappa <= self.cf.T + 1 else None
-        owns = self._own()
-        own = int(owns[self.t][at])
+        own = int(self.found.own[self.t][at])
         allowed = kappa <= self.k
-        nearest, path = self._nearest(own, owns) if self.found.rule == "definition" else (None, ())
+        nearest, path = self._nearest(own) if self.found.rule == "definition" else (None, ())
         successor = None
         T = self.cf.T
         if min(own, self._cap()) > self.k:
@@ -162,20 +194,13 @@ class _Inquiry:
             reason = "end"
         else:
             reason = "influenced" if self.found.rule != "assured" or own == 1 else "run"
-        because = self._because(allowed, needed, reason, own, path, successor)
-        return Why(
-            self.t, state, action, self.k, self.found.rule, allowed, needed, reason, nearest, path, successor, because
-        )
+        about = self.t, state, action, self.k, self.found.rule, allowed, needed, reason
+        return Why(*about, nearest, path, successor, own, T)
 
     def _cap(self) -> int:
         return self.cf.T + 2 if self.found.rule == "assured" else self.cf.T - self.t + 1
 
-    def _own(self) -> dict[int, Ints]:
-        """The rule's own thresholds, before successors are looked at, from t on."""
-        own = own_thresholds(self.graph, self.found.rule, self.found.nodes, self.found.influenced)
-        return {t: own(t) for t in range(self.cf.T - 1, self.t - 1, -1)}
-
-    def _nearest(self, own: int, owns: dict[int, Ints]) -> tuple[int | None, tuple[tuple[int, Any, Any], ...]]:
+    def _nearest(self, own: int) -> tuple[int | None, tuple[tuple[int, Any, Any], ...]]:
         """The shortest way from the pair to an influenced one."""
         mdp = self.cf.mdp
         if own > self.cf.T:
@@ -187,13 +212,12 @@ class _Inquiry:
                 break
             _, entries, _ = expand(mdp, self.graph.layers[t].edits, np.array([pair]))
             t += 1
-            s, pair = self._pair_at(t, mdp.form.next_state[entries], left - 1, owns[t])
+            s, pair = self._pair_at(t, mdp.form.next_state[entries], left - 1)
         return own, tuple(way)
 
-    def _pair_at(self, t: int, states: Ints, distance: int, own: Ints) -> tuple[int, int]:
+    def _pair_at(self, t: int, states: Ints, distance: int) -> tuple[int, int]:
         """A pair of one of ``states`` at time t whose nearest influence is ``distance`` steps away."""
-        nodes = self.found.nodes[t]
-        offsets = nodes.pair_offsets(self.cf.mdp.form.pair_start)
+        nodes, offsets, own = self.found.nodes[t], self.found.offsets[t], self.found.own[t]
         for s in states:
             node = _node(nodes, int(s), 0)
             if node < 0:  # paths end there
@@ -210,8 +234,7 @@ class _Inquiry:
         if self.found.rule == "assured" and not np.isin(self.pair, self.found.influenced[self.t]):
             run = self.run + 1
         _, entries, _ = expand(mdp, self.graph.layers[self.t].edits, np.array([self.pair]))
-        nodes = self.found.nodes[t]
-        offsets = nodes.pair_offsets(mdp.form.pair_start)
+        nodes, offsets = self.found.nodes[t], self.found.offsets[t]
         worst, stuck = 0, -1
         for s in mdp.form.next_state[entries]:
             node = _node(nodes, int(s), run)
@@ -222,28 +245,6 @@ class _Inquiry:
                 worst, stuck = kappa, int(s)
         return mdp.states[stuck]
 
-    def _because(
-        self,
-        allowed: bool,
-        needed: int | None,
-        reason: str,
-        own: int,
-        path: tuple[tuple[int, Any, Any], ...],
-        successor: Any,
-    ) -> str:
-        if reason == "end":
-            because = f"t + k = {self.t + self.k} is beyond the end of the path (T = {self.cf.T}), influence is assumed"
-        elif reason == "successor":
-            because = f"it may lead to {successor!r} at t = {self.t + 1}, where no allowed action is left"
-        elif self.found.rule == "assured":
-            because = _because_of_the_run(own, self.k, allowed)
-        elif self.found.rule == "definition":
-            because = _because_of_the_nearest(path)
-        else:
-            because = _because_of_the_supports(own, self.cf.T, self.found.rule)
-        takes = "" if allowed else " No k allows it." if needed is None else f" It takes k ≥ {needed}."
-        return f"{because}.{takes}"
-
 
 def _because_of_the_run(own: int, k: int, allowed: bool) -> str:
     if own == 1:
@@ -252,12 +253,12 @@ def _because_of_the_run(own: int, k: int, allowed: bool) -> str:
     return f"{run}, fewer than {k}" if allowed else run
 
 
-def _because_of_the_nearest(path: tuple[tuple[int, Any, Any], ...]) -> str:
+def _because_of_the_nearest(path: tuple[tuple[int, Any, Any], ...], name: Callable[[Any], str]) -> str:
     if not path:
         return "no path from here is ever influenced again"
     if len(path) == 1:
         return "it counts as influenced itself"
-    way = ", ".join(f"t = {t} {s!r} {a!r}" for t, s, a in path)
+    way = ", then ".join(f"{name(a)} in {name(s)} at t = {t}" for t, s, a in path)
     return f"the nearest influence is {counted(len(path), 'step')} away, through {way}"
 
 

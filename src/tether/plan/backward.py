@@ -19,6 +19,7 @@ Such a state earns its final reward, whatever the time, k and c.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,10 @@ if TYPE_CHECKING:
     from tether._kernels.plan import Limits, Objective, Values
     from tether.model.mdp import MDP
 
-__all__ = ["Solved", "choice_type", "observed_value", "plan_step", "solve_backward"]
+__all__ = ["Progress", "Solved", "choice_type", "observed_value", "plan_step", "solve_backward"]
+
+Progress = Callable[[int, int], None]
+"""Is told how many of how many time steps are done."""
 
 
 def observed_value(cf: CounterfactualMDP) -> float:
@@ -135,11 +139,13 @@ def solve_backward(
     keep: bool = False,
     bonus: tuple[Floats, ...] | None = None,
     rewarded: bool = True,
+    progress: Progress | None = None,
 ) -> Solved:
     """Backward induction over the nodes that s_0 can reach, for each of ``ks`` (ascending) and c = 0 … m ≤ T changes.
 
     ``keep`` keeps the choices, of a single k. ``bonus`` is added to the rewards of each step's edited rows,
-    for trade-offs; without ``rewarded`` it is all there is.
+    for trade-offs; without ``rewarded`` it is all there is. ``progress(done, T)`` is called after each time step; what
+    it raises ends the induction.
     """
     graph, T = found.graph, found.graph.T
     rewards = ExpectedRewards.of(graph) if rewarded else ExpectedRewards(without_rewards(graph.mdp))
@@ -161,6 +167,8 @@ def solve_backward(
                     choice[_position(problem.nodes[t], int(graph.observation.states[t])), m] = chosen
             choice.flags.writeable = False
             choices.append(choice)
+            if progress is not None:
+                progress(T - t, T)
     values = np.empty((ks.size, m + 1))
     values[:, :m] = tables.read(0, graph.observation.states[:1])[0, :, :m]
     values[:, m] = path.value

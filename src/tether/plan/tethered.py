@@ -21,7 +21,7 @@ from tether.influence.one_step import Influence, make_influence
 from tether.influence.rules import Rule, make_rule
 from tether.influence.thresholds import Thresholds, thresholds, unconstrained
 from tether.model.properties import Property, make_property
-from tether.plan.backward import observed_value, solve_backward
+from tether.plan.backward import Progress, observed_value, solve_backward
 from tether.plan.limits import SHARE, enough_k
 from tether.plan.objective import asked, negated, objective_name
 from tether.plan.plan import Plan
@@ -99,6 +99,11 @@ class Tethered:
         return self._thresholds("everywhere", up_to)
 
     @property
+    def nbytes(self) -> int:
+        """Memory of κ, as far as it was asked for."""
+        return sum(found.nbytes for found in self._kept.values())
+
+    @property
     def _opposite(self) -> Tethered:
         return self.cf.tether(self.rule, self.influence, objective=self.objective, minimise=not self.minimise)
 
@@ -120,8 +125,17 @@ class Tethered:
             found = self._kept[where] = thresholds(graph, self.rule, self.influence, up_to=longest)
         return found
 
-    def plan(self, k: int | None = None, m: int = 1, *, subject_to: tuple[Property, float] | None = None) -> Plan:
+    def plan(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        subject_to: tuple[Property, float] | None = None,
+        progress: Progress | None = None,
+    ) -> Plan:
         """The best policy within k that changes at most m actions; see `CounterfactualMDP.plan`.
+
+        ``progress(done, T)`` is called after each time step of the planning; what it raises ends it.
 
         Examples
         --------
@@ -138,7 +152,7 @@ class Tethered:
 
             return constrained(self, k, m, subject_to)
         found = self.thresholds_for(k)
-        solved = solve_backward(self.weighed(found), np.array([k]), m, keep=True)
+        solved = solve_backward(self.weighed(found), np.array([k]), m, keep=True, progress=progress)
         value, observed = float(self._signed(solved.values[0, m])), observed_value(cf)
         arrays = solved.nodes, solved.choices, found.influenced
         plan = Plan(self.cf, k, m, self.rule, self.influence, value, observed, *arrays, is_best=True)
@@ -149,8 +163,16 @@ class Tethered:
         values = 0.0 - values if self.minimise else values
         return values if self.objective is None else np.clip(values, 0.0, 1.0)
 
-    def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
+    def sweep(
+        self,
+        ks: Iterable[int] | None = None,
+        ms: Iterable[int] | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> Sweep:
         r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for; see `CounterfactualMDP.sweep`.
+
+        ``progress(done, T)`` is called after each time step of the planning; what it raises ends it.
 
         Examples
         --------
@@ -170,7 +192,7 @@ class Tethered:
         found = self.thresholds(int(rows.max()))
         distinct = found.distinct()
         wanted = np.unique(np.searchsorted(distinct, rows, side="right") - 1)
-        solved = solve_backward(self.weighed(found), distinct[wanted], int(columns.max()))
+        solved = solve_backward(self.weighed(found), distinct[wanted], int(columns.max()), progress=progress)
         which = np.searchsorted(distinct[wanted], rows, side="right") - 1
         values = self._signed(solved.values[which][:, columns])
         for array in (values, rows, columns):

@@ -1,6 +1,8 @@
 """What each part of the page holds: records of the library, sentences about them, drawings. One function per part.
 
 A part is asked for by name; the page asks anew when one of the things in the address that it ``needs`` has changed.
+What takes long of a large model is a part within a part (``data-later`` in the templates): the page asks for it when it
+has shown all the rest.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Asked:
     @property
     def answer(self) -> Answer:
         """What can be told of the view's episode within its limits."""
-        return self.memory.answer(self.view)
+        return self.memory.answer(self.view, self.check)
 
 
 @dataclass(frozen=True)
@@ -48,18 +50,22 @@ def parts() -> dict[str, Part]:
     return {
         "controls": Part("controls", question.controls, of_episode),
         "limits": Part("limits", question.limits, (*_LIMITS, "tab")),
+        "table": Part("table", question.table, (*_LIMITS, "tab")),
         "headline": Part("headline", question.headline),
         "sentences": Part("sentences", answer.sentences),
+        "beyond": Part("beyond", answer.beyond),
         "ladder": Part("ladder", answer.ladder, ("e", "m", *of_episode[1:])),
+        "rungs": Part("rungs", answer.rungs, ("e", "m", *of_episode[1:])),
         "chart": Part("chart", answer.chart),
         "sure": Part("sure", answer.sure),
         "steps": Part("steps", answer.steps),
         "time": Part("time", over_time.over_time_part),
+        "outcomes": Part("outcomes", over_time.outcomes_part),
         "if": Part("if", if_panel.what_if_part, (*_LIMITS, "if", "vs")),
         "if-time": Part("time", if_panel.over_time_part, ("e", "if", *of_episode[1:])),
-        "why": Part("why", why.why_part, (*_LIMITS, "t", "state", "action", "q")),
-        "decisions": Part("decisions", decisions.decisions_part),
-        "states": Part("states", states.states_part),
+        "why": Part("why", why.why_part, (*_LIMITS, "t", "state", "action", "q", "if", "vs")),
+        "decisions": Part("decisions", decisions.decisions_part, (*_LIMITS, "vs")),
+        "states": Part("states", states.states_part, (*_LIMITS, "if", "vs")),
         "episodes": Part("episodes", episodes.episodes_part, ("e", "q", "outcome", "order", "page")),
         "take": Part("take", take.take_part, (*_LIMITS, "if")),
     }

@@ -9,11 +9,12 @@ from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.terms import beyond_the_limits, question_in_words, suggestion
+from tether.explorer.memory import Answer
 from tether.explorer.panels import Asked
 from tether.views.report.drawings import draw_certificate, draw_guarantees, draw_values
 from tether.views.report.steps import step_table
 
-__all__ = ["chart", "ladder", "sentences", "steps", "sure"]
+__all__ = ["beyond", "chart", "ladder", "rungs", "sentences", "steps", "sure"]
 
 _AS_SENTENCE = 2
 """Up to so many changes are one sentence; more are a list."""
@@ -21,58 +22,68 @@ _AS_SENTENCE = 2
 _LISTED = 15
 """How many changes are listed."""
 
-_RUNGS, _WORK = 16, 3e6
-"""How many k are compared; and up to how many states over time, times k."""
+_RUNGS = 16
+"""How many k are compared."""
+
+_AT_ONCE = 3e5
+"""States over time, times k, up to which they are compared with the rest of the panel; else later."""
 
 
 def sentences(asked: Asked) -> dict[str, Any]:
     """The answer in its parts; how sure it is comes by itself, because it takes longer."""
     answer = asked.answer
-    plan, explanation, name = answer.plan, answer.explanation, answer.naming.any
-    told = explanation.answer(name)
+    explanation, name = answer.explanation, answer.naming.any
     many = len(explanation.changes) > _AS_SENTENCE
     return {
-        "change": f"Change {say.how_many(explanation)}:" if many else told.change[0],
+        "change": f"Change {say.how_many(explanation)}:" if many else say.what_to_change(explanation, name),
         "changes": say.changes(explanation, name, _LISTED) if many else [],
-        "follows": told.follows,
-        "episode": told.episode,
-        "beyond": beyond_the_limits(explanation, answer.table, answer.complete),
-        "question": question_in_words(plan, answer.table.value(plan.k, plan.m)),
+        "follows": say.what_follows(explanation),
+        "episode": say.about_this_episode(explanation),
+    }
+
+
+def beyond(asked: Asked) -> dict[str, Any]:
+    """What other limits would give; and the question in full."""
+    answer = asked.answer
+    return {
+        "beyond": beyond_the_limits(answer.explanation, answer.table, answer.complete),
+        "question": question_in_words(answer.plan, answer.plan.value),
     }
 
 
 def ladder(asked: Asked) -> dict[str, Any]:
+    """What k does in this episode."""
+    answer = asked.answer
+    ks = _compared(answer)
+    at_once = len(ks) * answer.question.size <= _AT_ONCE
+    return {"T": answer.cf.T, "any": len(ks) > 1, **(rungs(asked) if at_once else {"rungs": None})}
+
+
+def _compared(answer: Answer) -> list[int]:
+    """Every k at which something changes, and no tether at all."""
+    found, T = answer.changing, answer.cf.T
+    return [*found[:_RUNGS], *([] if T + 1 in found[:_RUNGS] else [T + 1])]
+
+
+def rungs(asked: Asked) -> dict[str, Any]:
     """The best plan for each k at which something changes: what it gains, and what of it is about this episode."""
-    answer, view = asked.answer, asked.view
-    cf, table = answer.cf, answer.table
-    ks = [int(k) for k in table.distinct if k <= cf.T + 1][:_RUNGS]
-    if cf.T + 1 not in ks:
-        ks.append(cf.T + 1)
-    states = sum(int(cf.graph.states(t).size) for t in range(cf.T + 1))
-    if states * len(ks) > _WORK:
-        return {"rungs": [], "T": cf.T}
-    rungs = []
-    for k in ks:
-        asked.check()
-        plan = answer.tied.plan(k, answer.m)
-        tailoring = plan.evaluate().tailoring
-        assert tailoring is not None
-        rungs.append((k, plan.gain, tailoring.expected_influenced_steps, float(tailoring.strength.mean())))
-    most = max((gain for _, gain, _, _ in rungs), default=0.0)
+    answer, view, T = asked.answer, asked.view, asked.answer.cf.T
+    found = [answer.question.rung(k, answer.m, asked.check) for k in _compared(answer)]
+    most = max(one.gain for one in found)
+    near = 1e-9 * max(1.0, abs(answer.by_k.observed_value))
     return {
-        "T": cf.T,
-        "m": answer.m,
+        "T": T,
         "rungs": [
             {
-                "k": k,
-                "address": view.address(k=k),
-                "gain": number(gain) if gain > 1e-9 * max(1.0, abs(table.observed_value)) else "0",
-                "gain_share": 100.0 * max(0.0, gain) / most if most > 0 else 0.0,
-                "influenced": average(influenced),
-                "share": 100.0 * influenced / cf.T,
-                "strength": f"{strength:.2f}",
+                "k": one.k,
+                "address": view.address(k=one.k),
+                "gain": number(one.gain) if one.gain > near else "0",
+                "gain_share": 100.0 * max(0.0, one.gain) / most if most > near else 0.0,
+                "influenced": f"{average(one.influenced)} of {average(one.steps)}",
+                "share": 100.0 * one.strength,
+                "strength": f"{one.strength:.2f}",
             }
-            for k, gain, influenced, strength in rungs
+            for one in found
         ],
     }
 
@@ -80,14 +91,14 @@ def ladder(asked: Asked) -> dict[str, Any]:
 def chart(asked: Asked) -> dict[str, Any]:
     """Value against k, with the suggested k."""
     answer = asked.answer
-    suggested, sentence = suggestion(answer.plan, answer.table)
+    suggested, sentence = suggestion(answer.plan, answer.by_k)
     asked.check()
-    return {"drawn": draw_values(answer.table, answer.plan, suggested), "suggestion": sentence}
+    return {"drawn": draw_values(answer.by_k, answer.plan, suggested), "suggestion": sentence}
 
 
 def sure(asked: Asked) -> dict[str, Any]:
     """What holds whatever the causal model is."""
-    explanation, name = asked.answer.certified, asked.answer.naming.any
+    explanation, name = asked.answer.explanation, asked.answer.naming.any
     found = explanation.certificate
     learned = learned_sentences(explanation, name)
     if found is None:

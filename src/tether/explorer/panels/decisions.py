@@ -15,18 +15,18 @@ from tether.explorer.view import Choices
 
 __all__ = ["decisions_part"]
 
-_STEPS, _ACTIONS, _LARGE = 60, 60, 2_000_000
-"""Steps and actions that are shown; and states over time, times steps, up to which it is computed."""
+_STEPS, _ACTIONS = 60, 60
+"""Steps and actions that are shown."""
+
+_PALE = 0.25
+"""How strong the colour of what the tether does not allow is, beside that of what it does."""
 
 
 def decisions_part(asked: Asked) -> dict[str, Any]:
     """The grid, and what it comes to."""
     answer = asked.answer
     cf = answer.cf
-    states = sum(int(cf.graph.states(t).size) for t in range(cf.T + 1))
-    if states * cf.T > _LARGE:
-        return {"too_large": True}
-    found = answer.decisions
+    found = answer.question.decisions
     asked.check()
     rows = found.rows
     actions = sorted({cf.mdp.actions.find(row.action) for row in rows})
@@ -41,13 +41,12 @@ def decisions_part(asked: Asked) -> dict[str, Any]:
         for a in actions[:_ACTIONS]
     ]
     return {
-        "too_large": False,
         "sentences": found.sentences(answer.naming.any),
         "times": list(times),
         "grid": grid,
         "left_out": max(0, cf.T - _STEPS) or max(0, len(actions) - _ACTIONS),
         "outcome": found.outcome,
-        "by_return": answer.plan.objective is not None,
+        "wanted": "" if found.objective is None else found.objective.in_words,
         "k": answer.plan.k,
     }
 
@@ -56,21 +55,23 @@ def _cell(asked: Asked, answer: Answer, row: Decision | None, t: int, a: int, la
     if row is None:
         return None
     told = [f"t = {t}, {answer.naming.action_at(a)}"]
+    value = "return" if answer.tied.objective is None else "probability"
     if row.is_observed:
         told.append("this is what was done")
     elif row.value is None:
         told.append("no value: a later observed action is not available")
     else:
-        told.append(f"return {number(row.value)}, had only this been different")
+        told.append(f"{value} {number(row.value)}, had only this been different")
         if row.necessity is not None:
             told.append(f"the outcome would not have happened with {percent(row.necessity)}")
     told.append(f"allowed from k = {row.needed_k} on" if row.needed_k <= answer.cf.T else "no tether allows it")
     share = 0.0 if row.gain is None or largest <= 0 else row.gain / largest
+    off = row.needed_k > answer.plan.k
     return {
         "text": "done" if row.is_observed else "?" if row.gain is None else _short(row.gain, largest),
-        "style": _colours(share),
+        "style": _colours(_PALE * share if off else share),
         "done": row.is_observed,
-        "off": row.needed_k > answer.plan.k,
+        "off": off,
         "title": "; ".join(told),
         "address": asked.view.address(tab="if", chosen=Choices(((t, a),)) if not row.is_observed else Choices()),
     }

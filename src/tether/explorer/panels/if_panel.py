@@ -31,9 +31,9 @@ def what_if_part(asked: Asked) -> dict[str, Any]:
     """The choices, what follows from them in sentences, and the comparison."""
     answer, view = asked.answer, asked.view
     chosen = view.chosen
-    found = answer.what_if(chosen)
+    found = answer.question.what_if(chosen)
     asked.check()
-    other = None if view.beside is None else answer.what_if(view.beside)
+    other = None if view.beside is None else answer.question.what_if(view.beside)
     return {
         "any": bool(chosen.made),
         "steps": _steps(asked, answer, found),
@@ -54,7 +54,7 @@ def what_if_part(asked: Asked) -> dict[str, Any]:
 def over_time_part(asked: Asked) -> dict[str, Any]:
     """What would have followed, over time."""
     answer = asked.answer
-    found = answer.what_if(asked.view.chosen)
+    found = answer.question.what_if(asked.view.chosen)
     gained = np.cumsum([0.0, *(step.gain for step in found.steps[:-1])])
     return drawings_of(asked, answer, answer.plan, found.outlook, gained, "if")
 
@@ -116,7 +116,7 @@ def _compared(asked: Asked, answer: Answer, found: WhatIf, other: WhatIf | None)
             f"the plan, k = {answer.plan.k}, m = {answer.plan.m}",
             explanation.outlook,
             answer.plan.k,
-            answer.certified.certificate,
+            answer.explanation.certificate,
         ),
         ("this what-if", found.outlook, found.needed_k, _certificate(found)),
     ]
@@ -130,7 +130,7 @@ def _compared(asked: Asked, answer: Answer, found: WhatIf, other: WhatIf | None)
         (value_name, [_spread(one) for _, one, _, _ in columns]),
         ("gain", [_gain(one.value - observed, observed) for _, one, _, _ in columns]),
         *(
-            (name, [percent(by.get(name, 0.0)) for by in outcomes])
+            (f"outcome: {name}", [percent(by.get(name, 0.0)) for by in outcomes])
             for name in dict.fromkeys(name for by in outcomes for name in by)
         ),
         ("actions changed", [average(float(one.changed.sum())) for _, one, _, _ in columns if one.changed is not None]),

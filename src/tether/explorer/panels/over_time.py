@@ -15,10 +15,10 @@ from tether.plan.plan import Plan
 from tether.views.report.drawings import Drawing, draw_band, draw_influence, draw_outcomes, draw_strip
 from tether.views.report.features import Band, over_time
 
-__all__ = ["drawings_of", "over_time_part"]
+__all__ = ["drawings_of", "outcomes_part", "over_time_part"]
 
-_SOLVED = 20_000_000
-"""Transitions, times steps, up to which outcomes are drawn: the plain model is solved for them, which takes seconds."""
+_AT_ONCE = 500_000
+"""States over time, up to which outcomes are drawn with the rest; else later: the plain model is solved for them."""
 
 
 def over_time_part(asked: Asked) -> dict[str, Any]:
@@ -27,18 +27,25 @@ def over_time_part(asked: Asked) -> dict[str, Any]:
     explanation = answer.explanation
     gained = np.cumsum([0.0, *(step.gain for step in explanation.steps[:-1])])
     found = drawings_of(asked, answer, explanation.plan, explanation.outlook, gained, "plan")
-    if answer.cf.mdp.n_transitions * answer.cf.T <= _SOLVED:
-        asked.check()
-        outcomes = explanation.outcomes
-        if len(outcomes.classes) > 1 and not goes_on(answer.cf, explanation.outlook):
-            found["outcomes"] = [draw_outcomes(outcomes)]
-    return found
+    if answer.question.size > _AT_ONCE:
+        return {**found, "outcomes": None}
+    asked.check()
+    return {**found, **outcomes_part(asked)}
+
+
+def outcomes_part(asked: Asked) -> dict[str, Any]:
+    """How the episode would have ended, over time; nothing where it has no outcomes."""
+    explanation = asked.answer.explanation
+    if goes_on(asked.answer.cf, explanation.outlook) or len(explanation.outcomes.classes) < 2:
+        return {"outcomes": []}
+    return {"outcomes": [draw_outcomes(explanation.outcomes)]}
 
 
 def drawings_of(
     asked: Asked, answer: Answer, plan: Plan, outlook: Evaluation, gained: Any, prefix: str
 ) -> dict[str, Any]:
     """The return so far, every feature, and how strong the influence is: of a plan, or of a what-if."""
+    who = "plan" if prefix == "plan" else "what-if"
     courses = over_time(plan, outlook, None, answer.naming.state)
     low, high = outlook.returns.band()
     mean = outlook.returns.mean
@@ -50,24 +57,25 @@ def drawings_of(
             f"{prefix}return",
             "one standard deviation",
             legend=True,
+            who=who,
         )
     ]
     bands = 0
     for i, one in enumerate(courses.drawn):
         asked.check()
         if isinstance(one, Band):
-            drawn.append(draw_band(one, f"{prefix}course{i}", "the middle 80 %", legend=not bands))
+            drawn.append(draw_band(one, f"{prefix}course{i}", "the middle 80 %", legend=not bands, who=who))
             bands += 1
         else:
             drawn.append(draw_strip(one, f"{prefix}course{i}"))
     asked.check()
     steady = ", ".join(f"{name} {value}" for name, value in courses.steady)
     return {
-        "influence": draw_influence(outlook),
+        "influence": draw_influence(outlook, who),
         "outcomes": [],
         "figures": drawn,
         "strips": bands < len(courses.drawn),
         "steady": steady,
         "left_out": counted(courses.left_out, "more feature") if courses.left_out else "",
-        "what": "plan" if prefix == "plan" else "what-if",
+        "what": who,
     }

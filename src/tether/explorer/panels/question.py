@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.markup import heat
-from tether._foundation.words import average, counted, cut, number
+from tether._foundation.words import average, cut, number
 from tether.explanation import sentences as say
 from tether.explanation.naming import shown
 from tether.explanation.terms import tether_in_words
-from tether.explorer.memory import Answer, labels_of
+from tether.explorer.memory import Answer, labels_of, steps_of
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
+from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
 from tether.views.report.limits import COLUMNS
 
-__all__ = ["controls", "headline", "limits"]
+__all__ = ["controls", "headline", "limits", "table"]
 
 _K, _M = "987654301", "987654302"
 """Stand for k and m in an address: no episode is so long."""
@@ -44,7 +45,8 @@ TESTS = {
 
 def headline(asked: Asked) -> dict[str, Any]:
     """The answer in one sentence."""
-    return {"headline": say.headline(asked.answer.explanation)}
+    answer = asked.answer
+    return {"headline": say.headline(answer.explanation), "k": answer.plan.k, "m": answer.plan.m}
 
 
 def controls(asked: Asked) -> dict[str, Any]:
@@ -83,19 +85,32 @@ def _objectives(answer: Answer, chosen: str) -> list[tuple[str, str, bool]]:
 
 
 def limits(asked: Asked) -> dict[str, Any]:
-    """What k and m mean now, what they give, and what others would give."""
+    """What k and m mean now, and what they give; of a large model the table of others comes later."""
     answer, view = asked.answer, asked.view
-    plan, table = answer.plan, answer.table
-    anywhere = view.address(k=int(_K), m=int(_M))  # one address for all cells: there may be hundreds
+    plan, suggested = answer.plan, answer.suggested
     return {
         "plan": plan,
         "tether": _in_words(answer),
-        "changes": f"at most {counted(plan.m, 'action')} may change" if plan.m else "no action may change",
-        "ticks_k": _ticks(_where_k_matters(answer), 1, plan.T + 1, "k", view),
-        "ticks_m": _ticks(_where_m_matters(answer), 0, plan.T, "m", view),
-        "suggested": answer.suggested,
-        "suggested_address": None if answer.suggested is None else view.address(k=answer.suggested),
+        "ticks_k": _ticks(answer.changing, 1, plan.T + 1, "k", view),
+        "suggested": suggested,
+        "suggested_address": None if suggested is None else view.address(k=suggested),
         "meters": _meters(answer),
+        "later": not answer.is_quick,
+        **_others(answer, view, answer.table if answer.is_quick else answer.by_k),
+    }
+
+
+def table(asked: Asked) -> dict[str, Any]:
+    """The table of a large model."""
+    return _others(asked.answer, asked.view, asked.answer.table)
+
+
+def _others(answer: Answer, view: View, table: Sweep) -> dict[str, Any]:
+    """What other k and m would give, as a table whose cells lead there."""
+    plan, T = answer.plan, answer.cf.T
+    anywhere = view.address(k=int(_K), m=int(_M))  # one address for all cells: there may be hundreds
+    return {
+        "ticks_m": _ticks(_where_m_matters(answer, table), 0, plan.T, "m", view),
         "table": drawing(
             heat(
                 table.ks,
@@ -109,7 +124,7 @@ def limits(asked: Asked) -> dict[str, Any]:
                 link=lambda k, m: anywhere.replace(_K, str(k)).replace(_M, str(m)),
             )
         ),
-        "complete": answer.complete,
+        "complete": table.values.shape == (T + 1, T + 1),
         "what": "Expected return" if plan.objective is None else f"Probability that {plan.objective.in_words}",
     }
 
@@ -121,15 +136,17 @@ def _in_words(answer: Answer) -> str:
 
 def _meters(answer: Answer) -> list[dict[str, Any]]:
     """What is gained and what is still about this episode: as k grows, one grows and the other shrinks."""
-    plan, table = answer.plan, answer.table
-    most = float(np.max(table.values[np.isfinite(table.values)])) - table.observed_value
-    share = 0.0 if most <= 1e-9 * max(1.0, abs(table.observed_value)) else max(0.0, plan.gain) / most
+    plan, table = answer.plan, answer.table if answer.is_quick else answer.by_k
+    limits = "any k and m" if answer.is_quick else "any k with this m"
+    most = float(np.max(table.gains[np.isfinite(table.gains)]))
+    near = 1e-9 * max(1.0, abs(table.observed_value))
+    share = 0.0 if most <= near else max(0.0, plan.gain) / most
     return [
         {
             "name": "Gain",
             "share": share,
             "value": ("+" if plan.gain > 0 else "") + number(plan.gain) if share else "nothing",
-            "beside": f"of {number(most)} that any k and m would give" if most > 0 else "no k and m gain anything",
+            "beside": f"of {number(most)}, the most that {limits} can give" if most > near else f"{limits}: nothing",
             "kind": "gain",
         },
         {"name": "About this episode", "kind": "near", **_near(answer)},
@@ -142,27 +159,19 @@ def _near(answer: Answer) -> dict[str, Any]:
     assert tailoring is not None
     if not say.left_to_chance(plan.asked, plan.chain):
         return {"share": 0.0, "value": "no luck to keep", "beside": "no step is left to chance"}
-    influenced, strength = tailoring.expected_influenced_steps, float(tailoring.strength.mean())
+    strength = float(tailoring.strength.mean())
+    influenced, steps = average(tailoring.expected_influenced_steps), average(steps_of(answer.outlook))
+    until = "" if plan.objective is None else " until it is decided"
     return {
         "share": strength,
         "value": f"strength {strength:.2f} per step",
-        "beside": f"{average(influenced)} of {counted(plan.T, 'step')} are influenced (the test that k counts)",
+        "beside": f"{influenced} of {steps} steps{until} are influenced (the test that k counts)",
     }
 
 
-def _where_k_matters(answer: Answer) -> list[int]:
-    """Values of k at which something changes, of those that were looked at."""
-    found = {int(k) for k in answer.table.distinct if k <= answer.cf.T + 1}
-    return sorted(found | {1})
-
-
-def _where_m_matters(answer: Answer) -> list[int]:
-    """Values of m at which the best value within this k changes."""
-    table = answer.table
-    row = table.values[table.ks == answer.plan.k]
-    if not row.size:
-        return []
-    values = row[0]
+def _where_m_matters(answer: Answer, table: Sweep) -> list[int]:
+    """Values of m at which the best value within this k changes, of those that were looked at."""
+    values = table.values[table.ks == answer.plan.k][0]
     near = 1e-9 * max(1.0, abs(table.observed_value))
     return [int(m) for i, m in enumerate(table.ms) if i == 0 or values[i] - values[i - 1] > near]
 

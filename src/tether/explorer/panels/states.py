@@ -21,5 +21,5 @@ def states_part(asked: Asked) -> dict[str, Any]:
         answer.naming.any,
         link=lambda t, s: view.address(tab="why", t=t, state=s, action=-1),
     )
-    meanings = {name: what for name, what in MEANINGS.items() if name != "unreachable"}
+    meanings = {name: what for name, what in MEANINGS.items() if name not in ("unreachable", "decided")}
     return {"drawn": figure, "graph": is_graph, "meanings": meanings, "granted": granted(answer.plan)}

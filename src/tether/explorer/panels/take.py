@@ -72,9 +72,9 @@ def command_line(answer: Answer) -> list[str]:
 
 def as_json(answer: Answer, view: View) -> dict[str, Any]:
     """The answer as `tether explain --json` gives it, and the what-if."""
-    found = {"episode": answer.entry.name, **explanation_data(answer.certified)}
+    found = {"episode": answer.entry.name, **explanation_data(answer.explanation)}
     if view.chosen.made:
-        asked = answer.what_if(view.chosen)
+        asked = answer.question.what_if(view.chosen)
         found["what_if"] = {
             "actions": {str(t): str(answer.cf.mdp.actions[a]) for t, a in sorted(view.chosen.actions.items())},
             "best_from": view.chosen.best_from,

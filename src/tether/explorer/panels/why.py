@@ -28,6 +28,7 @@ MEANINGS = {
     CLASSES[2]: "an influenced step can be met within k steps, but no allowed plan gets here",
     CLASSES[3]: "no influenced step can be met within k steps from here",
     "unreachable": "with the luck of this episode no way of acting leads here at that time",
+    "decided": "what is wanted is decided here, one way or the other: no influence is asked for after that",
 }
 
 
@@ -64,12 +65,16 @@ def why_part(asked: Asked) -> dict[str, Any]:
 
 
 def _class(answer: Answer, t: int, s: int) -> str:
-    """The class of a state; of one that cannot be reached, that it cannot."""
-    states = answer.cf.graph.states(t)
+    """The class of a state; of one that cannot be reached, or that decides the objective, that it is so."""
+    world = answer.tied.asked
+    ended = world.graph.ended
+    if ended is not None and ended.mask[s]:
+        return "decided"
+    states = world.graph.states(t)
     at = int(np.searchsorted(states, s))
     if at >= states.size or states[at] != s:
         return "unreachable"
-    codes = classify_reachable(answer.cf, answer.tied.thresholds(answer.plan.k), answer.plan.k)
+    codes = classify_reachable(world, answer.tied.thresholds(answer.plan.k), answer.plan.k)
     return CLASSES[int(codes[t][at])]
 
 
@@ -88,7 +93,7 @@ def _actions(asked: Asked, answer: Answer, t: int, s: int) -> list[dict[str, Any
                 "allowed": found.allowed,
                 "needed": found.needed,
                 "because": _because(found, naming),
-                "sentence": found.sentence,
+                "sentence": found.in_words(naming.any),
                 "strength": f"{cf.strength(t, state, action):.2f}",
                 "done": t < cf.T and s == int(cf.observation.states[t]) and a == int(cf.observation.actions[t]),
                 "address": view.address(t=t, state=s, action=a),
@@ -104,14 +109,15 @@ def _because(found: Why, naming: Naming) -> str:
     if found.reason == "end":
         return "Fewer than k steps are left: influence is taken for granted."
     if found.reason == "successor":
-        return f"It may lead to {naming.state(found.successor)}, where nothing is allowed."
+        return f"It may lead to {naming.state(found.successor)}, where nothing is allowed for k = {found.k}."
     if found.reason == "run":
         return f"It makes a run of uninfluenced steps that is {'short enough' if found.allowed else 'too long'}."
     if found.nearest == 1:
         return "It counts as influenced itself."
     if found.nearest is not None:
         return f"The nearest influenced step is {found.nearest} steps away, counting this one."
-    return f"{found.because[0].upper()}{found.because[1:]}"
+    because = found.reason_in_words(naming.any)
+    return f"{because[0].upper()}{because[1:]}"
 
 
 def _is_seen(answer: Answer, t: int, s: int) -> bool:
@@ -129,7 +135,7 @@ def _states(asked: Asked, answer: Answer, t: int, s: int) -> list[dict[str, Any]
         likely[state] = likely.get(state, 0.0) + share
     found: dict[int, str] = {seen: "observed"}
     for state in sorted(likely, key=lambda one: -likely[one])[:_STATES]:
-        here = f"plan, {percent(likely[state])}"
+        here = f"the plan is here: {percent(likely[state])}"
         found[state] = f"{found[state]}; {here}" if state in found else here
     if view.search:
         wanted = view.search.casefold()
@@ -156,7 +162,7 @@ def _row(answer: Answer, t: int, s: int, a: int) -> dict[str, Any]:
     state, action = cf.mdp.states[s], cf.mdp.actions[a]
     nominal = dict(zip(*cf.nominal_row(t, state, action), strict=True))
     counterfactual = dict(zip(*cf.row(t, state, action), strict=True))
-    every, stable = (_bounds(one, t, state, action) for one in answer.robust)
+    every, stable = (_bounds(one, t, state, action) for one in answer.question.robust)
     names = sorted(nominal, key=lambda one: -max(nominal[one], counterfactual.get(one, 0.0)))
     rows = []
     for one in names[:_OUTCOMES]:

@@ -42,7 +42,11 @@ function follow(event) {
   const href = link.getAttribute("href");
   if (!href.startsWith("?")) return;
   event.preventDefault();
-  go(new URLSearchParams(href.slice(1)));
+  const to = new URLSearchParams(href.slice(1));
+  // A link that was made for k alone leaves the rest as it is now, not as it was when the link was made.
+  const only = link.closest("[data-only]")?.dataset.only.split(" ");
+  if (only) change(Object.fromEntries(only.map((name) => [name, to.get(name) ?? ""])));
+  else go(to);
 }
 
 async function copy(button) {

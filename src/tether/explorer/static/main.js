@@ -19,7 +19,8 @@ function open() {
 
 document.addEventListener("click", (event) => {
   const tab = event.target.closest("[role=tab]");
-  if (tab) change({ tab: tab.dataset.tab === "answer" ? "" : tab.dataset.tab });
+  // What was searched for in one panel is not what another has.
+  if (tab) change({ tab: tab.dataset.tab === "answer" ? "" : tab.dataset.tab, q: "", page: "" });
 });
 document.addEventListener("part", () => {
   settle();

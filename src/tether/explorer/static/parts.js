@@ -77,20 +77,35 @@ async function load(element) {
 
 let asking = 0; // questions under way; the page is quiet when there are none
 
-/** Ask for every visible part whose needs have changed: first the question, then the open panel from top to bottom. */
-export async function refresh() {
-  const wanted = [...document.querySelectorAll("[data-part]")].filter(
+/** The visible parts that are not as the address wants them. */
+function missing() {
+  return [...document.querySelectorAll("[data-part]")].filter(
     (element) => !element.closest("[hidden]") && element.dataset.key !== key(element),
   );
+}
+
+/**
+ * Ask for every visible part whose needs have changed: first the question, then the open panel from top to bottom, and
+ * at last what takes long. What was asked for an older view is asked for no more: the program then stops computing it.
+ */
+export async function refresh() {
+  for (const stop of loading.values()) stop.abort();
   document.body.removeAttribute("data-quiet");
   asking += 1;
   try {
+    const now = view().toString();
+    const isLater = (element) => "later" in element.dataset;
     // What stands beside the sliders comes first: it is what one looks at while moving them.
-    const first = wanted.filter((element) => element.closest("aside"));
-    const before = view().toString();
-    for (const element of first) await load(element);
-    if (before !== view().toString()) return; // moved on meanwhile
-    await Promise.all(wanted.filter((element) => !first.includes(element)).map(load));
+    const first = missing().filter((element) => element.closest("aside") && !isLater(element));
+    for (const element of first) {
+      await load(element);
+      if (now !== view().toString()) return; // moved on meanwhile
+    }
+    await Promise.all(missing().filter((element) => !first.includes(element) && !isLater(element)).map(load));
+    for (const element of missing().filter(isLater)) {
+      if (now !== view().toString()) return;
+      await load(element);
+    }
   } finally {
     asking -= 1;
     document.body.toggleAttribute("data-quiet", asking === 0);

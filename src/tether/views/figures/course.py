@@ -160,8 +160,9 @@ def plot_band(
     band: str = "the middle 80 %",
     whole: bool = False,
     legend: bool = True,
+    who: str = "plan",
 ) -> Axes:
-    """A quantity over time under one plan, as a mean and a band, beside what was observed.
+    """A quantity over time under one plan, or another way of acting, as a mean and a band, beside what was observed.
 
     Parameters
     ----------
@@ -174,6 +175,8 @@ def plot_band(
         Whether the quantity is counted in whole numbers.
     legend : bool
         Whether to say what is what; once is enough for several drawings.
+    who : str
+        Whose average it is, for the legend.
 
     Examples
     --------
@@ -190,7 +193,7 @@ def plot_band(
         fit_limits(ax, [Series("", x, row) for row in (mean, low, high, observed)])
         around = ax.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label=band)
         (seen,) = ax.plot(x, observed, color=BLACK, marker="s" if mark else "", linewidth=1.2, label="observed")
-        (plan,) = ax.plot(x, mean, color=BLUE, marker="o" if mark else "", linewidth=1.5, label="plan, on average")
+        (plan,) = ax.plot(x, mean, color=BLUE, marker="o" if mark else "", linewidth=1.5, label=f"{who}, on average")
         seen.set(markerfacecolor="white", markersize=4.0)
         plan.set(markersize=3.6)
         steps_axis(ax, 0, mean.size - 1)
@@ -294,8 +297,8 @@ def plot_tailoring(evaluations: Mapping[str, Evaluation], ax: Axes | None = None
         else:
             handles, shapes = _curves(ax, found)
         if len(evaluations) == 1:
-            (outlook,) = evaluations.values()
-            handles, shapes = [], [*shapes, *_changes(ax, outlook.changed)]
+            ((who, outlook),) = evaluations.items()
+            handles, shapes = [], [*shapes, *_changes(ax, outlook.changed, who.partition(",")[0])]
         steps_axis(ax, 0, T - 1)
         ax.set_xlabel(TIME)
         ax.set_ylabel("from 0 to 1")
@@ -303,8 +306,8 @@ def plot_tailoring(evaluations: Mapping[str, Evaluation], ax: Axes | None = None
     return ax
 
 
-def _changes(ax: Axes, changed: Floats | None) -> list[Line2D]:
-    """Triangles, the fuller the likelier, where a plan may change the action."""
+def _changes(ax: Axes, changed: Floats | None, who: str) -> list[Line2D]:
+    """Triangles, the fuller the likelier, where a plan, or who else acts, may change the action."""
     at = np.flatnonzero(changed > 0.005) if changed is not None else np.empty(0, dtype=np.int64)
     if changed is None or not at.size:
         return []
@@ -313,7 +316,7 @@ def _changes(ax: Axes, changed: Floats | None) -> list[Line2D]:
         ax.plot([t], [0.02], alpha=max(0.25, float(min(1.0, changed[t]))), clip_on=False, zorder=4, **how)
     from matplotlib.lines import Line2D
 
-    return [Line2D([], [], label="the plan may change the action", **how)]
+    return [Line2D([], [], label=f"the {who} may change the action", **how)]
 
 
 def _tailoring(label: str, outlook: Evaluation) -> Tailoring:

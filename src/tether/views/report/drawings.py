@@ -70,11 +70,12 @@ class Drawing:
     svg: Any
 
 
-def draw_band(band: Band, name: str, what: str, legend: bool) -> Drawing:
-    """A mean and its band, beside what was observed; ``what`` says what the band is."""
+def draw_band(band: Band, name: str, what: str, legend: bool, who: str = "plan") -> Drawing:
+    """A mean and its band, beside what was observed; ``what`` says what the band is, ``who`` whose mean it is."""
     height = _HIGH + 30.0 if legend else _HIGH
     ax = chart(height, bottom=_BOTTOM + (30.0 if legend else 0.0))
-    figures.plot_band(band.mean, band.low, band.high, band.observed, ax, band=what, whole=band.whole, legend=legend)
+    rows = band.mean, band.low, band.high, band.observed
+    figures.plot_band(*rows, ax, band=what, whole=band.whole, legend=legend, who=who)
     return _drawn(ax, name, band.name)
 
 
@@ -105,17 +106,18 @@ def draw_decisions(decisions: Decisions, action_name: Callable[[Any], str]) -> D
     return _drawn(ax, "decisions", "Gain, had only this action been different")
 
 
-def draw_influence(outlook: Evaluation) -> Drawing:
-    """Strength and probability of influence at each step of the plan, and where it may change the action."""
+def draw_influence(outlook: Evaluation, who: str = "plan") -> Drawing:
+    """Strength and probability of influence at each step of a plan, and where it may change the action."""
     ax = chart(_HIGH + 60.0, bottom=_BOTTOM + 60.0)
-    figures.plot_tailoring({"plan": outlook}, ax)
+    figures.plot_tailoring({who: outlook}, ax)
     return _drawn(ax, "influence", "")
 
 
 def draw_values(table: Sweep, plan: Plan, suggested: int | None) -> Drawing:
     """The best value with m changes against k; without a tether and as observed for comparison."""
     ax = chart(_HIGH + 70.0, left=_LEFT + 8.0, bottom=_BOTTOM + 52.0, right=52.0)
-    figures.plot_lost(table, plan.m, ax, suggested, plan.k)
+    ax = figures.plot_lost(table, plan.m, ax, suggested, plan.k)
+    ax.set_ylabel("expected return" if plan.objective is None else "probability")
     return _drawn(ax, "limits", "")
 
 

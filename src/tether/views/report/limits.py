@@ -7,7 +7,7 @@ from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
-__all__ = ["COLUMNS", "sweep_around", "table_of"]
+__all__ = ["COLUMNS", "limits_around", "sweep_around", "table_of"]
 
 COLUMNS = 12
 """How many m there is room for; of more, some are left out."""
@@ -16,18 +16,24 @@ _WORK = 1e9
 """States over time, times k, times m: up to so many the whole table takes seconds."""
 
 
-def sweep_around(plan: Plan) -> tuple[Sweep, bool]:
-    """The table for every k and m, or where that would take long for limits next to the plan's; and which it is.
+def limits_around(plan: Plan, suggested: int | None) -> tuple[list[int] | None, list[int] | None]:
+    """The k and m of the table: None for all; where that would take long, those next to the plan's.
 
-    The limits always hold the suggested k, and up to m = 3.
+    They always hold the suggested k, and up to m = 3.
     """
     cf, T = plan.cf, plan.T
     states = sum(int(cf.graph.states(t).size) for t in range(T + 1))
     if states * (T + 1.0) ** 2 <= _WORK:
-        return plan.sweep(), True
-    suggested = enough_k(plan.sweep(ms=[plan.m]), plan.m)
+        return None, None
     ks = sorted({max(1, plan.k // 2), plan.k, suggested or plan.k, T, T + 1})
-    ms = range(min(max(plan.m + 1, 3), T) + 1)
+    return ks, list(range(min(max(plan.m + 1, 3), T) + 1))
+
+
+def sweep_around(plan: Plan) -> tuple[Sweep, bool]:
+    """The table for every k and m, or where that would take long for limits next to the plan's; and which it is."""
+    if limits_around(plan, None) == (None, None):
+        return plan.sweep(), True
+    ks, ms = limits_around(plan, enough_k(plan.sweep(ms=[plan.m]), plan.m))
     return plan.sweep(ks=ks, ms=ms), False
 
 
