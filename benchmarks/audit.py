@@ -2,7 +2,11 @@
 
 The sepsis model and simulated episodes of 10 to 20 steps: the optimal policy with one random action in ten, from random
 first states. The loop asks ``tether.counterfactual(mdp, path).plan(k, m)`` of some of them; the audit also follows each
-plan, names its changes and counts decisions and outcomes.
+plan, names its changes and counts decisions and outcomes. With the default settings it also finds the shortest tether
+that is enough for each episode, and certifies each plan.
+
+Memory is that of an audit of Parquet files into a directory. The grid is local: an episode reaches as much of a small
+one as of a large one.
 """
 
 from __future__ import annotations
@@ -10,38 +14,50 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from harness import Result, peak_of
+from models import SHAPES, local_model
 
 import tether
+from tether.io import write_episodes
 
 K, M = 5, 1
-FULL, QUICK, LOOP, CERTIFIED = 20_000, 2_000, 200, 256
-LEAST, TWO = 10.0, 1.8
+FULL, QUICK, LOOP = 20_000, 2_000, 200
+LEAST, TWO, MINUTES = 10.0, 1.8, 5.0
+PART = 5_000
+GRIDS, WALKS = (10_000, 1_000_000), 512
 
 
 def measure(quick: bool) -> list[Result]:
     n = QUICK if quick else FULL
     mdp, log = cohort(n)
-    tether.audit(mdp, log[:64], K, M, certify=True, workers=1)  # compiles
+    tether.audit(mdp, log[:64], K, M, workers=1)  # compiles
     loop = _loop(mdp, log[:LOOP])
-    one = _seconds(mdp, log, workers=1) / n
-    two = _seconds(mdp, log, workers=2) / n
+    asked: dict[str, Any] = {"k": K, "m": M, "certify": False}
+    one, two = (_seconds(mdp, log, workers, **asked) / n for workers in (1, 2))
     loop = min(loop, _loop(mdp, log[:LOOP]))  # before and after: a busy moment must not flatter the audit
-    certified = _seconds(mdp, log[:CERTIFIED], workers=1, certify=True) / CERTIFIED
+    plain, default, default_two = (
+        _seconds(mdp, log, workers, certify=certify) / n for workers, certify in ((1, False), (1, True), (2, True))
+    )
     detail = f"{n:,} episodes, k = {K}, m = {M}: loop {1e3 * loop:.2f} ms per episode, audit {1e3 * one:.3f} ms"
+    million = f"one worker {1e3 * default:.3f} ms per episode, {1e3 * plain:.3f} without certificates"
     results = [
         Result("audit: loop / audit, one worker", loop / one, "×", detail, f"≥ {LEAST:g} ×", loop / one >= LEAST),
         Result("audit: one worker / two", one / two, "×", f"two {1e3 * two:.3f} ms per episode", f"≥ {TWO:g} ×",
                None if quick else one / two >= TWO),
-        Result("audit: certificates", 1e3 * certified, "ms", "per episode, with them, one worker"),
+        Result("audit: a million episodes, default settings, two workers", 1e6 * default_two / 60, "min", million,
+               f"≤ {MINUTES:g} min", None if quick else 1e6 * default_two / 60 <= MINUTES),
+        _local(),
     ]  # fmt: skip
     if not quick:
-        few, many = (peak_of("audit", job) for job in ("few", "many"))
-        growth = f"{many / 1e6:.0f} MB for 9,000 episodes, {few / 1e6:.0f} MB for 3,000"
-        results.append(Result("audit: memory of 3 × the episodes", many / max(few, 1), "×", growth, memory=many))
+        few, some, many = (peak_of("audit", job) for job in JOBS)
+        sizes = zip((few, some, many), (1, 4, 16), strict=True)
+        growth = ", ".join(f"{peak / 1e6:.0f} MB for {parts * PART:,} episodes" for peak, parts in sizes)
+        results.append(Result("audit: memory of 4 × the episodes", many / max(some, 1), "×", growth, memory=many))
     return results
 
 
@@ -53,9 +69,9 @@ def _loop(mdp: tether.MDP, log: list[tether.Path]) -> float:
     return (time.perf_counter() - start) / len(log)
 
 
-def _seconds(mdp: tether.MDP, log: list[tether.Path], workers: int, certify: bool = False) -> float:
+def _seconds(mdp: tether.MDP, log: Any, workers: int, **asked: Any) -> float:
     start = time.perf_counter()
-    tether.audit(mdp, log, K, M, certify=certify, workers=workers)
+    tether.audit(mdp, log, workers=workers, **asked)
     return time.perf_counter() - start
 
 
@@ -71,15 +87,62 @@ def cohort(n: int) -> tuple[tether.MDP, list[tether.Path]]:
     return mdp, log
 
 
-def _memory(n: int) -> Callable[[], None]:
-    """An audit into a directory: what is kept in memory must not grow with the number of episodes."""
-    mdp, log = cohort(n)
+def _local() -> Result:
+    """The same walks in grids of two sizes: the engine's time per episode, once it knows the model."""
+    from tether.audit.answering import Asked
+    from tether.audit.compiled import Engine
+    from tether.audit.logs import open_log
+    from tether.audit.question import make_question
+
+    each, made = [], []
+    for n_states in GRIDS:
+        mdp = local_model(n_states)
+        batches = [batch for _, batch in open_log(local_log(n_states, WALKS)).batches(mdp)]
+        start = time.perf_counter()
+        engine = Engine(Asked.of(mdp, make_question(K, M, "definition", "support", None, True, None, 0, 0)))
+        made.append(time.perf_counter() - start)
+        engine(batches[0])
+        start = time.perf_counter()
+        for batch in batches[1:]:
+            engine(batch)
+        each.append((time.perf_counter() - start) / sum(map(len, batches[1:])))
+    detail = (
+        f"{1e3 * each[1]:.3f} ms per episode of 10 steps in {GRIDS[1]:,} states, {1e3 * each[0]:.3f} in {GRIDS[0]:,}; "
+        f"made ready in {made[1]:.1f} s and {made[0]:.2f} s"
+    )
+    return Result("audit: per episode, grid of 10⁶ states / of 10⁴", each[1] / each[0], "×", detail)
+
+
+def local_log(n_states: int, n: int, T: int = 10) -> list[tether.Path]:
+    """Walks from places near the middle of the grid: the same in grids of every size."""
+    height, width = SHAPES[n_states]
+    rng, log = np.random.default_rng(1), []
+    for _ in range(n):
+        row, column = height // 2 + int(rng.integers(-9, 10)), width // 2 + int(rng.integers(-9, 10))
+        states, actions = [row * width + column], []
+        for _ in range(T):
+            actions.append(int(rng.integers(4)))
+            down, right = ((-1, 0), (0, -1), (0, 0), (0, 1), (1, 0))[rng.integers(5)]
+            row, column = row + down, column + right
+            states.append(row * width + column)
+        log.append(tether.Path(states, actions))
+    return log
+
+
+def _memory(parts: int) -> Callable[[], None]:
+    """An audit of so many files into a directory: what is kept in memory must not grow with the number of episodes."""
+    mdp, log = cohort(PART)
+    folder = tempfile.TemporaryDirectory()
+    source = Path(folder.name) / "log"
+    source.mkdir()
+    for part in range(parts):
+        write_episodes(dict(enumerate(log, part * PART)), source / f"{part:03d}.parquet")
 
     def ask() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            tether.audit(mdp, log, K, M, certify=False, workers=1, out=folder)
+        with tempfile.TemporaryDirectory(dir=folder.name) as out:
+            tether.audit(mdp, source, K, M, certify=False, workers=1, out=out)
 
     return ask
 
 
-JOBS = {"few": lambda: _memory(3000), "many": lambda: _memory(9000)}
+JOBS = {name: partial(_memory, parts) for name, parts in (("few", 1), ("some", 4), ("many", 16))}

@@ -61,7 +61,7 @@ def planning_scratch(mdp: MDP, longest: int, m: int) -> Planning:
 
     n, height = mdp.n_states, m + 1
     return Planning(
-        stamp=scratch_array(n, np.int64),
+        stamp=scratch_array(n + 1, np.int64),
         layer=scratch_array(n * (longest + 1), np.int32),
         layer_start=np.zeros(2 * longest + 2, np.int64),
         needed=scratch_array(n * longest, np.int32),

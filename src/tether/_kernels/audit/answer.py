@@ -22,20 +22,18 @@ from tether._kernels.jit import kernel, part_of_kernel
 
 @part_of_kernel
 def prepare_one_change(
-    model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, least: int, stamp: int
-) -> int:
-    """Weigh the states that plans of one change need, or all that the episode reaches; returns the last mark used."""
-    stamp = find_needed(model, batch, first, T, planning.stamp, planning.needed, planning.needed_start, stamp + 1)
+    model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, least: int
+) -> None:
+    """Weigh the states that plans of one change need; where that does not tell all, whatever the episode reaches."""
+    is_done = find_needed(model, batch, first, T, planning.stamp, planning.needed, planning.needed_start)
     state, start, stride = planning.needed, planning.needed_start, 1
-    for _ in range(2):
-        if stride == 1 and stamp < 0:
-            is_done = False
-        else:
+    for turn in range(2):
+        if turn == 1:
+            state, start, stride = planning.layer, planning.layer_start, 2
+        if turn == 1 or is_done:
             is_done = weigh_states(model, pool, planning, batch, first, T, least, state, start, stride)
         if is_done:
             break
-        state, start, stride = planning.layer, planning.layer_start, 2
-    return abs(stamp)
 
 
 @part_of_kernel
@@ -79,9 +77,6 @@ def answer_episodes(
     there was no more place for its ends or its certificate, or the number of episodes.
     """
     n_states = model.pair_start.size - 1
-    stamp = k - k  # not a literal, for which the layers would be compiled once more
-    for s in range(n_states):
-        planning.stamp[s] = 0
     for episode in range(first_episode, batch.start.size - 1):
         first, T = batch.start[episode], batch.start[episode + 1] - batch.start[episode]
         found.end_start[episode + 1] = found.end_start[episode]
@@ -89,14 +84,12 @@ def answer_episodes(
         if batch.usable[episode] == 0:
             continue
         start = batch.state[first]
-        stamp = find_layers(model, planning.stamp, planning.layer, planning.layer_start, start, T, stamp)
-        if stamp < 0:
-            stamp = -stamp
+        if not find_layers(model, planning.stamp, planning.layer, planning.layer_start, start, T):
             continue
         changes, limit = min(m, T), min(k, T + 1)
         find_distances(model, pool, planning, batch, first, T, limit <= T)
         if changes == 1:
-            stamp = prepare_one_change(model, pool, planning, batch, first, T, max(limit, 1), stamp)
+            prepare_one_change(model, pool, planning, batch, first, T, max(limit, 1))
         limit = plan_within(
             model, pool, planning, batch, first, T, limit, changes, share, batch.observed[episode], found, episode
         )

@@ -72,6 +72,9 @@ class Outcomes(NamedTuple):
 class Planning(NamedTuple):
     """Scratch to plan with. Arrays by state are flat; nothing is read in them where nothing was written.
 
+    ``stamp`` says in which layer a state was last seen; its last item, after those of the states, is the last number
+    that a layer was marked with.
+
     The states of time t are ``layer[layer_start[2t]:layer_start[2t + 1]]``; those that a plan of one change needs are
     ``needed[needed_start[t]:needed_start[t + 1]]``. By time and state: ``edited``, the first edited row of a state,
     counted from 1, all 0 before and after each episode; ``distance``, in steps, to influence; ``choice``; and what
@@ -140,7 +143,8 @@ class Found(NamedTuple):
     """What is found of each episode, by step of its likeliest change (-1: none), and of its ends.
 
     Episode i has the ends ``end_start[i] … end_start[i + 1] - 1``. ``k`` is -1 of an episode that was left out.
-    ``worst`` is the worst case under every causal model, and under every stable one; NaN where it was not looked for.
+    ``worst`` is the worst case under every causal model, and under every stable one: the same number where the gain
+    holds under every one. NaN where it was not looked for.
     """
 
     k: Ints

@@ -11,18 +11,19 @@ FAR = 1 << 14
 
 
 @kernel
-def find_layers(model: Model, stamp: Ints, layer: Ints, bounds: Ints, start: int, T: int, mark: int) -> int:
+def find_layers(model: Model, stamp: Ints, layer: Ints, bounds: Ints, start: int, T: int) -> bool:
     """What ``start`` leads to in 0 … T steps, whatever the actions.
 
     The states of time t are ``layer[bounds[2t]:bounds[2t + 1]]``. Once a layer holds all states of the one before, so
     do all later ones: they only grow, lie at the same place, and nothing but new states has to be looked at.
 
-    ``mark`` is a number that no state was stamped with before; returns the last number used, below 0 where some state
-    before T has no action.
+    The last item of ``stamp``, after those of the states, is the last number that a layer was marked with. Returns
+    False where some state before T has no action.
     """
     layer[0] = start
     bounds[0], bounds[1] = 0, 1
     grows = False
+    mark = stamp[stamp.size - 1]
     for t in range(T):
         low, high = bounds[2 * t], bounds[2 * t + 1]
         first = low
@@ -30,11 +31,12 @@ def find_layers(model: Model, stamp: Ints, layer: Ints, bounds: Ints, start: int
             first = bounds[2 * t - 1] if bounds[2 * t - 2] == low else low
         else:
             mark += 1
+            stamp[stamp.size - 1] = mark
         n = high
         for i in range(first, high):
             s = layer[i]
             if model.pair_start[s] == model.pair_start[s + 1]:
-                return -mark
+                return False
             for j in range(model.after_start[s], model.after_start[s + 1]):
                 after = model.after_state[j]
                 if stamp[after] != mark:
@@ -48,7 +50,7 @@ def find_layers(model: Model, stamp: Ints, layer: Ints, bounds: Ints, start: int
                 if stamp[layer[i]] != mark:
                     grows = False
                     break
-    return mark
+    return True
 
 
 @kernel

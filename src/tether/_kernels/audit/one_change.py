@@ -22,18 +22,17 @@ from tether._kernels.jit import kernel, part_of_kernel
 
 
 @kernel
-def find_needed(
-    model: Model, batch: Batch, first: int, T: int, stamp: Ints, state: Ints, start: Ints, mark: int
-) -> int:
+def find_needed(model: Model, batch: Batch, first: int, T: int, stamp: Ints, state: Ints, start: Ints) -> bool:
     """What one change at some time, and then the observed actions, lead to.
 
-    The states of time t are ``state[start[t]:start[t + 1]]``. ``mark`` is as in `find_layers`; returns the last number
-    used, below 0 where an observed action is not available: more than these states is then needed.
+    The states of time t are ``state[start[t]:start[t + 1]]``. ``stamp`` is as in `find_layers`. Returns False
+    where an observed action is not available: more than these states is then needed.
     """
     start[0], start[1] = 0, 0
     n = 0
     for t in range(T):
-        mark += 1
+        mark = stamp[stamp.size - 1] + 1
+        stamp[stamp.size - 1] = mark
         s, action = batch.state[first + t], batch.action[first + t]
         for j in range(model.after_start[s], model.after_start[s + 1]):
             after = model.after_state[j]
@@ -44,7 +43,7 @@ def find_needed(
             x = find_observed(model.pair_start, model.pair_action, state[i], action)
             if x < 0:
                 if model.absorbing[state[i]] == 0:
-                    return -mark
+                    return False
                 x = model.pair_start[state[i]]
             for e in range(model.row_start[x], model.row_start[x + 1]):
                 after = model.next_state[e]
@@ -53,7 +52,7 @@ def find_needed(
                     state[n] = after
                     n += 1
         start[t + 2] = n
-    return mark
+    return True
 
 
 @part_of_kernel
