@@ -66,7 +66,7 @@ class Engine:
         self._asked, mdp = asked, asked.mdp
         self._model = asked.once("model", lambda: model_arrays(mdp))
         self._outcomes = asked.once("outcomes", lambda: outcome_arrays(mdp, asked.codes))
-        self._rows = SharedRows(mdp, self._model, *asked.once("leads", lambda: leads_to(mdp)))
+        self._rows = asked.once("rows", lambda: SharedRows(mdp, self._model, *leads_to(mdp)))
         self._longest = 0
 
     def __call__(self, cohort: Cohort) -> Answers:

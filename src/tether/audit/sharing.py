@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedRows", "leads_to"]
 
-_MOST_BYTES = 64 << 20
+_MOST_BYTES = 256 << 20
 """How many bytes of edited rows are kept for the batches to come; beyond, they are computed anew."""
 
 
@@ -29,7 +30,11 @@ def leads_to(mdp: MDP) -> tuple[Ints, Ints]:
 
 
 class SharedRows:
-    """Edited rows by observed transition, kept from batch to batch up to a limit."""
+    """Edited rows by observed transition, kept from batch to batch up to a limit, for all threads.
+
+    One thread at a time adds rows. Others go on reading what they were given: rows are only ever added after those that
+    are there, and a larger pool, or a new one, is other memory.
+    """
 
     def __init__(self, mdp: MDP, model: Model, lead_start: Ints, lead_pair: Ints) -> None:
         self._mdp, self._model = mdp, model
@@ -40,7 +45,7 @@ class SharedRows:
         self._met, self._size = scratch_array(mdp.n_pairs, np.int64), scratch_array(mdp.n_pairs, np.int64)
         self._nominal = scratch_array(mdp.n_pairs, np.bool_)
         self._numbers, self._places = np.empty((2, longest)), np.empty((3, longest), np.int64)
-        self._pool = _grown(None, 1 << 14, 1 << 17, form.next_state.dtype)
+        self._lock = threading.Lock()
         self._forget()
 
     def __len__(self) -> int:
@@ -48,7 +53,8 @@ class SharedRows:
         return int(self._keys.size)
 
     def _forget(self) -> None:
-        """Begin anew, in the same memory."""
+        """Begin anew."""
+        self._pool = _grown(None, 1 << 14, 1 << 17, self._mdp.form.next_state.dtype)
         self._keys = np.empty(0, np.int64)
         self._row_end = np.zeros(1, np.int64)
 
@@ -64,14 +70,16 @@ class SharedRows:
 
     def of(self, pairs: Ints, outcomes: Ints) -> tuple[Ints, Ints, Pool]:
         """For each step the number of its transition; where the rows of each transition lie; and the rows."""
-        if self._used > _MOST_BYTES:
-            self._forget()
         wanted = pairs * (self._mdp.n_states + 1) + outcomes + 1
-        new = np.setdiff1d(wanted, self._keys)
-        self._add(new)
-        order = np.argsort(self._keys)
-        transition: Ints = order[np.searchsorted(self._keys[order], wanted)] if wanted.size else wanted
-        return transition, self._row_end, self._pool
+        distinct, which = np.unique(wanted, return_inverse=True)
+        with self._lock:
+            if self._used > _MOST_BYTES:
+                self._forget()
+            self._add(np.setdiff1d(distinct, self._keys, assume_unique=True))
+            keys, row_end, pool = self._keys, self._row_end, self._pool
+        order = np.argsort(keys)
+        transition: Ints = order[np.searchsorted(keys[order], distinct)][which.reshape(-1)] if keys.size else wanted
+        return transition, row_end, pool
 
     def _add(self, new: Ints) -> None:
         from tether._kernels.audit.rows import fill_pool
