@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tether._foundation.problems import LIMIT
 from tether.audit.answers import UNRECORDED, Answers, outcome_codes
 from tether.audit.cluster import Written
 from tether.audit.cohort import Cohort
@@ -155,4 +156,4 @@ def _note(answers: Answers | Written, strict: bool) -> None:
     """Where nothing may be wrong, raise what is wrong with a batch."""
     if strict and answers.wrong:
         listed = [Problem(why, value=one, place=f"episode {one!r}") for one, why in answers.wrong]
-        raise PathError(listed[:100], total=len(listed))
+        raise PathError(listed[:LIMIT], total=len(listed))

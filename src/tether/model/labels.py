@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._foundation.problems import LIMIT
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
 from tether.model.names import Names, as_array, name_list, plain
@@ -234,7 +235,7 @@ def member_indices(states: Names, what: str, value: Any, error: ErrorKind = Mode
             problems.append(Problem(f"{what}: {states.missing(item, 'state')}", value=item))
         found.append(s)
     if problems:
-        raise error(problems[:100], total=len(problems))
+        raise error(problems[:LIMIT], total=len(problems))
     return np.unique(np.array(found, dtype=np.int32))
 
 
