@@ -53,7 +53,7 @@ TOLERANCE = 1e-6
 LARGEST_REWARD = 1e150
 """The largest size of a reward: ten thousand can be added up, and squared for their spread, without overflow."""
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -76,15 +76,14 @@ def form_from_codes(
     source: Source | None = None,
 ) -> Form:
     """Sort transitions given by index into the tabular form; ``source`` says where a user's table of them is."""
-    key = s.astype(np.int64)
+    key: Ints = s.astype(np.int64 if len(states) * len(actions) >= 2**31 else np.int32)
     key *= len(actions)
     key += a
-    order = _order(key, j, probability, len(states))
-    rows: Ints | range = range(key.size)
-    if order is None:  # copies: probabilities are normalised in place, and a model's arrays are its own
-        j, probability = np.array(j, dtype=np.int32), np.array(probability)
-        reward = None if reward is None else np.array(reward)
+    rows: Ints | range
+    if key.size and probability.all() and np.all(key[1:] >= key[:-1]):
+        rows, j, probability, reward = _sorted_within_pairs(key, j, probability, reward)
     else:
+        order = _order(key, j, probability, len(states))
         key, j, probability, rows = key[order], j[order].astype(np.int32, copy=False), probability[order], order
         reward = None if reward is None else reward[order]
     first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1]))) if key.size else np.empty(0, np.int64)
@@ -108,17 +107,50 @@ def form_from_codes(
     )
 
 
-def _order(key: Ints, j: Ints, probability: Floats, n_states: int) -> Ints | None:
-    """The rows with a probability other than 0, by pair and next state; None where that is how they come."""
+_PART = 1 << 17
+"""So many rows are sorted at a time: what that takes stays in the processor's cache."""
+
+
+def _sorted_within_pairs(
+    key: Ints, j: Ints, probability: Floats, reward: Floats | None
+) -> tuple[Ints | range, Ints, Floats, Floats | None]:
+    """Rows that come pair by pair, by next state within each: the rows in that order, and copies of their columns.
+
+    A part at a time, so that large tables need no large arrays beside those of the model, which are its own: they are
+    normalised in place later.
+    """
+    next_state, chance = np.array(j, dtype=np.int32), np.array(probability)
+    gain = None if reward is None else np.array(reward)
+    rows: Ints | range = range(key.size)
+    low = 0
+    while low < key.size:
+        high = int(np.searchsorted(key, key[min(low + _PART, key.size) - 1], side="right"))
+        part = slice(low, high)
+        both = np.zeros(high - low, dtype=np.int64)  # pairs numbered off, and then the next state
+        np.cumsum(key[low + 1 : high] != key[low : high - 1], out=both[1:])
+        both <<= 32
+        both |= next_state[part]
+        if not np.all(both[1:] >= both[:-1]):
+            if isinstance(rows, range):
+                rows = np.arange(key.size, dtype=np.int64 if key.size >= 2**31 else np.int32)
+            order = np.argsort(both, kind="stable")  # quick where rows of a pair stand together
+            for column in (rows, next_state, chance, gain):
+                if column is not None:
+                    column[part] = column[part][order]
+        low = high
+    return rows, next_state, chance, gain
+
+
+def _order(key: Ints, j: Ints, probability: Floats, n_states: int) -> Ints:
+    """The rows with a probability other than 0, by pair and next state."""
     given = None if probability.all() else np.flatnonzero(probability)  # NaN is not 0: it is kept, to be reported
     if given is not None:
         key, j = key[given], j[given]
     if key.size and (int(key.max()) + 1) * n_states < 2**63:  # then one number says both
-        both = key * n_states
+        both = key.astype(np.int64)
+        both *= n_states
         both += j
-        if np.all(both[1:] >= both[:-1]):
-            return given
-        order = np.argsort(both, kind="stable")  # quick where rows of a pair stand together, as they mostly do
+        order = np.argsort(both, kind="stable")
     else:
         order = np.lexsort((j, key))
     return order if given is None else given[order]
