@@ -299,3 +299,20 @@ def test_no_text_crashes(tmp_path, data):
         assert str(error)  # noqa: PT017
     else:
         assert mdp.n_transitions > 0
+
+
+def test_the_columns_of_a_dataframe_stay_as_they_were():
+    # Rows pair by pair, next states in no order, sums beside 1: all that is put right is put right in the model.
+    frame = {
+        "state": np.array([0, 0, 1, 1]),
+        "action": np.array([0, 0, 0, 0]),
+        "next_state": np.array([1, 0, 1, 0], dtype=np.int32),
+        "probability": np.array([0.25, 0.75 + 1e-9, 0.5, 0.5]),
+        "reward": np.array([1.0, 2.0, 3.0, 4.0]),
+    }
+    before = {name: column.copy() for name, column in frame.items()}
+    mdp = from_dataframe(frame)
+    assert mdp.row(0, 0)[0] == (0, 1)
+    assert mdp.form.rewards.values.tolist() == [2.0, 1.0, 4.0, 3.0]
+    assert all(np.array_equal(frame[name], column) for name, column in before.items())
+    assert all(column.flags.writeable for column in frame.values())

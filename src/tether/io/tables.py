@@ -70,7 +70,7 @@ def read_table(
     <MDP: 2 states, 1 action, 2 pairs, 3 transitions>
     """
     read = read_columns(file, _WANTED, ["reward"], columns, text=_LABELS, kind=kind, max_unpacked=max_unpacked)
-    return _model(read, states, actions, terminal, tolerance)
+    return _model(read, states, actions, terminal, tolerance, own=True)
 
 
 def from_dataframe(
@@ -152,7 +152,7 @@ def check_plain(mdp: MDP, file: File, what: str) -> None:
         raise file_error(file, problem)
 
 
-def _model(read: Columns, states: Any, actions: Any, terminal: Any, tolerance: float) -> MDP:
+def _model(read: Columns, states: Any, actions: Any, terminal: Any, tolerance: float, own: bool = False) -> MDP:
     try:
         state_names, action_names, form = form_from_table(
             read["state"],
@@ -165,6 +165,7 @@ def _model(read: Columns, states: Any, actions: Any, terminal: Any, tolerance: f
             terminal=_like(read, terminal),
             tolerance=tolerance,
             source=read.source,
+            own=own,
         )
     except ModelError as error:  # what is wrong with an argument is not in a row, but about this file
         raise ModelError([replace(one, file=read.file) for one in error.problems], total=error.total) from None

@@ -29,10 +29,12 @@ def form_from_table(
     terminal: Iterable[Any] | Callable[[Any], bool],
     tolerance: float,
     source: Source | None = None,
+    own: bool = False,
 ) -> tuple[Names, Names, Form]:
     """Bring a table of transitions to the tabular form; see `tether.MDP.from_table`.
 
-    ``source`` says where the table is, if it was read from a file.
+    ``source`` says where the table is, if it was read from a file. ``own`` says that nobody else has the columns: the
+    model may keep and change them.
     """
     source = source or Source()
     columns = {"state": state, "action": action, "next_state": next_state, "probability": probability}
@@ -56,8 +58,9 @@ def form_from_table(
     _check_zero_rows(state_names, action_names, s, a, chance, complaints)
     complaints.raise_any()
     form = form_from_codes(
-        state_names, action_names, s, a, j, chance, gain, terminal=terminal, tolerance=tolerance, source=source
-    )
+        state_names, action_names, s, a, j, chance, gain,
+        terminal=terminal, tolerance=tolerance, source=source, own=own,
+    )  # fmt: skip
     return state_names, action_names, form
 
 
@@ -74,14 +77,15 @@ def form_from_codes(
     frontier: Ints | None = None,
     tolerance: float,
     source: Source | None = None,
+    own: bool = False,
 ) -> Form:
-    """Sort transitions given by index into the tabular form; ``source`` says where a user's table of them is."""
+    """Sort transitions given by index into the tabular form; see `form_from_table` for ``source`` and ``own``."""
     key: Ints = s.astype(np.int64 if len(states) * len(actions) >= 2**31 else np.int32)
     key *= len(actions)
     key += a
     rows: Ints | range
     if key.size and probability.all() and np.all(key[1:] >= key[:-1]):
-        rows, j, probability, reward = _sorted_within_pairs(key, j, probability, reward)
+        rows, j, probability, reward = _sorted_within_pairs(key, j, probability, reward, own)
     else:
         order = _order(key, j, probability, len(states))
         key, j, probability, rows = key[order], j[order].astype(np.int32, copy=False), probability[order], order
@@ -112,15 +116,15 @@ _PART = 1 << 17
 
 
 def _sorted_within_pairs(
-    key: Ints, j: Ints, probability: Floats, reward: Floats | None
+    key: Ints, j: Ints, probability: Floats, reward: Floats | None, own: bool
 ) -> tuple[Ints | range, Ints, Floats, Floats | None]:
-    """Rows that come pair by pair, by next state within each: the rows in that order, and copies of their columns.
+    """Rows that come pair by pair, by next state within each: the rows in that order, and their columns.
 
     A part at a time, so that large tables need no large arrays beside those of the model, which are its own: they are
     normalised in place later.
     """
-    next_state, chance = np.array(j, dtype=np.int32), np.array(probability)
-    gain = None if reward is None else np.array(reward)
+    next_state, chance = _its_own(j.astype(np.int32, copy=False), own), _its_own(probability, own)
+    gain = None if reward is None else _its_own(reward, own)
     rows: Ints | range = range(key.size)
     low = 0
     while low < key.size:
@@ -139,6 +143,11 @@ def _sorted_within_pairs(
                     column[part] = column[part][order]
         low = high
     return rows, next_state, chance, gain
+
+
+def _its_own(column: Any, own: bool) -> Any:
+    """The column itself where it may be changed, or a copy."""
+    return column if own and column.flags.owndata and column.flags.writeable else np.array(column)
 
 
 def _order(key: Ints, j: Ints, probability: Floats, n_states: int) -> Ints:
