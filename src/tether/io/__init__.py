@@ -1,4 +1,4 @@
-"""Files and ecosystems: one small file per format.
+"""How do models and episodes come in and go out? Files and ecosystems, one small file per format.
 
 Nothing heavy is loaded before it is needed: pyarrow, scipy, gymnasium and the rest are imported where they are used.
 
