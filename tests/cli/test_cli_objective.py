@@ -137,3 +137,36 @@ def test_rewards_do_not_go_with_a_property(command, option):
     assert f"{option[0]}: this is about rewards, and with --objective 'avoid danger' none counts" in " ".join(
         output.split()
     )
+
+
+def test_a_limit_on_a_probability(grid, tmp_path):
+    plan = grid.plan(6, 2, subject_to=(tether.reach("danger"), 0.1))
+    limit = ("case:grid-world", "-k", 6, "-m", 2, "--subject-to", "reach danger 0.1")
+    found = answer("explain", *limit)
+    assert found["value"] == plan.value
+    assert found["constraint"]["probability"] == plan.constraint.probability <= 0.1
+    assert (found["constraint"]["objective"], found["constraint"]["limit"]) == ("reach danger", 0.1)
+    assert "Asked for: a chance of at most 10 % (0.1) that danger is reached" in " ".join(
+        call("explain", *limit)[1].split()
+    )
+    code, output = call("report", *limit, "-o", tmp_path / "page.html", "--no-certificate")
+    assert code == 0, output
+    page = (tmp_path / "page.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    assert "a chance of at most 10 % (0.1) that danger is reached" in page
+    assert "subject_to=(tether.reach(&#39;danger&#39;), 0.1)" in page
+
+
+@pytest.mark.parametrize(
+    ("limit", "problem"),
+    [
+        ("reach danger", "expected a property and a probability, as in 'reach died 0.1'"),
+        ("0.1", "expected a property and a probability"),
+        ("reach 0.1", "is none of 'reach GOAL'"),
+        ("reach danger 2", "the limit is a probability, from 0 to 1, not 2.0"),
+        ("reach danger 0.001", "the smallest that is possible is 0.0055"),
+    ],
+)
+def test_a_limit_that_cannot_be(limit, problem):
+    code, output = call("explain", "case:grid-world", "-k", 6, "-m", 2, "--subject-to", limit)
+    assert code == 2
+    assert problem in " ".join(output.replace("│", " ").split())

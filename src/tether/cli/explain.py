@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_certificate, with_draws, with_limits
+from tether.cli.options import (
+    Episode,
+    LimitsAndRisk,
+    about_an_episode,
+    as_json,
+    with_certificate,
+    with_draws,
+    with_limits_and_risk,
+)
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
@@ -21,10 +29,11 @@ Examples:
   tether explain case:epidemic -k 3 -m 1
   tether explain case:sepsis -m 2 --features heart_rate,glucose
   tether explain case:sepsis -m 2 --objective 'avoid died'
+  tether explain case:sepsis -k 9 -m 3 --subject-to 'reach died 0.78'
   tether explain model.csv path.csv -k 3 -m 2
   tether explain learned-model log.csv#17 -k 4 --draws 200"""
 )
-@with_limits
+@with_limits_and_risk
 @about_an_episode
 @click.option("--features", metavar="NAMES", help="Parts of states to show: S,I. States that agree in them are one.")
 @with_draws
@@ -32,7 +41,7 @@ Examples:
 @as_json
 def explain(
     episode: Episode,
-    limits: Limits,
+    limits: LimitsAndRisk,
     features: str | None,
     draws: int | None,
     seed: int,

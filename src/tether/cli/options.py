@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Episode",
     "Limits",
+    "LimitsAndRisk",
     "ModelOptions",
     "about_a_model",
     "about_an_episode",
@@ -33,6 +34,7 @@ __all__ = [
     "with_influence",
     "with_k_and_m",
     "with_limits",
+    "with_limits_and_risk",
     "with_objective",
     "with_property",
     "with_rule",
@@ -215,6 +217,11 @@ class Limits:
     objective: Property | None
     minimise: bool
 
+    @property
+    def constraint(self) -> tuple[Property, float] | None:
+        """A property, and how likely it may be; None for no such limit."""
+        return None
+
     def plan(self, cf: CounterfactualMDP) -> Plan:
         """The best plan within them."""
         from tether.cli.screen import progress
@@ -222,7 +229,18 @@ class Limits:
         with progress() as say:
             say("planning")
             question = cf.tether(self.rule, self.influence, objective=self.objective, minimise=self.minimise)
-            return question.plan(self.k, self.m)
+            return question.plan(self.k, self.m, subject_to=self.constraint)
+
+
+@dataclass(frozen=True)
+class LimitsAndRisk(Limits):
+    """The same, and how likely something may be."""
+
+    subject_to: tuple[Property, float] | None
+
+    @property
+    def constraint(self) -> tuple[Property, float] | None:
+        return self.subject_to
 
 
 def _influence(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
@@ -255,6 +273,23 @@ def _objective(_ctx: click.Context, param: click.Parameter, value: str | None) -
         return parse_property(value)
     except QueryError as error:
         raise click.BadParameter(str(error), param=param) from None
+
+
+def _subject_to(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Property, float] | None:
+    """``reach died 0.1``."""
+    if value is None:
+        return None
+    words, _, limit = value.rpartition(" ")
+    try:
+        most = float(limit)
+    except ValueError:
+        words = ""
+    if not words:
+        message = f"{value!r}: expected a property and a probability, as in 'reach died 0.1'"
+        raise click.BadParameter(message, param=param)
+    wanted = _objective(_ctx, param, words)
+    assert wanted is not None
+    return wanted, most
 
 
 _REWARDS = ("discount", "final_reward", "reward_model", "state_rewards", "transition_rewards")
@@ -385,6 +420,14 @@ _LIMITS = [
 ]
 
 
+_SUBJECT_TO = click.option(
+    "--subject-to",
+    callback=_subject_to,
+    metavar="'PROPERTY P'",
+    help="Only plans under which a property has at most probability P: 'reach died 0.1'.",
+)
+
+
 def _with(options: list[Any]) -> Callable[[F], F]:
     def decorate(command: F) -> F:
         decorated: Any = command
@@ -416,6 +459,7 @@ about_a_model = _gathered(_MODEL, ModelOptions, "source")
 about_an_episode = _gathered(_EPISODE, Episode, "episode")
 about_an_episode_or_none = _gathered([click.argument("model", required=False), *_EPISODE[1:]], Episode, "episode")
 with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE], Limits, "limits")
+with_limits_and_risk = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, _SUBJECT_TO], LimitsAndRisk, "limits")
 with_objective = _with(_OBJECTIVE)
 with_property = _with(_OBJECTIVE[:1])
 with_k_and_m = _with([*_LIMITS, _RULE[0]])

@@ -7,7 +7,15 @@ from pathlib import Path
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_certificate, with_draws, with_limits
+from tether.cli.options import (
+    Episode,
+    LimitsAndRisk,
+    about_an_episode,
+    as_json,
+    with_certificate,
+    with_draws,
+    with_limits_and_risk,
+)
 
 __all__ = ["report"]
 
@@ -18,7 +26,7 @@ Examples:
   tether report case:sepsis -k 8 -m 3 -o patient.html
   tether report model.csv path.csv -k 3 -m 2 --title "Ward 7, bed 2\""""
 )
-@with_limits
+@with_limits_and_risk
 @about_an_episode
 @click.option(
     "-o",
@@ -35,7 +43,7 @@ Examples:
 @as_json
 def report(
     episode: Episode,
-    limits: Limits,
+    limits: LimitsAndRisk,
     output: Path,
     title: str | None,
     features: str | None,

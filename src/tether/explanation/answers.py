@@ -127,6 +127,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
     return (
         plan_data(plan)
         | _guarantee(explanation)
+        | _constraint(plan)
         | {
             "value": as_data(plan.value),
             "std": as_data(outlook.std),
@@ -159,6 +160,17 @@ def _uncertainty(sure: PlanUncertainty | None) -> dict[str, Any] | None:
         "off_plan": float(sure.off_plan.mean()),
         "sentences": sure.sentences(str),
     }
+
+
+def _constraint(plan: Plan) -> dict[str, Any]:
+    """The limit on a probability that the plan keeps to, where one was asked for."""
+    found = plan.constraint
+    if found is None:
+        return {"constraint": None}
+    mixed = found.mixture
+    mixture = None if mixed is None else {"weights": list(mixed.weights), "value": mixed.value}
+    data = {"objective": str(found.objective), "limit": found.limit, "probability": found.probability}
+    return {"constraint": {**data, "mixture": mixture}}
 
 
 def _guarantee(explanation: Explanation) -> dict[str, Any]:

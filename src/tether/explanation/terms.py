@@ -98,10 +98,12 @@ def question_in_words(plan: Plan, best: float) -> str:
     others = "any of the actions" if m >= T else f"at most {counted(m, 'action')}" if m else "none of the actions"
     shown = "The plan shown here" + (" is one that" if falls_short(plan, best) else " is the best that")
     luck = " with the luck it had" if left_to_chance(plan.asked, plan.chain) else ""
+    limit = "" if plan.constraint is None else "".join(f" {one}" for one in plan.constraint.sentences())
     return (
         f"One observed episode of {counted(T, 'step')} is replayed{luck}: what would have happened, had "
         f"other actions been taken? {shown} changes {others} (m = {m}). The tether (k = {k}): "
         f"{tether_in_words(plan.rule, k, T)}.{_without_luck(plan)}{objective_in_words(plan.objective, plan.minimise)}"
+        f"{limit}"
     )
 
 

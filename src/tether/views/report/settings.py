@@ -13,6 +13,7 @@ from tether._foundation.words import counted
 from tether._version import __version__
 from tether.explanation.sentences import guaranteed
 from tether.explanation.terms import influence_in_words, mechanism_in_words, rule_in_words
+from tether.model.properties import Property
 from tether.plan.plan import Plan
 
 __all__ = ["meanings", "settings", "versions"]
@@ -68,7 +69,18 @@ def _call(plan: Plan) -> str:
         made = f"tether.robust(mdp, path, assume={sure.assume!r}{sureness})"
         return f"{made}.plan(k={plan.k}, m={plan.m}, rule={plan.rule!r})"
     test = _argument(str(plan.influence))
-    return f"cf.plan(k={plan.k}, m={plan.m}, rule={plan.rule!r}, influence={test})"
+    asked = f"k={plan.k}, m={plan.m}, rule={plan.rule!r}, influence={test}"
+    if plan.objective is not None:
+        asked += f", objective={_as_code(plan.objective)}"
+    if plan.minimise:
+        asked += ", minimise=True"
+    if plan.constraint is not None:
+        asked += f", subject_to=({_as_code(plan.constraint.objective)}, {plan.constraint.limit!r})"
+    return f"cf.plan({asked})"
+
+
+def _as_code(objective: Property) -> str:
+    return f"tether.{objective.kind}({', '.join(map(repr, objective.sets))})"
 
 
 def _argument(test: str) -> str:
