@@ -373,3 +373,26 @@ def test_another_way_of_reading_is_another_log(tmp_path, monkeypatch):
     ask(tmp_path / "out", tmp_path / "log.csv")
     with pytest.raises(tether.FileError, match="the log is another one, or changed"):
         ask(tmp_path / "out", tmp_path / "log.csv", time="hour")
+
+
+@pytest.mark.parametrize("name", ["log.csv", "parts"])
+def test_a_large_log_is_learned_from_piece_by_piece(tmp_path, monkeypatch, rows, name):
+    monkeypatch.chdir(tmp_path)
+    write_episodes(LOG, "log.csv")
+    write_episodes(LOG, "whole.csv")
+    parts_of(tmp_path / "parts", parquet.read_table("log.parquet"), [5, 30])
+    assert CliRunner().invoke(main, ["learn", "whole.csv", "whole"]).exit_code == 0
+    in_pieces(monkeypatch, 60)
+    monkeypatch.setattr(pieces, "PIECE", 10)
+    done = CliRunner().invoke(main, ["learn", name, "model"])
+    assert done.exit_code == 0, done.output
+    found, whole = tether.MDP.load("model"), tether.MDP.load("whole")
+    assert str(tether.learned(found)) == str(tether.learned(whole))
+    assert found.row(2, "down")[1].tolist() == whole.row(2, "down")[1].tolist()
+    with open("log.csv", "a") as file:
+        file.write("77,0,0,up\n77,0,0,up\n")
+    parts_of(tmp_path / "apart", parquet.read_table("log.parquet").take(np.r_[0:3, 9:40, 3:9]), [])
+    for log, words in [("log.csv", "t = 0 is given twice"), ("apart", "its rows lie apart in the log")]:
+        refused = CliRunner().invoke(main, ["learn", log, "other"])
+        assert refused.exit_code == 2
+        assert words in " ".join(refused.output.split())

@@ -1,6 +1,7 @@
 """Learning: counts, probabilities and mean rewards against a count by hand in fractions; and what is left out."""
 
 import pickle
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from logs import Tally, logs
 
 import tether
+from tether.learning.kinds import gather_kinds
 from tether.learning.learn import learn
 from tether.learning.learned import learned
 from tether.model.counts import Counts
@@ -367,3 +369,52 @@ def test_more_than_a_prior_it_is_the_counts_that_matter():
     p = case.mdp.form.probability
     error = np.abs(mdp.form.probability - p)
     assert np.all(error <= 5 * np.sqrt(p * (1 - p) / times) + 5 / times)  # five standard errors, and the prior
+
+
+# --- A log that comes in pieces ------------------------------------------------------------------------
+
+
+@given(logs(), st.integers(1, 3), st.sampled_from([0.0, 1.0]), st.booleans(), st.integers(1, 3))
+def test_a_log_in_pieces_gives_the_model_of_the_whole(log, size, prior, by_pair, minimum):
+    """Pieces of some episodes each, in any order of names: the same rows, rewards, counts and pairs left out."""
+    options = {
+        "prior": prior,
+        "minimum": minimum,
+        "rewards": "pair" if by_pair else "transition",
+        "empty_rewards": "zero",
+    }
+    whole_log = read(log)
+    ids = list(whole_log)
+    some = [log._replace(rows=[row for row in log.rows if row.episode in ids[i : i + size]]) for i in range(0, 5, size)]
+    pieces = [read(part) for part in some if part.rows]
+    try:
+        whole = tether.learn(whole_log, **options)
+    except tether.ModelError as error:
+        with pytest.raises(tether.ModelError, match=re.escape(str(error))):
+            tether.learn(gather_kinds(pieces), **options)
+        return
+    found = tether.learn(gather_kinds(pieces), **options)
+    assert {*found.states} == {*whole.states}
+    for state in whole.states:
+        assert {*found.actions_in(state)} == {*whole.actions_in(state)}
+        for action in whole.actions_in(state):
+            outcomes, chances = whole.row(state, action)
+            again = dict(zip(*found.row(state, action), strict=True))
+            assert again == dict(zip(outcomes, chances, strict=True))
+            for outcome in outcomes:
+                assert found.reward(state, action, outcome) == whole.reward(state, action, outcome)
+    told, expected = tether.learned(found), tether.learned(whole)
+    assert {*told.dropped} == {*expected.dropped}
+    assert replace(told, dropped=(), terminal=()) == replace(expected, dropped=(), terminal=())
+
+
+def test_kinds_are_kept_once_and_asked_about_with_an_example():
+    paths = [tether.Path(["a", "a", "b"], ["go", "go"], [1.0, -0.0], outcome="x")] * 3
+    kinds = gather_kinds(tether.Episodes.from_paths({(n, i): path for i, path in enumerate(paths)}) for n in range(4))
+    assert (kinds.times.tolist(), kinds.n_steps, kinds.episodes) == ([12, 12], 24, 12)
+    some = [tether.Path(["a", "a"], ["go"], [None]), tether.Path(["a", "a", "a"], ["go", "go"], [1, 2])]
+    with pytest.raises(tether.QueryError, match=r"empty in 1 step of 3 \(first: episode 0, step 0\), but not in all"):
+        tether.learn(gather_kinds(tether.Episodes.from_paths({i: path}) for i, path in enumerate(some)))
+    clash = [tether.Path(["a", "a"], ["go"], outcome="b"), tether.Path(["b", "a"], ["go"])]
+    with pytest.raises(tether.ModelError, match="the outcome 'b' is called like a state"):
+        tether.learn(gather_kinds(tether.Episodes.from_paths([path]) for path in clash))

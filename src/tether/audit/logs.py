@@ -19,9 +19,10 @@ from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
 if TYPE_CHECKING:
+    from tether.audit.pieces import PiecewiseLog
     from tether.io.logs import Sound
 
-__all__ = ["BATCH", "Log", "MemoryLog", "open_log"]
+__all__ = ["BATCH", "Log", "MemoryLog", "open_log", "open_pieces"]
 
 BATCH = 256
 """How many episodes are answered at once, and lost at most where an audit is stopped."""
@@ -120,18 +121,27 @@ def open_log(
             raise QueryError(f"{', '.join(given)} say how to read a table; these episodes are read already")
         return MemoryLog(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(episodes), {})
     if isinstance(episodes, str | os.PathLike):
-        from tether.audit.streamed import StreamedLog, is_streamed
-        from tether.audit.textlog import is_large_text, open_text
-        from tether.io.opening import must_exist
-
-        must_exist(os.fspath(episodes))
-        if is_streamed(episodes):
-            return StreamedLog.of(episodes, reading)
-        if is_large_text(episodes) and (text := open_text(episodes, reading)) is not None:
-            return text
+        pieces = open_pieces(episodes, **reading)
+        if pieces is not None:
+            return pieces
     from tether.io.logs import read_sound_episodes
 
     return MemoryLog.of(read_sound_episodes(episodes, **reading))
+
+
+def open_pieces(
+    log: str | os.PathLike[str], *, columns: Mapping[str, Any] | None = None, time: str | None = None, step: Any = None
+) -> PiecewiseLog | None:
+    """A log in files that is read piece by piece; None where it is read as a whole."""
+    from tether.audit.streamed import StreamedLog, is_streamed
+    from tether.audit.textlog import is_large_text, open_text
+    from tether.io.opening import must_exist
+
+    must_exist(os.fspath(log))
+    reading = {"columns": columns, "time": time, "step": step}
+    if is_streamed(log):
+        return StreamedLog.of(log, reading)
+    return open_text(log, reading) if is_large_text(log) else None
 
 
 def _are_paths(given: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.problems import Source
+from tether._foundation.problems import LIMIT, Source
 from tether.audit.cohort import Cohort
 from tether.audit.logs import BATCH, MemoryLog
 from tether.errors import FileError, Problem
@@ -25,6 +25,8 @@ from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
 __all__ = ["PIECE", "PiecewiseLog", "Seen", "last_change"]
+
+_APART = "its rows lie apart in the log, so that an earlier part was taken for all of it; sort the log by episode"
 
 PIECE = 1 << 17
 """How many rows are read at once, at least: an episode is never cut."""
@@ -37,6 +39,15 @@ class PiecewiseLog:
     name: str
     reading: dict[str, Any]
     has_whole_ids: bool
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """How many rows there are in all."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """What it holds, and how it is read, in short."""
 
     @abstractmethod
     def pieces(self) -> Iterator[tuple[Any, int, Source | None]]:
@@ -66,6 +77,20 @@ class PiecewiseLog:
         """The pieces, read: the episodes of each, and how many rows it has."""
         for table, rows, source in self.pieces():
             yield MemoryLog.of(read_sound_episodes(table, **self.reading, source=source)), rows
+
+    def sound(self) -> Iterator[Episodes]:
+        """The episodes of each piece; an error where some are broken."""
+        seen = Seen()
+        for table, _, source in self.pieces():
+            found = read_sound_episodes(table, **self.reading, source=source)
+            problems = [*found.broken.values(), *found.alone]
+            ids = list(found.episodes.ids)
+            problems += [
+                Problem(_APART, file=self.name, place=f"episode {ids[i]!r}") for i in seen.again(ids).nonzero()[0]
+            ]
+            if problems:
+                raise FileError(problems[:LIMIT], total=len(problems))
+            yield found.episodes
 
     def paths(self, wanted: Iterable[Any]) -> dict[Any, Path]:
         """Some episodes by id: the log is read until all are found."""
@@ -113,7 +138,6 @@ def _without(cohort: Cohort, seen: Seen) -> Cohort:
     again = seen.again([one for one in cohort.ids if one is not None])
     if not again.any():
         return cohort
-    why = "its rows lie apart in the log, so that an earlier part was taken for all of it; sort the log by episode"
     broken = np.zeros(len(cohort), dtype=bool)
     broken[np.flatnonzero([one is not None for one in cohort.ids])[again]] = True
     keep = ~np.repeat(broken, np.diff(cohort.start))
@@ -127,6 +151,6 @@ def _without(cohort: Cohort, seen: Seen) -> Cohort:
         cohort.pair[keep],
         cohort.next_state[keep],
         None if cohort.reward is None else cohort.reward[keep],
-        [why if wrong else problem for wrong, problem in zip(broken, cohort.problem, strict=True)],
+        [_APART if wrong else problem for wrong, problem in zip(broken, cohort.problem, strict=True)],
         cohort.said,
     )

@@ -47,13 +47,18 @@ def is_large_text(log: str | os.PathLike[str]) -> bool:
 class TextLog(PiecewiseLog):
     """A text file whose episodes follow each other.
 
-    ``n_rows`` is how many rows it has, ``contents`` a hash of what it holds, ``texts`` are the columns that do not hold
+    ``size`` is how many rows it has, ``contents`` a hash of what it holds, ``texts`` are the columns that do not hold
     whole numbers only.
     """
 
-    n_rows: int
+    size: int
     contents: str
     texts: frozenset[str]
+
+    @property
+    def n_rows(self) -> int:
+        """Counted when it was opened."""
+        return self.size
 
     def digest(self) -> str:
         """Of the contents, and how they are read."""

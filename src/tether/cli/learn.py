@@ -10,6 +10,7 @@ from tether.cli.answers import print_json
 from tether.cli.options import as_json, columns_of, with_times
 
 if TYPE_CHECKING:
+    from tether.learning.kinds import Kinds
     from tether.observation.episodes import Episodes
 
 __all__ = ["learn"]
@@ -68,6 +69,7 @@ def learn(
     reward, next_state and outcome (how the episode ended: it becomes a terminal state). OUT without a suffix is a
     directory: it keeps the counts, which credible intervals need. A table does not keep them.
     """
+    from tether.audit.logs import open_pieces
     from tether.cli.screen import progress, put
     from tether.explanation.answers import as_data
     from tether.explanation.naming import shown
@@ -75,13 +77,19 @@ def learn(
     from tether.io.models import write_model
     from tether.io.opening import must_exist
     from tether.io.words import word_to_label
+    from tether.learning.kinds import gather_kinds
     from tether.learning.learn import learn as fit
     from tether.learning.learned import learned
 
     must_exist(log)
     with progress() as say:
         say(f"reading {log}")
-        episodes = read_episodes(log, columns=columns, time=time, step=step)
+        pieces = open_pieces(log, columns=columns or None, time=time, step=step)
+        episodes: Episodes | Kinds
+        if pieces is None:
+            episodes = read_episodes(log, columns=columns, time=time, step=step)
+        else:
+            episodes = gather_kinds(pieces.sound())
         say("counting")
         mdp = fit(
             episodes,
@@ -105,7 +113,7 @@ def learn(
     put(f"Written to {out}.")
 
 
-def _without_rewards(episodes: Episodes) -> str:
+def _without_rewards(episodes: Episodes | Kinds) -> str:
     """What to do with a model in which nothing is earned."""
     text = "The log has no column reward: all rewards of the model are 0, and no plan can gain anything"
     if not episodes.outcomes:

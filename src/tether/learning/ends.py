@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from tether._foundation.arrays import Ints
 from tether.errors import ModelError, Problem
-from tether.model.names import make_names
+from tether.model.names import Names, make_names
 from tether.observation.episodes import Episodes
 
-__all__ = ["with_ends"]
+__all__ = ["check_no_state", "with_ends"]
 
 
 def with_ends(log: Episodes) -> Episodes:
@@ -32,7 +35,7 @@ def with_ends(log: Episodes) -> Episodes:
     if log.outcomes is None or log.outcome is None:
         return log
     ended = np.flatnonzero(log.outcome >= 0)
-    _check_no_state(log)
+    check_no_state(log.outcomes, log.states, log.state)
     # The state of each code, and then that of each outcome.
     names = list(dict.fromkeys([*log.states, *log.outcomes]))
     place = {name: i for i, name in enumerate(names)}
@@ -46,11 +49,11 @@ def with_ends(log: Episodes) -> Episodes:
     return replace(log, states=states, state=renumber[log.state], next_state=renumber[after])
 
 
-def _check_no_state(log: Episodes) -> None:
+def check_no_state(outcomes: Iterable[Any], states: Names, acted_in: Ints) -> None:
     """Refuse an outcome that is called like a state in which something is done."""
-    done = set(np.unique(log.state).tolist())
-    for outcome in log.outcomes or ():
-        if log.states.find(outcome) in done:
+    done = set(np.unique(acted_in).tolist())
+    for outcome in outcomes:
+        if states.find(outcome) in done:
             what = f"the outcome {outcome!r} is called like a state of the log in which something is done"
             fix = "rename one of the two, or leave the outcomes out: columns={'outcome': ''}"
             raise ModelError(Problem(what, state=outcome, value=outcome, fix=fix, argument="outcome"))

@@ -26,7 +26,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
-from tether.learning.ends import with_ends
+from tether.learning.kinds import Kinds
 from tether.learning.prior import Support, Transitions, add_support, checked_prior
 from tether.learning.rewards import Earnings, fill_empty, mean_rewards
 from tether.model.counts import Counts
@@ -41,7 +41,7 @@ __all__ = ["learn"]
 
 
 def learn(
-    episodes: Episodes | Iterable[Path] | Mapping[Any, Path],
+    episodes: Episodes | Kinds | Iterable[Path] | Mapping[Any, Path],
     prior: float = 0.0,
     *,
     minimum: int = 1,
@@ -107,7 +107,7 @@ def learn(
     >>> mdp.reward("sick", "wait", "well")
     10.0
     """
-    log = with_ends(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes)))
+    log = _kinds(episodes)
     prior = checked_prior(prior, support)
     minimum = whole_number("minimum", minimum, 1)
     if rewards not in ("transition", "pair"):
@@ -122,17 +122,24 @@ def learn(
     counts = Counts(
         np.empty(0, dtype=np.int64),
         prior,
-        episodes=len(log),
+        episodes=log.episodes,
         steps=log.n_steps,
         unrecorded=log.unrecorded,
         minimum=minimum,
         dropped=dropped,
         end=seen.end,
         empty_rewards=empty,
-        empty=0 if log.reward is None else int(np.count_nonzero(np.isnan(log.reward))),
+        empty=0 if log.reward is None else int(log.times[np.isnan(log.reward)].sum()),
         unplaced=0 if rewards == "pair" else seen.unplaced,
     )
     return _model(table, seen, rewards == "pair", counts)
+
+
+def _kinds(episodes: Any) -> Kinds:
+    """The steps of a log, as they are counted."""
+    if isinstance(episodes, Kinds):
+        return episodes
+    return Kinds.of(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes)))
 
 
 def _paths(episodes: Any) -> Any:
@@ -151,8 +158,8 @@ _ENDS = -2
 class _Seen:
     """Steps in the indices of the model to be: pair = state · actions + action, and outcome, -1 if not recorded.
 
-    ``end`` is the outcome of pairs for which none was ever recorded, -1 for none; states from ``n_real`` on are not
-    of the log.
+    Each occurs ``times`` times. ``end`` is the outcome of pairs for which none was ever recorded, -1 for none; states
+    from ``n_real`` on are not of the log.
     """
 
     states: Names
@@ -161,24 +168,25 @@ class _Seen:
     outcome: Ints
     reward: Floats | None
     given: Ints
+    times: Ints
     n_real: int
     end: int = -1
 
     def at_least(self, minimum: int) -> tuple[_Seen, Ints]:
         """Without the pairs seen less often; and these: state, action, how often it was seen with its outcome."""
         pairs, inverse = np.unique(self.pair, return_inverse=True)
-        times = np.bincount(inverse[self.outcome != -1], minlength=pairs.size)
+        known = self.outcome != -1
+        times = _counted(inverse[known], self.times[known], pairs.size)
         few = times < minimum
         dropped = np.stack((*np.divmod(pairs[few], len(self.actions)), times[few]), axis=1).astype(np.int64)
         if not few.any():
             return self, dropped
         kept = ~few[inverse]
         reward = None if self.reward is None else self.reward[kept]
-        return replace(
-            self, pair=self.pair[kept], outcome=self.outcome[kept], reward=reward, given=self.given[kept]
-        ), dropped
+        pair, outcome, given, times = (one[kept] for one in (self.pair, self.outcome, self.given, self.times))
+        return replace(self, pair=pair, outcome=outcome, reward=reward, given=given, times=times), dropped
 
-    def with_end(self, end: Any, log: Episodes) -> _Seen:
+    def with_end(self, end: Any, log: Kinds) -> _Seen:
         """With a state for the outcomes that were never recorded, if there are any left."""
         ends = self.outcome == _ENDS
         if not ends.any():
@@ -198,17 +206,24 @@ class _Seen:
     @property
     def unplaced(self) -> int:
         """Rewards of the log that are in no transition."""
-        return int(np.count_nonzero(self.given & (self.outcome < 0)))
+        return int(self.times[self.given & (self.outcome < 0)].sum())
 
     def tally(self) -> Transitions:
         """Each transition once, with how often it was seen."""
         known = self.outcome >= 0
         key = self.pair[known] * len(self.states) + self.outcome[known]
-        distinct, times = np.unique(key, return_counts=True)
-        return Transitions(*np.divmod(distinct, len(self.states)), times)
+        distinct, inverse = np.unique(key, return_inverse=True)
+        return Transitions(*np.divmod(distinct, len(self.states)), _counted(inverse, self.times[known], distinct.size))
 
 
-def _see(log: Episodes, reward: Floats | None, states: Any, actions: Any, end: bool) -> _Seen:
+def _counted(group: Ints, times: Ints, size: int) -> Ints:
+    """How often each group occurs."""
+    found = np.zeros(size, dtype=np.int64)
+    np.add.at(found, group, times)
+    return found
+
+
+def _see(log: Kinds, reward: Floats | None, states: Any, actions: Any, end: bool) -> _Seen:
     state_labels, to_state = _relabel(log.states, states, "state")
     action_labels, to_action = _relabel(log.actions, actions, "action")
     pair = to_state[log.state] * len(action_labels) + to_action[log.action]
@@ -217,7 +232,7 @@ def _see(log: Episodes, reward: Floats | None, states: Any, actions: Any, end: b
         lost = outcome < 0
         outcome[np.flatnonzero(lost)[~np.isin(pair[lost], pair[~lost])]] = _ENDS
     given = np.zeros(pair.size, dtype=bool) if log.reward is None else ~np.isnan(log.reward)
-    return _Seen(state_labels, action_labels, pair, outcome, reward, given, len(state_labels))
+    return _Seen(state_labels, action_labels, pair, outcome, reward, given, log.times, len(state_labels))
 
 
 def _relabel(found: Names, given: Any, noun: str) -> tuple[Names, Ints]:
@@ -255,7 +270,7 @@ def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts) -> MD
     reward = (
         None
         if seen.reward is None
-        else mean_rewards(table, Earnings(seen.pair, seen.outcome, seen.reward), len(states), by_pair)
+        else mean_rewards(table, Earnings(seen.pair, seen.outcome, seen.reward, seen.times), len(states), by_pair)
     )
     s, a = np.divmod(table.pair, len(actions))
     ends = np.setdiff1d(np.arange(len(states)), s)

@@ -15,13 +15,13 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
+from tether.learning.kinds import Kinds
 from tether.learning.prior import Transitions
-from tether.observation.episodes import Episodes
 
 __all__ = ["Earnings", "fill_empty", "mean_rewards"]
 
 
-def fill_empty(log: Episodes, asked: str | None) -> tuple[Floats | None, Literal["", "last", "zero", "mean"]]:
+def fill_empty(log: Kinds, asked: str | None) -> tuple[Floats | None, Literal["", "last", "zero", "mean"]]:
     """The rewards of the log, with 0 for empty ones where they count 0; and what empty ones count."""
     if asked not in (None, "zero", "mean"):
         raise QueryError(Problem(f"empty_rewards must be 'zero' or 'mean', not {asked!r}", value=asked))
@@ -32,25 +32,17 @@ def fill_empty(log: Episodes, asked: str | None) -> tuple[Floats | None, Literal
         return log.reward, ""
     if asked == "mean":
         return log.reward, "mean"
-    if asked is None:
-        last = np.zeros(empty.size, dtype=bool)
-        last[log.start[1:] - 1] = True
-        if not np.all(empty | last):
-            raise QueryError(_which_empty(log, empty, last))
+    if asked is None and not np.all(empty | log.last):
+        raise QueryError(_which_empty(log, empty))
     return np.where(empty, 0.0, log.reward), "last" if asked is None else "zero"
 
 
-def _which_empty(log: Episodes, empty: Ints, last: Ints) -> Problem:
-    """The question that only the user can answer, with the first places it is about."""
-
-    def place(step: int) -> tuple[Any, int]:
-        episode = int(np.searchsorted(log.start, step, side="right")) - 1
-        return log.ids[episode], step - int(log.start[episode])
-
-    first, given = int(np.argmax(empty)), int(np.argmax(~empty & ~last))
-    (one, t), (other, u) = place(first), place(given)
+def _which_empty(log: Kinds, empty: Any) -> Problem:
+    """The question that only the user can answer, with a place of each kind that it is about."""
+    first, given = int(np.argmax(empty)), int(np.argmax(~empty & ~log.last))
+    (one, t), (other, u) = log.example(first), log.example(given)
     message = (
-        f"the reward is empty in {counted(int(np.count_nonzero(empty)), 'step')} of {empty.size:,} (first: episode "
+        f"the reward is empty in {counted(int(log.times[empty].sum()), 'step')} of {log.n_steps:,} (first: episode "
         f"{one!r}, step {t}), but not in all steps before the last of an episode (first: episode {other!r}, step {u})"
     )
     fix = "say what an empty reward counts: empty_rewards='zero', or empty_rewards='mean' for the mean of the same "
@@ -60,33 +52,40 @@ def _which_empty(log: Episodes, empty: Ints, last: Ints) -> Problem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Earnings:
-    """What steps earned, NaN where that is not known: by pair (state · actions + action) and outcome, -1 for none."""
+    """What steps earned, NaN where that is not known: by pair (state · actions + action) and outcome, -1 for none.
+
+    ``times`` is how often each occurs.
+    """
 
     pair: Ints
     outcome: Ints
     reward: Floats
+    times: Ints
 
 
 def mean_rewards(table: Transitions, earned: Earnings, n_states: int, by_pair: bool) -> Floats:
     """Mean reward of each transition; of its pair where that is wanted, or where none was recorded for it."""
     given = ~np.isnan(earned.reward)
-    pair, outcome, reward = earned.pair[given], earned.outcome[given], earned.reward[given]
+    pair, outcome, reward, times = (
+        column[given] for column in (earned.pair, earned.outcome, earned.reward, earned.times)
+    )
     first = np.flatnonzero(np.diff(table.pair, prepend=-1))
     owner = np.repeat(np.arange(first.size), np.diff(first, append=table.pair.size))
-    of_pair = _means(np.searchsorted(table.pair[first], pair), reward, first.size)
+    of_pair = _means(np.searchsorted(table.pair[first], pair), reward, times, first.size)
     of_pair = np.where(np.isnan(of_pair), 0.0, of_pair)[owner]
     if by_pair:
         return of_pair
     known = outcome >= 0
     at = np.searchsorted(table.pair * n_states + table.outcome, pair[known] * n_states + outcome[known])
-    of_transition = _means(at, reward[known], table.pair.size)
+    of_transition = _means(at, reward[known], times[known], table.pair.size)
     return np.where(np.isnan(of_transition), of_pair, of_transition)
 
 
-def _means(group: Ints, values: Floats, size: int) -> Floats:
+def _means(group: Ints, values: Floats, times: Ints, size: int) -> Floats:
     """Mean by group, NaN for one without values; exact where all values of a group are the same."""
     lowest = np.full(size, np.inf)
     np.minimum.at(lowest, group, values)
     with np.errstate(over="ignore", invalid="ignore"):  # a mean that is not finite is reported with its place
-        above = np.bincount(group, values - lowest[group], minlength=size) / np.bincount(group, minlength=size)
+        sums = np.bincount(group, (values - lowest[group]) * times, minlength=size)
+        above = sums / np.bincount(group, times, minlength=size)
         return np.where(np.isinf(lowest), np.nan, lowest + above)

@@ -1,0 +1,163 @@
+"""What learning needs of a log: its steps, each kind of them once, with how often it occurs.
+
+Two steps are of one kind where state, action, outcome and reward are the same, and where both or neither are the last
+ones of their episodes. A log larger than memory comes to this piece by piece: what is kept grows with the number of
+kinds, not with the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether.learning.ends import check_no_state, with_ends
+from tether.model.names import Names, make_names
+from tether.observation.episodes import Episodes
+
+__all__ = ["Kinds", "gather_kinds"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kinds:
+    """Kinds of steps, by index; ``next_state`` is -1 where it was not recorded, ``reward`` NaN where it is empty.
+
+    Attributes
+    ----------
+    states, actions : Names
+    state, action, next_state, reward, last
+        Of each kind; ``last`` says whether it is the last step of episodes. ``reward`` is None for a log without.
+    times : array
+        How often each kind occurs.
+    episodes : int
+        How many episodes there are.
+    example : callable
+        An episode and a step of it, for a kind by index.
+    outcomes : sequence of str or None
+        How episodes ended by a column of the log, where it has one.
+    """
+
+    states: Names
+    actions: Names
+    state: Ints
+    action: Ints
+    next_state: Ints
+    reward: Floats | None
+    last: Any
+    times: Ints
+    episodes: int
+    example: Callable[[int], tuple[Any, int]]
+    outcomes: Any = None
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps there are."""
+        return int(self.times.sum())
+
+    @property
+    def unrecorded(self) -> int:
+        """How many last outcomes were not recorded."""
+        return int(self.times[self.next_state < 0].sum())
+
+    @classmethod
+    def of(cls, log: Episodes) -> Kinds:
+        """Every step of a log as a kind of its own."""
+
+        def example(step: int) -> tuple[Any, int]:
+            episode = int(np.searchsorted(log.start, step, side="right")) - 1
+            return log.ids[episode], step - int(log.start[episode])
+
+        log = with_ends(log)
+        last = np.zeros(log.n_steps, dtype=bool)
+        last[log.start[1:] - 1] = True
+        arrays = (log.state, log.action, log.next_state, log.reward, last, np.ones(log.n_steps, dtype=np.int64))
+        return cls(log.states, log.actions, *arrays, len(log), example, log.outcomes)
+
+
+def gather_kinds(pieces: Iterable[Episodes]) -> Kinds:
+    """The kinds of steps of a log that comes in pieces of whole episodes.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.learning.kinds import gather_kinds
+    >>> path = tether.Path(["sick", "well"], ["treat"])
+    >>> kinds = gather_kinds(tether.Episodes.from_paths([path, path]) for _ in range(3))
+    >>> kinds.times.tolist(), kinds.episodes
+    ([6], 6)
+    """
+    gathered = _Gathered()
+    for piece in pieces:
+        gathered.add(Kinds.of(piece))
+    return gathered.result()
+
+
+class _Gathered:
+    """Kinds so far: the rows (state, action, next state, bits of the reward, last), how often, and an example each."""
+
+    def __init__(self) -> None:
+        self._states: dict[Any, int] = {}
+        self._actions: dict[Any, int] = {}
+        self._outcomes: dict[str, None] | None = None
+        self._rows = np.empty((0, 5), dtype=np.int64)
+        self._times = np.empty(0, dtype=np.int64)
+        self._examples: list[tuple[Any, int]] = []
+        self._episodes, self._has_rewards = 0, False
+
+    def add(self, piece: Kinds) -> None:
+        self._episodes += piece.episodes
+        self._has_rewards |= piece.reward is not None
+        if piece.outcomes is not None:
+            self._outcomes = {**(self._outcomes or {}), **dict.fromkeys(piece.outcomes)}
+        states, actions = _codes(self._states, piece.states), _codes(self._actions, piece.actions)
+        reward = np.full(piece.state.size, np.nan)
+        if piece.reward is not None:
+            reward = np.where(np.isnan(piece.reward), np.nan, piece.reward + 0.0)  # -0 and 0 are one kind
+        rows = np.stack(
+            (states[piece.state], actions[piece.action], states[piece.next_state], reward.view(np.int64), piece.last),
+            axis=1,
+        )
+        before = len(self._examples)
+        joined = np.concatenate((self._rows, rows))
+        self._rows, first, which = np.unique(joined, axis=0, return_index=True, return_inverse=True)
+        times = np.concatenate((self._times, piece.times))
+        self._times = np.zeros(first.size, dtype=np.int64)
+        np.add.at(self._times, which.reshape(-1), times)
+        self._examples = [self._examples[i] if i < before else piece.example(i - before) for i in first.tolist()]
+
+    def result(self) -> Kinds:
+        states, to_state = _ordered(self._states, "state")
+        actions, to_action = _ordered(self._actions, "action")
+        state, action, next_state, bits, last = self._rows.T
+        reward = np.ascontiguousarray(bits).view(np.float64) if self._has_rewards else None
+        examples = self._examples
+        kinds = Kinds(
+            states,
+            actions,
+            to_state[state],
+            to_action[action],
+            to_state[next_state],
+            reward,
+            last.astype(bool),
+            self._times,
+            self._episodes,
+            lambda kind: examples[kind],
+            None if self._outcomes is None else tuple(self._outcomes),
+        )
+        check_no_state(kinds.outcomes or (), kinds.states, kinds.state)
+        return kinds
+
+
+def _codes(known: dict[Any, int], names: Names) -> Ints:
+    """The codes of names, new ones for those that are new; and -1 for the index -1."""
+    return np.array([*(known.setdefault(name, len(known)) for name in names), -1], dtype=np.int64)
+
+
+def _ordered(known: dict[Any, int], noun: str) -> tuple[Names, Ints]:
+    """Whole numbers in ascending order, others as they first appear, as in `Episodes`; and where each code goes."""
+    names = sorted(known) if all(type(name) is int for name in known) else list(known)
+    place = {name: i for i, name in enumerate(names)}
+    return make_names(names, None, noun), np.array([*(place[name] for name in known), -1], dtype=np.int64)
