@@ -1,6 +1,7 @@
 """Puts the figures of a full run into docs/performance.md, between the marks that name them.
 
-``<!-- bench: NAME -->`` … ``<!-- /bench -->``, where NAME is a section of the run, "machine", or "lines".
+``<!-- bench: NAME -->`` … ``<!-- /bench -->``, where NAME is a section of the run, "machine", "lines", or "older": what is
+said of tables that are older than the last full run, which leaves none.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def write(record: dict[str, Any], page: Path = PAGE) -> None:
 def _told(name: str, record: dict[str, Any]) -> str | None:
     if name == "machine":
         return ", ".join(f"{key} {value}" for key, value in record["machine"].items()) + "."
+    if name == "older":
+        return "Every table on this page is of that run."
     if name == "lines":
         return "\n".join(record["lines"])
     rows = [result for result in record["results"] if result["section"] == name]
