@@ -1,7 +1,7 @@
 """Puts the figures of a full run into docs/performance.md, between the marks that name them.
 
-``<!-- bench: NAME -->`` … ``<!-- /bench -->``, where NAME is a section of the run, "machine", "lines", or "older": what is
-said of tables that are older than the last full run, which leaves none.
+``<!-- bench: NAME -->`` … ``<!-- /bench -->``, where NAME is a section of the run, "machine", "lines", or "older": what
+is said of tables that are older than the last full run, which leaves none.
 """
 
 from __future__ import annotations
