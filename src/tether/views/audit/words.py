@@ -42,7 +42,7 @@ def question_in_words(question: Mapping[str, Any]) -> str:
         tether = f"a tether of at most {counted(k, 'step')} (k = {k})" if k else "the shortest tether that is enough"
         changes = f"changes at most {counted(question['m'], 'action')} (m = {question['m']})"
         answer = f"Each answer is the best plan that {changes}, with {tether}."
-    goal = f"{'smallest' if question['minimise'] else 'largest'} chance of {question['objective']}"
+    goal = f"{'smallest' if question['minimise'] else 'largest'} probability that “{question['objective']}” holds"
     if question["objective"]:
         answer += f" Asked for: the {goal}, in place of a return."
     elif question["minimise"]:
