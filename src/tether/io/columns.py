@@ -284,25 +284,26 @@ def _of_text(text: Text, plan: _Plan) -> Columns:
         complaints.add_lines(records.wrong, records.total)
     if table.num_rows == 0 and not complaints.total:
         raise file_error(text.file, "there is a header, but no rows")
-    return _of_cells({name: table.column(str(i)) for name, i in chosen.items()}, plan, complaints)
+    columns = {name: table.column(str(i)) for name, i in chosen.items()}
+    return _of_cells(columns, table.num_rows, plan, complaints)
 
 
 def _of_text_table(text: TextTable, plan: _Plan, complaints: Complaints) -> Columns:
     chosen = plan.choose(text.table.column_names, complaints)
     columns = {name: text.table.column(i) for name, i in chosen.items()}
-    return _of_cells(columns, plan, complaints, text.texts)
+    return _of_cells(columns, text.table.num_rows, plan, complaints, text.texts)
 
 
 def _of_cells(
-    columns: Mapping[str, Any], plan: _Plan, complaints: Complaints, texts: frozenset[str] = frozenset()
+    columns: Mapping[str, Any], rows: int, plan: _Plan, complaints: Complaints, texts: frozenset[str] = frozenset()
 ) -> Columns:
-    """The columns of a text file."""
+    """The columns of a text file; there may be none, where those that were sought may be missing."""
     values = _labels(columns, plan, complaints, texts)
     for name, column in columns.items():
         if name not in plan.text:
             values[name] = numbers_of_arrow(column, plan.shown(name), complaints, text=True, blank=name in plan.blank)
     complaints.raise_any()
-    return Columns(values, len(next(iter(columns.values()))), complaints.source)
+    return Columns(values, rows, complaints.source)
 
 
 def _labels(
