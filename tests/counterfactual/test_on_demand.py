@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 import numpy as np
-from brute import World, in_package, rules_and_criteria, worlds
+from brute import FEWER, World, in_package, rules_and_criteria, worlds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,6 +103,7 @@ def same(one, other):
     return one == other or (one != one and other != other)
 
 
+@FEWER
 @given(worlds(max_states=5, max_steps=4), rules_and_criteria(), st.sampled_from([0, 100]), st.integers(0, 9))
 def test_rows_made_when_asked_for_are_the_stored_ones(world: World, asked, kept, seed):
     rule, criterion = asked
