@@ -246,7 +246,8 @@ def counterfactual(
     layers: list[Layer] = []
     with walking(mdp, (step.next_state for step in observed)) as walk:
         for step, posterior in zip(observed, posteriors, strict=True):
-            check_not_stuck(mdp, step.t, states)
+            if not layers or layers[-1].states is not states:  # those of the layer before were looked at
+                check_not_stuck(mdp, step.t, states)
             layers.append(make_layer(walk, states, step, posterior))
             states = walk.onward(states, layers[-1].edits)
     graph = Graph(mdp, observation, tuple(layers), states)

@@ -131,7 +131,7 @@ class Thresholds:
         for t, after in enumerate(self.nodes[1:]):
             before = self.nodes[t]
             if kept[-1].size >= LARGE and 2 * kept[-1].size >= before.size:
-                kept.append(self._allowed(t + 1, k))
+                kept.append(self._allowed(t + 1, k, kept[-1]))
                 continue
             nodes, offsets = before.only(kept[-1]), self.offsets[t][kept[-1]]
             allowed, places = (self.kappa[t] <= k).astype(np.int16), after.places(n_states)
@@ -144,15 +144,20 @@ class Thresholds:
             reached[places] = 0
         return kept
 
-    def _allowed(self, t: int, k: int) -> Ints:
-        """Positions of the nodes of a layer with a pair that is allowed for ``k``; of all at T."""
+    def _allowed(self, t: int, k: int, before: Ints) -> Ints:
+        """Positions of the nodes of a layer with a pair that is allowed for ``k``; of all at T.
+
+        ``before`` are those of the layer before, and are returned where all nodes are meant in both.
+        """
+        size = self.nodes[t].size
+        everything = before if before.size == self.nodes[t - 1].size == size else None
         if t == self.graph.T:
-            return np.arange(self.nodes[t].size)
+            return np.arange(size) if everything is None else everything
         allowed, offsets = self.kappa[t] <= k, self.offsets[t]
         if allowed.all() and np.all(offsets[:-1] < offsets[1:]):  # every state has an action
-            return np.arange(self.nodes[t].size)
-        before = np.concatenate(([0], np.cumsum(allowed)))
-        return np.flatnonzero(np.diff(before[offsets]))
+            return np.arange(size) if everything is None else everything
+        counts = np.concatenate(([0], np.cumsum(allowed)))
+        return np.flatnonzero(np.diff(counts[offsets]))
 
     def sizes(self, ks: Ints) -> Ints:
         """Nodes (t, s) that are reached, for each k."""
