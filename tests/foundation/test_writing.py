@@ -449,6 +449,14 @@ def first_version(folder, kind):
     return place
 
 
+def test_what_another_writer_moves_away_meanwhile_is_no_device(tmp_path, monkeypatch):
+    """It was there at one look and gone at the next."""
+    monkeypatch.setattr(Path, "exists", lambda path, **_options: path == tmp_path / "model" or os.path.exists(path))
+    with written(tmp_path / "model") as partial:
+        partial.write_text("whole")
+    assert (tmp_path / "model").read_text() == "whole"
+
+
 @pytest.mark.parametrize(("kind", "exchange"), KINDS)
 @pytest.mark.parametrize("writers", [1, 2])
 def test_beside_writers_every_reading_is_of_one_version(tmp_path, kind, exchange, writers):

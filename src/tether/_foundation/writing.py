@@ -132,7 +132,11 @@ def _final(target: str | os.PathLike[str]) -> Path:
     with _told(final):
         if final.is_symlink():
             final = Path(os.path.realpath(final))
-        if final.exists() and not (final.is_file() or final.is_dir()):
+        try:  # one look: what another writer moves away between two looks is no device
+            mode = final.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return final
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise _error(final, "it cannot be written: this is a device or a pipe, not a file")
     return final
 
