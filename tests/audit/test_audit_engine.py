@@ -72,6 +72,20 @@ def test_certificates_make_place_for_all_that_a_plan_can_come_to(monkeypatch):
     check_same(case.mdp, [case.path], 6, 2, certify=True)
 
 
+def test_more_place_for_ends_is_no_more_place_for_certificates():
+    """What an engine certifies in stays as large as it was, batch after batch, where only the ends are many."""
+    states, actions = ["ill"] * 21, ["wait", *["treat"] * 20]
+    ends = ["ill", *(f"end {i}" for i in range(20))]
+    mdp = tether.MDP.from_table(states, actions, ends, [1.0, *[0.05] * 20], [0, *range(20)], terminal=ends[1:])
+    log, asked = [tether.Path(["ill"] * 3, ["wait"] * 2)], Asked.of(mdp, question(3, 1, certify=True))
+    solver = Engine(asked)
+    assert solver(cohort_of(mdp, log)).end_outcome.size == 20  # there is place for 16 per episode at first
+    size = compiled.certifying_scratch(mdp, 2, compiled._NODES).node.size
+    assert solver._certifying.node.size == size
+    check_same(mdp, log, 3, 1, certify=True, solver=solver)
+    assert solver._certifying.node.size == size
+
+
 def test_plans_that_come_to_very_much_have_no_certificate(monkeypatch):
     case = tether.cases.grid_world()
     for module in (compiled, certificate):

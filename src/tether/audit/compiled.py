@@ -111,12 +111,14 @@ class Engine:
             )  # fmt: skip
             if first == len(cohort):
                 return found
-            found = self._with_more_place(found)
+            found = self._with_more_place(found, first)
 
-    def _with_more_place(self, found: Found) -> Found:
-        """Place for more ends, and for certificates of plans that come to more."""
+    def _with_more_place(self, found: Found, episode: int) -> Found:
+        """Place for the ends of an episode, if they could be too many; else for a certificate that comes to more."""
         mdp = self._asked.mdp
-        self._certifying = certifying_scratch(mdp, self._longest, 2 * self._certifying.node.size)
+        if found.end_code.size - found.end_start[episode] >= mdp.n_states:
+            self._certifying = certifying_scratch(mdp, self._longest, 2 * self._certifying.node.size)
+            return found
         more = found.end_code.size + mdp.n_states
         code, chance = np.pad(found.end_code, (0, more)), np.pad(found.end_chance, (0, more))
         return found._replace(end_code=code, end_chance=chance)
