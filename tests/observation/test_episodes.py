@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from logs import Row, logs
 
 import tether
+from tether._foundation.problems import Source
+from tether.observation.arrange import ByRow
 from tether.observation.episodes import Episodes
 from tether.observation.path import observe
 
@@ -254,6 +256,20 @@ def test_everything_is_reported_at_once_in_the_order_of_the_rows():
 def test_a_bad_cell_is_not_reported_again_as_a_gap():
     error = refuse([1, 1, 1], [0, "?", 2], list("abc"), list("xyz"))
     assert str(error) == "row 1: t is '?'; expected a whole number"
+
+
+def test_problems_of_no_row_are_raised_where_those_of_rows_are_kept():
+    """A collector of what is wrong with each row has nowhere to keep them: they are not dropped."""
+    found = ByRow(Source("log.csv"), tether.PathError)
+    found.add_each(np.array([3, 1]), lambda item: f"item {item} is wrong", row=lambda item: item + 1)
+    assert [found.problem(row).message for row in found.rows()] == [
+        "log.csv, row 3: item 1 is wrong",
+        "log.csv, row 5: item 3 is wrong",
+    ]
+    with pytest.raises(tether.PathError, match=r"log\.csv, line 7: item 0 is wrong"):
+        found.add_each(np.array([0]), lambda item: f"item {item} is wrong", lines=np.array([7]))
+    with pytest.raises(tether.PathError, match=r"log\.csv: item 0 is wrong"):
+        found.add_each(np.array([0]), lambda item: f"item {item} is wrong", row=lambda _: None)
 
 
 def test_problems_are_counted_beyond_those_kept():

@@ -105,8 +105,10 @@ class ByRow(Complaints):
         lines: Ints | None = None,
     ) -> None:
         for item in map(int, items):
-            place = row(item)
-            if place is not None:
+            place = row(item) if lines is None else None
+            if place is None:
+                self.add(problem(item), None if lines is None else int(lines[item]))
+            else:
                 self._first.setdefault(place, lambda item=item: problem(item))  # type: ignore[misc]
 
     def rows(self) -> list[int]:
