@@ -91,6 +91,19 @@ def test_columns_of_other_names(write):
         read_path(file, columns={"time": "hour"})
 
 
+def test_columns_of_json_can_be_left_out(write):
+    lists = {"states": ["sick", "well"], "actions": ["treat"], "rewards": [1.0], "outcome": 1}
+    records = [{"state": "sick", "action": "treat", "reward": 1.0, "outcome": 1}, {"state": "well"}]
+    whole, bare = tether.Path(["sick", "well"], ["treat"], [1.0], "outcome=1"), tether.Path(["sick", "well"], ["treat"])
+    for data in (lists, records):
+        file = write(data, "a.json")
+        assert read_path(file) == whole
+        assert read_path(file, columns={"reward": "", "outcome": ""}) == bare
+    # What is left out is what is called so here, not a column of that name which is something else.
+    file = write([{"outcome": "sick", "action": "treat", "state": "no"}, {"outcome": "well"}], "a.json")
+    assert read_path(file, columns={"state": "outcome", "outcome": ""}) == bare
+
+
 def test_lists_are_tuples(write):
     outbreak = {"states": [[9, 1, 20], [8, 2, 20]], "actions": ["NIL"]}
     path = read_path(write(outbreak, "a.json"), tether.cases.epidemic().mdp)
@@ -175,6 +188,14 @@ def test_what_is_wrong_with_a_table(write, old, new, expected):
         (
             [{"t": 0, "state": "a", "action": "x"}, {"t": 2, "state": "a", "action": "x"}],
             "a.json: t = 2 follows t = 0; expected 1; the steps between are missing",
+        ),
+        (
+            [{"state": "a", "action": "x", "outcome": ["died"]}],
+            "a.json: [0].outcome: found ['died']; expected a word, a number, true or false",
+        ),
+        (
+            {"states": ["a"], "actions": ["x"], "outcome": {}},
+            "a.json: outcome: found {}; expected a word, a number, true or false",
         ),
     ],
 )

@@ -206,6 +206,10 @@ BAD = {
         ([1], [0], [["a"]], "x"),
         "row 0: the state ['a'] cannot be a name, it is not hashable; use a tuple",
     ),
+    "a list for the outcome of an episode": (
+        ([1, 2], [0, 0], "aa", "xx", None, None, [["died"], "died"]),
+        "row 0: the outcome ['died'] cannot be a name, it is not hashable; use a tuple",
+    ),
     "reward infinite": (([1], [0], "a", "x", [np.inf]), "row 0: the reward inf is not a finite number"),
     "reward as text": (([1], [0], "a", "x", ["5"]), "row 0: the reward '5' is not a finite number"),
     "a list for a reward": (([1], [0], "a", "x", [[5]]), "row 0: the reward [5] is not a finite number"),

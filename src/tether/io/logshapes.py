@@ -82,7 +82,7 @@ class Shape:
         if self.time is not None:
             values["t"] = self._numbered(values.get("episode"), values["t"], complaints)
         if "outcome" in values:
-            values["outcome"] = outcome_names(values["outcome"], self.columns.get("outcome", "outcome"))
+            values["outcome"] = outcome_names(values["outcome"], self.columns.get("outcome", "outcome"), complaints)
         complaints.raise_any()
         return values
 

@@ -22,7 +22,7 @@ from tether._foundation.writing import written
 from tether.errors import PathError, Problem, QueryError
 from tether.io.columns import TABLES, Columns, read_columns, table_kind, unknown_column
 from tether.io.files import File, checked_text, file_error, name_of
-from tether.io.logshapes import make_shape
+from tether.io.logshapes import Shape, make_shape
 from tether.io.names import find_index, text_of, texts_of
 from tether.io.values import cut
 from tether.model.mdp import MDP
@@ -84,7 +84,7 @@ def read_path(
     if FilePath(file).suffix.lower() == ".json":
         if shape.parts or time is not None:
             raise QueryError(f"{name}: several columns per state, time= and step= are for tables, not for JSON")
-        states, actions, rewards, outcome, source = _of_json(file, shape.columns)
+        states, actions, rewards, outcome, source = _of_json(file, shape)
     elif table_kind(file) is not None:
         read = read_columns(
             file,
@@ -262,58 +262,60 @@ def _check_times(times: list[Any], complaints: Complaints) -> None:
         )
 
 
-def _of_json(
-    file: File, columns: Mapping[str, str] | None
-) -> tuple[list[Any], list[Any], list[float | None] | None, str | None, Source]:
+def _of_json(file: File, shape: Shape) -> tuple[list[Any], list[Any], list[float | None] | None, str | None, Source]:
     """States, actions, rewards and outcome of a JSON file."""
     name = name_of(file)
     text = checked_text(file).decode()
     try:
-        held = json.loads(text)
+        content = json.loads(text)
     except json.JSONDecodeError as error:
         raise file_error(name, f"this is not JSON: {error.msg} (column {error.colno})", error.lineno) from None
     except (ValueError, RecursionError) as error:
         raise file_error(name, f"this JSON cannot be read: {error}") from None
-    source = Source(name, in_rows=False)
-    no_path = Problem(
-        "this is no path",
-        expectation='{"states": [...], "actions": [...]}, or a list of {"t": …, "state": …, "action": …}',
-    )
-    if isinstance(held, dict):
-        if not (isinstance(held.get("states"), list) and isinstance(held.get("actions"), list)):
-            raise file_error(name, no_path)
-        complaints = Complaints(source)
-        states = [_label(one, f"states[{t}]", complaints) for t, one in enumerate(held["states"])]
-        actions = [_label(one, f"actions[{t}]", complaints) for t, one in enumerate(held["actions"])]
-        rewards = held.get("rewards")
-        if rewards is not None and not isinstance(rewards, list):
-            expected = "a list of numbers, one per action"
-            complaints.add(f"found {cut(rewards)}", place="rewards", value=rewards, expectation=expected)
-        complaints.raise_any()
-        return states, actions, rewards, held.get("outcome"), source
-    if not isinstance(held, list) or not held or not all(isinstance(one, dict) for one in held):
-        raise file_error(name, no_path)
-    key = (columns or {}).get("outcome", "outcome")
-    said = outcome_names([record.get(key) for record in held], key)
-    complaints = Complaints(source)
-    if len(said.names) > 1:
-        complaints.add(f"there are several outcomes: {', '.join(said.names)}", expectation="one outcome per episode")
+    complaints = Complaints(Source(name, in_rows=False))
+    key = shape.columns.get("outcome", "outcome")
+    if _is_of_lists(content):
+        found, outcomes = _lists(content, shape, complaints), {"outcome": content.get("outcome")}
+    elif isinstance(content, list) and content and all(isinstance(one, dict) for one in content):
+        found = _records(content, shape, complaints)
+        outcomes = {f"[{row}].{key}": record.get(key) for row, record in enumerate(content)}
+    else:
+        expected = '{"states": [...], "actions": [...]}, or a list of {"t": …, "state": …, "action": …}'
+        raise file_error(name, Problem("this is no path", expectation=expected))
+    outcome = None if "outcome" in shape.without else _said(outcomes, key, complaints)
     complaints.raise_any()
-    return *_records(held, source, columns or {}), next(iter(said.names), None), source
+    return *found, outcome, complaints.source
+
+
+def _is_of_lists(content: Any) -> bool:
+    return isinstance(content, dict) and all(isinstance(content.get(key), list) for key in ("states", "actions"))
+
+
+def _lists(
+    content: dict[str, Any], shape: Shape, complaints: Complaints
+) -> tuple[list[Any], list[Any], list[float | None] | None]:
+    """Of a JSON object with a list of states and one of actions."""
+    states = [_label(one, f"states[{t}]", complaints) for t, one in enumerate(content["states"])]
+    actions = [_label(one, f"actions[{t}]", complaints) for t, one in enumerate(content["actions"])]
+    rewards = None if "reward" in shape.without else content.get("rewards")
+    if rewards is not None and not isinstance(rewards, list):
+        expected = "a list of numbers, one per action"
+        complaints.add(f"found {cut(rewards)}", place="rewards", value=rewards, expectation=expected)
+    return states, actions, rewards
 
 
 def _records(
-    held: list[dict[str, Any]], source: Source, columns: Mapping[str, str]
+    records: list[dict[str, Any]], shape: Shape, complaints: Complaints
 ) -> tuple[list[Any], list[Any], list[float | None] | None]:
-    complaints = Complaints(source)
-    keys = {key: columns.get(key, key) for key in _COLUMNS}
+    """Of a JSON list with an object per step."""
+    keys = {name: shape.columns.get(name, name) for name in _COLUMNS}
     states, actions, times = [], [], []
-    rewards = [record.get(keys["reward"]) for record in held]
-    for row, record in enumerate(held):
+    rewards = None if "reward" in shape.without else [record.get(keys["reward"]) for record in records]
+    for row, record in enumerate(records):
         place = f"[{row}]"
         states.append(_label(record.get(keys["state"]), f"{place}.{keys['state']}", complaints))
         action = record.get(keys["action"])
-        if row < len(held) - 1 or action not in (None, ""):
+        if row < len(records) - 1 or action not in (None, ""):
             actions.append(_label(action, f"{place}.{keys['action']}", complaints))
         t = record.get(keys["t"], row)
         if isinstance(t, bool) or not isinstance(t, int):
@@ -322,10 +324,22 @@ def _records(
             times.append(t)
     complaints.raise_any()
     _check_times(times, complaints)
-    if len(actions) < len(states):
+    if len(actions) < len(states) and rewards is not None:
         rewards = _of_actions(rewards, complaints)
-    complaints.raise_any()
     return states, actions, rewards
+
+
+def _said(given: Mapping[str, Any], heading: str, complaints: Complaints) -> str | None:
+    """The one outcome among what stands at some places; None where nothing does."""
+    for place, one in given.items():
+        if isinstance(one, list | dict):
+            expected = "a word, a number, true or false"
+            complaints.add(f"found {cut(one)}", place=place, value=one, expectation=expected)
+    complaints.raise_any()
+    outcomes = outcome_names([*given.values()], heading, complaints).names
+    if len(outcomes) > 1:
+        complaints.add(f"there are several outcomes: {', '.join(outcomes)}", expectation="one outcome per episode")
+    return next(iter(outcomes), None)
 
 
 def _label(value: Any, place: str, complaints: Complaints) -> Any:

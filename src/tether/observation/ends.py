@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.problems import Complaints, Source
+from tether._foundation.problems import Complaints
 from tether.errors import PathError, Problem
 from tether.model.encode import Coded, coded
 from tether.model.mdp import MDP
@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["end_of", "outcome_names", "settled"]
 
 
-def outcome_names(column: Any, heading: str) -> Coded:
+def outcome_names(column: Any, heading: str, complaints: Complaints) -> Coded:
     """A column of outcomes by name: text as it is; numbers and truth values named after the column, ``died=1``.
 
-    >>> outcome_names([1, 0, None], "died").tolist(), outcome_names(["died", ""], "end").tolist()
-    (['died=1', 'died=0', None], ['died', None])
+    >>> complaints = Complaints("log.csv")
+    >>> outcome_names([1, 0, None], "died", complaints).tolist()
+    ['died=1', 'died=0', None]
+    >>> outcome_names(["died", ""], "end", complaints).tolist()
+    ['died', None]
     """
-    found = coded(without_floats(column), heading, Complaints(Source(), PathError), blank=True)
+    found = coded(without_floats(column), heading, complaints, blank=True)
     texts = [_text(one, heading) for one in found.names]
     distinct = {text: i for i, text in enumerate(dict.fromkeys(text for text in texts if text))}
     place = np.array([*(distinct.get(text, -1) for text in texts), -2, -1], dtype=np.int64)  # by code -2, -1

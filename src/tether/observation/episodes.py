@@ -138,15 +138,16 @@ class Episodes(Mapping[Any, Path]):
         more = {"reward": reward, "next_state": next_state, "outcome": outcome}
         given |= {name: column for name, column in more.items() if column is not None}
         columns = {name: _column(name, values) for name, values in given.items()}
+        complaints = Complaints(Source(), PathError)
         if "outcome" in columns:
-            columns["outcome"] = outcome_names(columns["outcome"], "outcome")
+            columns["outcome"] = outcome_names(columns["outcome"], "outcome", complaints)
         sizes = {name: len(values) for name, values in columns.items()}
         if len(set(sizes.values())) > 1:
             told = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
             raise PathError(f"the columns differ in length: {told}")
         if sizes["episode"] == 0:
             raise PathError("the log is empty: it has no rows")
-        return cls.of(arrange(columns, Complaints(Source(), PathError)))
+        return cls.of(arrange(columns, complaints))
 
     @classmethod
     def from_paths(cls, paths: Iterable[Path] | Mapping[Any, Path]) -> Episodes:
