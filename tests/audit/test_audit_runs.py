@@ -338,6 +338,21 @@ def test_what_a_column_holds_is_decided_by_all_of_it(tmp_path, monkeypatch):
     assert found.log.has_whole_ids
 
 
+@pytest.mark.parametrize(("one", "other"), [("e{}", "e{} "), ("{}", "{}.0")])
+def test_an_id_written_in_two_ways_is_not_cut(tmp_path, monkeypatch, one, other):
+    """Spaces around an id do not count, nor does it matter how a whole number is written."""
+    ids = [(one if t % 2 else other).format(i) for i in range(6) for t in range(2)]
+    rows = [f"{name},{i % 2},{i % 2},{'' if i % 2 else 'right'}\n" for i, name in enumerate(ids)]
+    (tmp_path / "log.csv").write_text("episode,t,state,action\n" + "".join(rows))
+    whole = tether.audit(MDP, tmp_path / "log.csv", k=3, certify=False)
+    for block in (30, 37, 64):
+        in_pieces(monkeypatch, block)
+        found = tether.audit(MDP, tmp_path / "log.csv", k=3, certify=False)
+        assert isinstance(found.log, textlog.TextLog)
+        assert found.table.equals(whole.table)
+        assert found.problems.num_rows == 0
+
+
 def test_text_whose_episodes_lie_apart(tmp_path, monkeypatch):
     """It is read as a whole, unless it is too large for that: then the first place is told."""
     file = tmp_path / "log.csv"

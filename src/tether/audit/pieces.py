@@ -24,7 +24,7 @@ from tether.model.mdp import MDP
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
-__all__ = ["PIECE", "PiecewiseLog", "Seen", "last_change"]
+__all__ = ["PIECE", "PiecewiseLog", "Seen", "changes_of", "last_change"]
 
 _APART = "its rows lie apart in the log, so that an earlier part was taken for all of it; sort the log by episode"
 
@@ -109,9 +109,14 @@ class PiecewiseLog:
 
 def last_change(ids: Any) -> int:
     """The first row of the last episode, which the next piece may go on with; 0 where all rows are of one."""
-    codes = np.asarray(ids.combine_chunks().dictionary_encode().indices.fill_null(-1))
-    changes = np.flatnonzero(codes[1:] != codes[:-1])
-    return int(changes[-1]) + 1 if changes.size else 0
+    changes = changes_of(ids.combine_chunks())
+    return int(changes[-1]) if changes.size else 0
+
+
+def changes_of(ids: Any) -> Ints:
+    """The rows whose id is another than that of the row before."""
+    codes = np.asarray(ids.dictionary_encode().indices.fill_null(-1))
+    return np.flatnonzero(codes[1:] != codes[:-1]) + 1
 
 
 class Seen:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
-from tether.audit.pieces import PiecewiseLog, Seen, last_change
+from tether.audit.pieces import PiecewiseLog, Seen, changes_of, last_change
 from tether.errors import FileError, Problem
 from tether.io.columns import TextTable, columns_of, table_kind
 from tether.io.delimited import Text, scan
@@ -77,7 +77,7 @@ class TextLog(PiecewiseLog):
             waiting.append(table)
             parts.append(_Part(text, 0, table.num_rows))
             joined = pa.concat_tables(waiting)
-            cut = last_change(joined.column(wanted["episode"])) if joined.num_rows else 0
+            cut = last_change(_ids(joined.column(wanted["episode"]), self.has_whole_ids)) if joined.num_rows else 0
             if cut > 0:
                 before, parts = _divided(parts, cut)
                 yield self._piece(joined.slice(0, cut), before), cut, None
@@ -160,11 +160,9 @@ class _Ids:
     def add(self, column: Any, text: Text) -> None:
         """Look at the ids of a piece."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        ids = pc.utf8_trim_whitespace(column.combine_chunks())
-        codes = np.asarray(ids.dictionary_encode().indices)
-        begins = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
+        ids = _ids(column).combine_chunks()
+        begins = np.concatenate(([0], changes_of(ids)))
         found = ids.take(pa.array(begins))
         if found[0].as_py() == self._last:
             begins, found = begins[1:], found.slice(1)
@@ -178,6 +176,14 @@ class _Ids:
         if again.size and self.apart is None:
             first = int(again[0])
             self.apart = found[first].as_py(), _at(text).line(int(begins[first])) or 0
+
+
+def _ids(column: Any, whole: bool = False) -> Any:
+    """Ids as the reader of logs tells them apart: without spaces around them; of whole numbers 1.0 is 1."""
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    return pc.replace_substring_regex(trimmed, r"\.0+$", "") if whole else trimmed
 
 
 def _at(text: Text) -> Source:
