@@ -353,6 +353,16 @@ def test_an_id_written_in_two_ways_is_not_cut(tmp_path, monkeypatch, one, other)
         assert found.problems.num_rows == 0
 
 
+def test_ids_that_python_gives_one_hash_are_told_apart(tmp_path, monkeypatch):
+    """-1 and -2 have the same hash, as do numbers that differ by 2**61 - 1."""
+    ids = [-1, -2, 5, 2**61 + 4]
+    (tmp_path / "log.csv").write_text("episode,t,state,action\n" + "".join(f"{i},0,0,right\n" for i in ids))
+    in_pieces(monkeypatch, 30)
+    found = tether.audit(MDP, tmp_path / "log.csv", k=3, certify=False)
+    assert isinstance(found.log, textlog.TextLog)
+    assert (found.table.column("episode").to_pylist(), found.problems.num_rows) == (ids, 0)
+
+
 def test_text_whose_episodes_lie_apart(tmp_path, monkeypatch):
     """It is read as a whole, unless it is too large for that: then the first place is told."""
     file = tmp_path / "log.csv"

@@ -127,7 +127,7 @@ class Seen:
 
     def again(self, ids: list[Any]) -> Any:
         """Which of these came before; they are remembered."""
-        new = np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))
+        new = np.fromiter(map(_hash, ids), dtype=np.int64, count=len(ids))
         known = np.zeros(new.size, dtype=bool)
         for some in self._hashes:
             known |= some[np.minimum(np.searchsorted(some, new), some.size - 1)] == new
@@ -136,6 +136,11 @@ class Seen:
             last = self._hashes.pop()
             self._hashes[-1] = np.sort(np.concatenate((self._hashes[-1], last)))
         return known
+
+
+def _hash(one: Any) -> int:
+    """A hash of eight bytes; of a whole number itself, as Python's is the same for -1 and -2."""
+    return one if type(one) is int and -(2**63) <= one < 2**63 else hash(one)
 
 
 def _without(cohort: Cohort, seen: Seen) -> Cohort:
