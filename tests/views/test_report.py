@@ -376,8 +376,8 @@ def test_the_suggested_k_and_the_first_m_are_always_among_the_limits(tmp_path, m
     assert all(holds(head[1:], "m", m) for m in (0, 1, 2, 3, 30, 100))
     assert all(holds([row[0] for row in rows], "k", k) for k in (1, suggested, 70, 101))
     monkeypatch.setattr("tether.views.report.limits._WORK", 0.0)
-    table, complete = sweep_around(plan)
-    assert not complete
+    table = sweep_around(plan)
+    assert not table.is_complete
     assert suggested in table.ks
     assert {0, 1, 2, 3} <= set(table.ms.tolist())
 

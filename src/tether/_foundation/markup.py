@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.rounding import rounding_of
 from tether._foundation.words import cut
 
 __all__ = ["clean", "escaped", "facts", "grid", "heat", "shade", "shortened", "signed", "together", "typeset"]
@@ -140,7 +141,7 @@ def heat(
         cells = []
         for column in across:
             i, j = row[0], column[0]
-            share = gained[i, j] / most if gained[i, j] > 1e-9 * max(1.0, abs(observed)) else 0.0
+            share = gained[i, j] / most if gained[i, j] > rounding_of(observed) else 0.0
             outlined = (row, column) == (row_of, column_of)
             href = None if link is None else link(int(ks[i]), int(ms[j]))
             cells.append(_cell(float(values[i, j]), decimals, share, outlined, href))

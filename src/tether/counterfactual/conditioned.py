@@ -189,10 +189,9 @@ class CounterfactualMDP(CounterfactualDoors):
         return time_index(t, self.T - 1 if last is None else last)
 
     def __repr__(self) -> str:
-        nodes = sum(int(self.graph.states(t).size) for t in range(self.T + 1))
         return (
-            f"<CounterfactualMDP: {counted(self.T, 'step')}, {counted(nodes, 'state')} reachable over time, "
-            f"{counted(self.n_edited, 'row')} edited, {self.mechanism.name}>"
+            f"<CounterfactualMDP: {counted(self.T, 'step')}, "
+            f"{counted(self.graph.n_nodes, 'state')} reachable over time, {counted(self.n_edited, 'row')} edited, {self.mechanism.name}>"
         )
 
     def _repr_html_(self) -> str:

@@ -107,6 +107,11 @@ class Graph:
         """States at time t = 0 … T; before T only those where something is left to do."""
         return self.last_states if t == self.T else self.layers[t].states
 
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes (t, s), t = 0 … T."""
+        return sum(int(self.states(t).size) for t in range(self.T + 1))
+
     def split(self, states: Ints) -> tuple[Ints, Ints]:
         """States where something is left to do, and those where paths end."""
         if self.ended is None:

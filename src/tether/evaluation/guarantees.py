@@ -65,7 +65,7 @@ def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
     For a plan of `tether.robust` it is the set of that plan, otherwise every causal model.
     """
     cf = plan.cf
-    if sum(int(cf.graph.states(t).size) for t in range(cf.T + 1)) > _REACH:
+    if cf.graph.n_nodes > _REACH:
         return None
     ks = _different(plan)
     if isinstance(plan, RobustPlan):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import counted, number, percent
 from tether.evaluation.one_change import decided_from
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from tether.explanation.decisions import Decision, Decisions
 
 __all__ = ["decision_sentences"]
-
-_ROUNDING = 1e-9
 
 
 def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Callable[[Any], str]) -> list[str]:
@@ -38,7 +37,7 @@ def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Call
 
 def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[[Any], str]) -> str:
     seen = decisions.observed_value
-    rounding = _ROUNDING * max(1.0, abs(seen))
+    rounding = rounding_of(seen)
     value, in_words = _what(decisions), _value_in_words(decisions)
     best = max(known, key=lambda row: row.gain or 0.0)
     if (best.gain or 0.0) > rounding:
@@ -81,9 +80,9 @@ def _for_the_outcome(
     sentences, event = [], name(outcome.name)
     best = max(known, key=lambda row: row.necessity or 0.0, default=None)
     from_when = decided_from(decisions.asked, outcome)
-    if best is not None and (best.necessity or 0.0) > _ROUNDING:
+    if best is not None and (best.necessity or 0.0) > ROUNDING:
         chance = best.necessity or 0.0
-        how = "for certain" if chance >= 1 - _ROUNDING else f"with a probability of {percent(chance)}"
+        how = "for certain" if chance >= 1 - ROUNDING else f"with a probability of {percent(chance)}"
         sentences.append(
             f"The outcome, {event}, could best have been averted at t = {best.t}: {name(best.action)}, and nothing "
             f"else changed, would have averted it {how}."

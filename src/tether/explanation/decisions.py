@@ -10,6 +10,7 @@ import numpy as np
 
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import grid, typeset
+from tether._foundation.rounding import ROUNDING, rounding_of
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
 from tether.evaluation.necessity import NecessityBounds, necessity_bounds
@@ -175,12 +176,12 @@ class Decisions:
 
     def is_idle(self, t: int) -> bool:
         """Whether no action at t would have changed anything."""
-        seen, near = self.observed_value, 1e-9 * max(1.0, abs(self.observed_value))
+        seen = self.observed_value
         return all(
             row.value is not None
             and row.best is not None
-            and max(abs(row.value - seen), abs(row.best - seen)) <= near
-            and (row.necessity or 0.0) <= 1e-9
+            and max(abs(row.value - seen), abs(row.best - seen)) <= rounding_of(seen)
+            and (row.necessity or 0.0) <= ROUNDING
             for row in self.at(t)
         )
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
@@ -69,8 +70,6 @@ _STATE = 100
 
 _RARE = 0.05
 """Changes less likely than this are only counted, beside others."""
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,7 @@ def headline(explanation: Explanation) -> str:
     many = f"Changing {how_many(explanation)}"
     which = "expected" if guaranteed(plan) is None else "guaranteed"
     value = f"the {which} return" if plan.objective is None else f"the chance that {plan.objective.in_words}"
-    if plan.gain <= _ROUNDING * max(1.0, abs(plan.observed_value)):
+    if plan.gain <= rounding_of(plan.observed_value):
         return f"{many} would keep {value}."
     by = number(plan.gain) if plan.objective is None else f"{number(100 * plan.gain)} percentage points"
     return f"{many} would {'lower' if plan.minimise else 'raise'} {value} by {by}."
@@ -244,7 +243,7 @@ def chance_that(objective: Property, value: float, observed: float) -> str:
     'The chance that died is avoided is 20 % (0.2044) instead of 0 %.'
     """
     text = f"The chance that {objective.in_words}"
-    if abs(value - observed) <= _ROUNDING:
+    if abs(value - observed) <= ROUNDING:
         return f"{text} stays {percent(observed)}."
     shown = [f"{percent(one)}{'' if one in (0.0, 1.0) else f' ({number(one)})'}" for one in (value, observed)]
     return f"{text} is {shown[0]} instead of {shown[1]}."
@@ -272,7 +271,7 @@ def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     compared = []
     for name in sorted(dict.fromkeys([*seen, *now]), key=lambda one: -seen.get(one, 0.0)):  # first what happened
         before, after = seen.get(name, 0.0), now.get(name, 0.0)
-        if max(before, after) > _ROUNDING:
+        if max(before, after) > ROUNDING:
             compared.append((name, _compared(before, after)))
     if not compared:
         return []
@@ -293,13 +292,13 @@ def first_letter(name: str) -> str:
 
 
 def _compared(before: float, after: float) -> str:
-    if abs(before - after) <= _ROUNDING:
-        return "still certain" if after >= 1 - _ROUNDING else f"still {percent(after)}"
+    if abs(before - after) <= ROUNDING:
+        return "still certain" if after >= 1 - ROUNDING else f"still {percent(after)}"
     return f"{_chance(after)} instead of {_chance(before)}"
 
 
 def _chance(probability: float) -> str:
-    return "certain" if probability >= 1 - _ROUNDING else percent(probability)
+    return "certain" if probability >= 1 - ROUNDING else percent(probability)
 
 
 def _stays(cf: CounterfactualMDP, name: str) -> bool:
@@ -311,7 +310,7 @@ def _stays(cf: CounterfactualMDP, name: str) -> bool:
 def falls_short(plan: Plan, best: float) -> bool:
     """Whether a plan is not the best within its limits: one that was made for more influence, not for value."""
     missing = plan.value - best if plan.minimise else best - plan.value
-    return missing > _ROUNDING * max(1.0, abs(plan.value))
+    return missing > rounding_of(plan.value)
 
 
 def guaranteed(plan: Plan) -> RobustPlan | None:
@@ -374,7 +373,7 @@ def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[Explain
             "No step is left to chance: there is no luck of the episode to keep, and nothing in the answer rests on it."
         )
     by_step = _tailoring(outlook).strength
-    if not (by_step > _ROUNDING).any():
+    if not (by_step > ROUNDING).any():
         return (
             "The observation moves no probability at any step: this is what the model expects of anyone in that state."
         )
@@ -386,10 +385,10 @@ def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[Explain
     where, there = ("the changed step", "there") if len(changed) == 1 else ("the changed steps", "the first of them")
     since = float(by_step[changed[0].t :].mean())  # before, the policy does what was done
     least, most = min(step.strength for step in changed), max(step.strength for step in changed)
-    if since <= _ROUNDING:
+    if since <= ROUNDING:
         first = where if len(changed) == 1 else "the first changed step"
         return f"From {first} on the observation moves no probability: from there the answer holds for anyone."
-    if most <= _ROUNDING:
+    if most <= ROUNDING:
         at = f"At {where} the observation moves no probability: there the answer holds for anyone in that state"
         return f"{at}; from {there} on it moves {percent(since)} on average (strength {_strength(since)})."
     at = f"At {where} the observation moves {_range(percent(least), percent(most))} of the probability (strength "
@@ -412,7 +411,7 @@ def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "d
     test = "(the test that k counts)"
     if run == 0:
         return f"{'The only step is' if T == 1 else f'All {T} steps are'} influenced {test}."
-    if many <= _ROUNDING:
+    if many <= ROUNDING:
         return f"No step is influenced {test}."
     certain = abs(many - round(many)) <= 5e-4
     count = f"{round(many)}" if certain else f"On average {average(many)}"
@@ -452,7 +451,7 @@ def _range(low: str, high: str) -> str:
 
 
 def _strength(value: float) -> str:
-    return "0" if value <= _ROUNDING else "under 0.01" if value < 0.005 else f"{value:.2f}"
+    return "0" if value <= ROUNDING else "under 0.01" if value < 0.005 else f"{value:.2f}"
 
 
 def _tailoring(outlook: Evaluation) -> Tailoring:

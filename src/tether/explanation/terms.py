@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.explanation.outcomes import goes_on
@@ -191,20 +192,20 @@ def best_for_anyone(explanation: Explanation) -> str:
     return f"What is best for anyone in the model, without any limit: {'; '.join(parts)}."
 
 
-def beyond_the_limits(explanation: Explanation, table: Sweep, complete: bool) -> list[str]:
-    """What a larger k or m would add, and whether a smaller k would do; ``table`` is a sweep, or a part of one."""
+def beyond_the_limits(explanation: Explanation, table: Sweep) -> list[str]:
+    """What a larger k or m would add, and whether a smaller k would do; ``table`` may be a part of the whole sweep."""
     plan = explanation.plan
     if falls_short(plan, table.value(plan.k, plan.m)):
         best = f"best {value_name(plan.objective)}"
         return [f"This plan was not made for the {best} within its limits; the table below says what is."]
-    if not complete:
+    if not table.is_complete:
         return _some_beyond(plan, table)
     by_k, by_m = explanation.beyond.sentences()
     sentences = [by_k] if plan.k <= plan.T else []
     sentences += [by_m] if plan.m < plan.T else []
     column = table.values[:, table.ms == plan.m][:, 0]
     behind = column - plan.value if plan.minimise else plan.value - column
-    as_good = table.ks[behind <= 1e-9 * max(1.0, abs(plan.value))]
+    as_good = table.ks[behind <= rounding_of(plan.value)]
     if explanation.changes and as_good.size and as_good.min() < plan.k:
         sentences.append(f"A shorter tether gives the same: k = {as_good.min()}.")
     return sentences
@@ -219,7 +220,7 @@ def _some_beyond(plan: Plan, table: Sweep) -> list[str]:
     ):
         if k != plan.k or m <= plan.T:
             more = (plan.value - table.value(k, m)) if plan.minimise else (table.value(k, m) - plan.value)
-            added = f"{number(more)} more" if more > 1e-9 * max(1.0, abs(plan.value)) else "nothing more"
+            added = f"{number(more)} more" if more > rounding_of(plan.value) else "nothing more"
             sentences.append(f"{name} the plan could gain {added}.")
     return sentences
 
@@ -230,17 +231,16 @@ def suggestion(plan: Plan, table: Sweep) -> tuple[int | None, str]:
     k = enough_k(table, m)
     sign = -1.0 if table.minimise else 1.0
     free = sign * (table.value(T + 1, m) - table.observed_value)
-    rounding = 1e-9 * max(1.0, abs(table.observed_value))
     with_m = f"with {counted(m, 'change')} at most" if m else "without any change"
     if k is None:
-        if free <= rounding:
+        if free <= table.rounding:
             return None, f"There is no k to suggest: {with_m}, nothing can be gained, whatever k is."
         return None, (
             f"There is no k to suggest: {with_m}, something can be gained only without a tether (k = {T + 1}), "
             f"namely {number(free)}."
         )
     gain = sign * (table.value(k, m) - table.observed_value)
-    of_free = percent(min(1.0, gain / free)) if free > rounding else "100 %"
+    of_free = percent(min(1.0, gain / free)) if free > table.rounding else "100 %"
     among = "" if table.ks.size == T + 1 else " of those looked at"
     return k, (
         f"Suggested: k = {k}. It is the shortest tether{among} that gives at least {100 * SHARE:.0f} % of what the "

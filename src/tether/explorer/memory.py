@@ -33,7 +33,7 @@ from tether.plan.plan import Plan
 from tether.plan.robust import Robust
 from tether.plan.sweep import Sweep
 from tether.plan.tethered import Tethered
-from tether.views.report.limits import limits_around
+from tether.views.report.limits import limits_around, work_of_table
 
 __all__ = ["Answer", "Memory", "Question", "Rung", "labels_of", "steps_of"]
 
@@ -46,7 +46,7 @@ _QUESTIONS = 8
 _ANSWERS = 24
 
 _QUICK = 2e7
-"""States over time, times k, times m: up to so many the table for all k and m takes no longer than a plan."""
+"""Up to so much work the table for all k and m takes no longer than a plan."""
 
 _PER_VISIT = 64
 """Bytes per node that an evaluation visits: what it is, how likely, what is done there and where that leads."""
@@ -79,11 +79,6 @@ class Question:
     def cf(self) -> CounterfactualMDP:
         """The model, replayed with the luck of the episode."""
         return self.tied.cf
-
-    @cached_property
-    def size(self) -> int:
-        """States over time that can be reached."""
-        return sum(int(self.cf.graph.states(t).size) for t in range(self.cf.T + 1))
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -194,9 +189,9 @@ class Answer:
     @property
     def changing(self) -> list[int]:
         """Every k at which the best value with this m changes, beginning with 1."""
-        values, near = self.by_k.values[:, 0], 1e-9 * max(1.0, abs(self.by_k.observed_value))
+        values = self.by_k.values[:, 0]
         with np.errstate(invalid="ignore"):
-            return [1, *(int(k) for k in self.by_k.ks[1:][np.abs(np.diff(values)) > near])]
+            return [1, *(int(k) for k in self.by_k.ks[1:][np.abs(np.diff(values)) > self.by_k.rounding])]
 
     @cached_property
     def plan(self) -> Plan:
@@ -218,20 +213,15 @@ class Answer:
     @property
     def is_quick(self) -> bool:
         """Whether the whole table takes no longer than a plan: else it comes later than the answer."""
-        return self.question.size * (self.cf.T + 1.0) ** 2 <= _QUICK
+        return work_of_table(self.cf) <= _QUICK
 
     @cached_property
     def table(self) -> Sweep:
         """The best values for every k and m, or for those around the plan's where the model is very large."""
         if self.is_quick:
             return self.tied.sweep()
-        ks, ms = limits_around(self.plan, self.suggested)
+        ks, ms = limits_around(self.plan, lambda: self.suggested)
         return self.tied.sweep(ks, ms, progress=self._progress)
-
-    @property
-    def complete(self) -> bool:
-        """Whether the table holds every k and m."""
-        return self.table.values.shape == (self.cf.T + 1, self.cf.T + 1)
 
     def _progress(self, _done: int, _of: int) -> None:
         self.check()

@@ -43,10 +43,9 @@ def enough_k(table: Sweep, m: int, share: float = SHARE) -> int | None:
     tied = table.ks <= table.cf.T
     gained = table.gains[tied, column[0]]
     most = float(gained.max(initial=0.0))
-    rounding = 1e-9 * max(1.0, abs(table.observed_value))
-    if most <= rounding:
+    if most <= table.rounding:
         return None
-    return int(table.ks[tied][gained >= share * most - rounding].min())
+    return int(table.ks[tied][gained >= share * most - table.rounding].min())
 
 
 @dataclass(frozen=True, slots=True)

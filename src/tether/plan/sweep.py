@@ -11,6 +11,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import heat
+from tether._foundation.rounding import rounding_of
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.influence.one_step import Influence
@@ -80,6 +81,34 @@ class Sweep:
         """
         gains: Floats = self.observed_value - self.values if self.minimise else self.values - self.observed_value
         return gains
+
+    @property
+    def rounding(self) -> float:
+        """How large a gain may be and still be rounding: nothing is gained.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).sweep()
+        >>> table.rounding, table.ks[(table.gains > table.rounding).any(axis=1)].min()  # 1e-9 of the observed -38
+        (3.8e-08, np.int64(3))
+        """
+        return rounding_of(self.observed_value)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every k from 1 to T + 1 and every m from 0 to T is here.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> cf.sweep().is_complete, cf.sweep(ks=[7]).is_complete
+        (True, False)
+        """
+        return np.unique(self.ks).size == np.unique(self.ms).size == self.cf.T + 1
 
     def value(self, k: int, m: int) -> float:
         """The value for one k and m of those asked for; k beyond T + 1 means T + 1, m beyond T means T."""

@@ -39,7 +39,7 @@ def sweeps(cf: CounterfactualMDP) -> dict[str, Sweep]:
 
 def first_improvement(table: Sweep) -> int | None:
     """The smallest k at which something better than the observed path can be had; None if there is none."""
-    better = table.values.max(axis=1) > table.observed_value + 1e-9 * max(1.0, abs(table.observed_value))
+    better = table.values.max(axis=1) > table.observed_value + table.rounding
     hits = np.flatnonzero(better)
     return int(table.ks[hits[0]]) if hits.size else None
 

@@ -46,7 +46,7 @@ def beyond(asked: Asked) -> dict[str, Any]:
     """What other limits would give; and the question in full."""
     answer = asked.answer
     return {
-        "beyond": beyond_the_limits(answer.explanation, answer.table, answer.complete),
+        "beyond": beyond_the_limits(answer.explanation, answer.table),
         "question": question_in_words(answer.plan, answer.plan.value),
     }
 
@@ -55,7 +55,7 @@ def ladder(asked: Asked) -> dict[str, Any]:
     """What k does in this episode."""
     answer = asked.answer
     ks = _compared(answer)
-    at_once = len(ks) * answer.question.size <= _AT_ONCE
+    at_once = len(ks) * answer.cf.graph.n_nodes <= _AT_ONCE
     return {"T": answer.cf.T, "any": len(ks) > 1, **(rungs(asked) if at_once else {"rungs": None})}
 
 
@@ -70,15 +70,15 @@ def rungs(asked: Asked) -> dict[str, Any]:
     answer, view, T = asked.answer, asked.view, asked.answer.cf.T
     found = [answer.question.rung(k, answer.m, asked.check) for k in _compared(answer)]
     most = max(one.gain for one in found)
-    near = 1e-9 * max(1.0, abs(answer.by_k.observed_value))
+    rounding = answer.by_k.rounding
     return {
         "T": T,
         "rungs": [
             {
                 "k": one.k,
                 "address": view.address(k=one.k),
-                "gain": number(one.gain) if one.gain > near else "0",
-                "gain_share": 100.0 * max(0.0, one.gain) / most if most > near else 0.0,
+                "gain": number(one.gain) if one.gain > rounding else "0",
+                "gain_share": 100.0 * max(0.0, one.gain) / most if most > rounding else 0.0,
                 "influenced": f"{average(one.influenced)} of {average(one.steps)}",
                 "share": 100.0 * one.strength,
                 "strength": f"{one.strength:.2f}",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tether._foundation.rounding import rounding_of
 from tether._foundation.words import average, number, percent
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
@@ -163,7 +164,7 @@ def _spread(one: Evaluation) -> str:
 
 
 def _gain(gain: float, observed: float) -> str:
-    return "0" if abs(gain) <= 1e-9 * max(1.0, abs(observed)) else ("+" if gain > 0 else "") + number(gain)
+    return "0" if abs(gain) <= rounding_of(observed) else ("+" if gain > 0 else "") + number(gain)
 
 
 def _strength(one: Evaluation) -> float:

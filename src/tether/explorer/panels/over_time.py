@@ -27,7 +27,7 @@ def over_time_part(asked: Asked) -> dict[str, Any]:
     explanation = answer.explanation
     gained = np.cumsum([0.0, *(step.gain for step in explanation.steps[:-1])])
     found = drawings_of(asked, answer, explanation.plan, explanation.outlook, gained, "plan")
-    if answer.question.size > _AT_ONCE:
+    if answer.cf.graph.n_nodes > _AT_ONCE:
         return {**found, "outcomes": None}
     asked.check()
     return {**found, **outcomes_part(asked)}

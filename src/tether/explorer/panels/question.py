@@ -107,7 +107,7 @@ def table(asked: Asked) -> dict[str, Any]:
 
 def _others(answer: Answer, view: View, table: Sweep) -> dict[str, Any]:
     """What other k and m would give, as a table whose cells lead there."""
-    plan, T = answer.plan, answer.cf.T
+    plan = answer.plan
     anywhere = view.address(k=int(_K), m=int(_M))  # one address for all cells: there may be hundreds
     return {
         "ticks_m": _ticks(_where_m_matters(answer, table), 0, plan.T, "m", view),
@@ -124,7 +124,7 @@ def _others(answer: Answer, view: View, table: Sweep) -> dict[str, Any]:
                 link=lambda k, m: anywhere.replace(_K, str(k)).replace(_M, str(m)),
             )
         ),
-        "complete": table.values.shape == (T + 1, T + 1),
+        "complete": table.is_complete,
         "what": "Expected return" if plan.objective is None else f"Probability that {plan.objective.in_words}",
     }
 
@@ -139,14 +139,14 @@ def _meters(answer: Answer) -> list[dict[str, Any]]:
     plan, table = answer.plan, answer.table if answer.is_quick else answer.by_k
     limits = "any k and m" if answer.is_quick else "any k with this m"
     most = float(np.max(table.gains[np.isfinite(table.gains)]))
-    near = 1e-9 * max(1.0, abs(table.observed_value))
-    share = 0.0 if most <= near else max(0.0, plan.gain) / most
+    some = most > table.rounding
+    share = max(0.0, plan.gain) / most if some else 0.0
     return [
         {
             "name": "Gain",
             "share": share,
             "value": ("+" if plan.gain > 0 else "") + number(plan.gain) if share else "nothing",
-            "beside": f"of {number(most)}, the most that {limits} can give" if most > near else f"{limits}: nothing",
+            "beside": f"of {number(most)}, the most that {limits} can give" if some else f"{limits}: nothing",
             "kind": "gain",
         },
         {"name": "About this episode", "kind": "near", **_near(answer)},
@@ -172,8 +172,7 @@ def _near(answer: Answer) -> dict[str, Any]:
 def _where_m_matters(answer: Answer, table: Sweep) -> list[int]:
     """Values of m at which the best value within this k changes, of those that were looked at."""
     values = table.values[table.ks == answer.plan.k][0]
-    near = 1e-9 * max(1.0, abs(table.observed_value))
-    return [int(m) for i, m in enumerate(table.ms) if i == 0 or values[i] - values[i - 1] > near]
+    return [int(m) for i, m in enumerate(table.ms) if i == 0 or values[i] - values[i - 1] > table.rounding]
 
 
 def _ticks(values: list[int], low: int, high: int, name: str, view: View) -> list[dict[str, Any]]:

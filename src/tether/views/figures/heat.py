@@ -36,7 +36,7 @@ def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
     """
     rows, columns = table.values.shape
     gained = table.values - table.observed_value
-    plain = np.abs(gained) <= 1e-9 * max(1.0, abs(table.observed_value))
+    plain = np.abs(gained) <= table.rounding
     readable = max(rows, columns) <= _READABLE
     with styled():
         ax = axes(ax, (float(np.clip(1.5 + 0.5 * columns, 5.5, 7.2)), float(np.clip(0.8 + 0.3 * rows, 2.2, 4.6))), "")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tether._foundation.markup import signed
+from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, cut_apart, number, percent
 from tether.errors import QueryError
 from tether.explanation import sentences as say
@@ -19,8 +20,6 @@ __all__ = ["Action", "Beside", "DecisionStep", "decision_steps", "numbers_beside
 
 _NAME = 80
 """How long the name of an action may be."""
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     lines = []
     ends = () if goes_on(plan.cf, outlook) else explanation.outcomes
     for one in sorted(ends, key=lambda one: -one.observed):  # first what happened
-        if max(one.observed, one.plan, one.optimal) > _ROUNDING:
+        if max(one.observed, one.plan, one.optimal) > ROUNDING:
             lines.append(Beside(say.first_letter(one.name), *map(_chance, (one.observed, one.plan, one.optimal))))
     kind = "Expected return" if say.guaranteed(plan) is None else "Guaranteed return"
     if plan.objective is not None:
@@ -111,13 +110,13 @@ def _line(decisions: Decisions, t: int, rows: tuple[Decision, ...], short: dict[
         return f"{text}Of the others nothing can be said alone."
     best = max(others, key=lambda row: row.gain or 0.0)
     gain = best.gain or 0.0
-    if gain > _ROUNDING * max(1.0, abs(decisions.observed_value)):
+    if gain > rounding_of(decisions.observed_value):
         text += f"Best instead: {short[best.action]}, gain {signed('+' + number(gain))}"
     else:
         text += "No other action alone would have gained anything"
     averted = max(others, key=lambda row: row.necessity or 0.0)
     chance = averted.necessity or 0.0
-    if chance > _ROUNDING:
+    if chance > ROUNDING:
         by = "" if averted.action == best.action and gain > 0 else f", by {short[averted.action]}"
         text += f"; {decisions.outcome} averted with {percent(chance)}{by}"
     return f"{text}."
@@ -130,7 +129,7 @@ def _action(row: Decision, name: str) -> Action:
         "–" if row.value is None else signed(number(row.value)),
         "–" if row.gain is None else _gain(row.gain),
         "–" if row.necessity is None else percent(row.necessity),
-        "0" if row.strength <= _ROUNDING else f"{row.strength:.2f}",
+        "0" if row.strength <= ROUNDING else f"{row.strength:.2f}",
         row.needed_k,
     )
 
@@ -141,8 +140,8 @@ def _worth(row: Decision) -> tuple[bool, float]:
 
 
 def _gain(gain: float) -> str:
-    return "0" if abs(gain) <= _ROUNDING else ("+" if gain > 0 else "") + signed(number(gain))
+    return "0" if abs(gain) <= ROUNDING else ("+" if gain > 0 else "") + signed(number(gain))
 
 
 def _chance(probability: float) -> str:
-    return "certain" if probability >= 1 - _ROUNDING else percent(probability)
+    return "certain" if probability >= 1 - ROUNDING else percent(probability)

@@ -59,7 +59,6 @@ class Contents:
 
     explanation: Explanation
     table: Sweep
-    complete: bool
     courses: Courses
     state_name: Callable[[Any], str]
     action_name: Callable[[Any], str]
@@ -100,7 +99,7 @@ class Contents:
             "changes": say.changes(explanation, self.name, _LISTED) if many else [],
             "question": question_in_words(plan, self.table.value(plan.k, plan.m)),
             "beside": numbers_beside(explanation),
-            "beyond": beyond_the_limits(explanation, self.table, self.complete),
+            "beyond": beyond_the_limits(explanation, self.table),
         }
 
     def name(self, label: Any) -> str:
@@ -191,11 +190,11 @@ class Contents:
     def _limits(self) -> dict[str, Any]:
         plan, table = self.plan, self.table
         value = "expected return" if plan.objective is None else "probability"
-        if np.all(table.gains <= 1e-9 * max(1.0, abs(table.observed_value))):
+        if np.all(table.gains <= table.rounding):
             stays = number(table.observed_value)
             return {"nothing": f"Whatever k and m, nothing is gained: the {value} stays {stays}."}
         some = "Of so many, only some are shown." if table.ms.size > COLUMNS else ""
-        if not self.complete:
+        if not table.is_complete:
             some = "The model is large: only some limits were looked at."
         suggested, sentence = suggestion(plan, table)
         shown = table_of(table, plan, suggested)

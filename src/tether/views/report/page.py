@@ -111,8 +111,7 @@ def _contents(
     group = None if state_name is None else state  # unnamed states need not be grouped
     explanation = plan.explain(group, certificate=certificate, draws=draws, rng=rng)
     courses = over_time(plan, explanation.outlook, features, state)
-    table, complete = sweep_around(plan)
-    return Contents(explanation, table, complete, courses, state, action)
+    return Contents(explanation, sweep_around(plan), courses, state, action)
 
 
 def _naming(option: str, name: Callable[[Any], str] | None) -> Callable[[Any], str]:

@@ -43,7 +43,7 @@ def settings(
         ("episode", f"{counted(plan.T, 'step')} from {state_name(cf.path.states[0])}, {end}"),
         (
             "within reach",
-            f"{_reach(plan):,} states over time, {counted(cf.n_edited, 'row')} that the observation may change",
+            f"{cf.graph.n_nodes:,} states over time, {counted(cf.n_edited, 'row')} that the observation may change",
         ),
         ("luck", mechanism_in_words(cf.mechanism)),
         ("k", f"{plan.k} of 1 … {plan.T + 1}"),
@@ -85,10 +85,6 @@ def _as_code(objective: Property) -> str:
 
 def _argument(test: str) -> str:
     return repr(test) if test == "support" else f"tether.{test}"
-
-
-def _reach(plan: Plan) -> int:
-    return sum(int(plan.cf.graph.states(t).size) for t in range(plan.T + 1))
 
 
 def _value_meaning(plan: Plan) -> tuple[str, str]:

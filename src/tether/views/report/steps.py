@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from tether._foundation.markup import signed
+from tether._foundation.rounding import rounding_of
 from tether._foundation.words import cut_apart, number, percent
 from tether.explanation.explain import ExplainedStep, Explanation
 from tether.explanation.sentences import left_to_chance
@@ -142,7 +143,7 @@ class _Writer:
     ) -> None:
         plan = explanation.plan
         self.T, self.recorded = plan.T, plan.cf.path.last_recorded
-        self.rounding = 1e-9 * max(1.0, abs(plan.value), abs(plan.observed_value))
+        self.rounding = rounding_of(plan.value, plan.observed_value)
         self.action_name = action_name
         self.luck = left_to_chance(plan.asked, plan.chain)
         self.head = (*_HEAD, *(_HEAD_OF_INFLUENCE if self.luck else ()))
