@@ -103,6 +103,17 @@ def test_an_overview_opens_quietly_and_fits(browser, overview):
     check(browser, overview[1], WIDTHS)
 
 
+def test_on_a_phone_a_row_is_a_card_and_no_cell_is_cut(browser, overview):
+    cut = """() => [...document.querySelectorAll(".rows td:not(.none)")]
+        .filter(one => one.offsetWidth < 0.8 * one.parentElement.offsetWidth || one.scrollWidth > one.clientWidth)
+        .map(one => one.outerHTML)"""
+    visit = Visit(browser, overview[1], 400)
+    try:
+        assert visit.page.evaluate(cut) == []
+    finally:
+        visit.close()
+
+
 def test_episodes_are_sorted_and_filtered(browser, overview):
     """With the keyboard alone; by the numbers, not by their text."""
     audit, file = overview

@@ -15,7 +15,7 @@ _LISTED = 200
 """How many episodes the page lists. The file of the table has them all."""
 
 _CHANGES, _ENDS = 3, 2
-"""How many changes and ends of an episode are told."""
+"""How many changes and ends of an episode are shown."""
 
 
 def listed_episodes(audit: Audit, links: dict[Any, str]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _cell(kind: str, field: str, row: dict[str, Any], audit: Audit) -> dict[str,
     elif kind == "ends":
         likely = sorted(value, key=lambda one: -one["probability"])[:_ENDS]
         text = ", ".join(
-            f"{cut(outcome_in_words(audit.mdp, one['outcome']), 40)} {percent(one['probability'], short=True)}"
+            f"{cut(outcome_in_words(audit.mdp, one['outcome']), 40)}: {percent(one['probability'], short=True)}"
             for one in likely
         )
     elif kind == "changes":
