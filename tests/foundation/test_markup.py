@@ -79,6 +79,13 @@ def test_only_what_gains_is_shaded_the_more_the_darker():
     assert dark < light
 
 
+def test_less_is_shaded_where_less_is_a_gain():
+    limits = np.arange(1, 4), np.arange(4)
+    more = re.findall("<td style='([^']*)'>", heat(*limits, VALUES, 0.0))
+    assert re.findall("<td style='([^']*)'>", heat(*limits, -VALUES, 0.0, minimise=True)) == more
+    assert not any("background" in style for style in re.findall("<td style='([^']*)'>", heat(*limits, -VALUES, 0.0)))
+
+
 def test_rows_that_do_not_follow_each_other_stay_apart():
     made = heat(np.array([1, 5, 3]), np.arange(2), np.zeros((3, 2)), 0.0, merge=True)
     assert [row[0] for row in Page(made).tables[0][1:]] == ["k = 1", "k = 5", "k = 3"]

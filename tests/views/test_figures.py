@@ -670,7 +670,7 @@ def test_a_front_of_one_point(toy):
 
 def test_what_each_k_loses(epidemic_table):
     ax = plot.plot_lost(epidemic_table, m=2, suggested=6)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == (K, VALUE)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (K, "expected return")
     stairs = [patch for patch in ax.patches if patch.get_label() == "best value, m = 2"]
     np.testing.assert_allclose(stairs[0].get_data().values, epidemic_table.values[:, 2])
     (lost,) = [patch for patch in ax.patches if patch.get_label() == "lost to the tether"]
@@ -684,6 +684,21 @@ def test_what_each_k_loses(epidemic_table):
     drawn(ax)
     assert other.get_ylabel() == "lost against no tether"
     np.testing.assert_allclose(sorted(other.get_ylim()), sorted(-1.0 - np.array(ax.get_ylim())))
+
+
+def test_what_each_k_loses_where_less_is_better():
+    """The same numbers as where more is better, upside down."""
+    case = tether.cases.grid_world()
+    path = tether.Path([0, 4, 8, 12, 13, 14, 15], ["down"] * 3 + ["right"] * 3)
+    table = tether.counterfactual(case.mdp, path).sweep(minimise=True)
+    assert table.values[0, 1] > table.values[-1, 1]
+    ax = plot.plot_lost(table, m=1, suggested=2)
+    (stairs,) = [patch for patch in ax.patches if patch.get_label() == "best value, m = 1"]
+    np.testing.assert_allclose(stairs.get_data().values, table.values[:, 1])
+    assert legend(ax)[-1] == f"k = 2: value {table.value(2, 1):.4g}, {table.value(2, 1) - table.value(7, 1):.4g} lost"
+    other = ax.child_axes[0]
+    drawn(ax)
+    np.testing.assert_allclose(sorted(other.get_ylim()), sorted(np.array(ax.get_ylim()) - table.value(7, 1)))
 
 
 def test_a_loss_without_suggestion(epidemic, epidemic_table):

@@ -120,19 +120,21 @@ def heat(
     wide: int = _WIDE,
     suggested: int | None = None,
     link: Callable[[int, int], str] | None = None,
+    minimise: bool = False,
 ) -> str:
     """The k × m table, shaded by what is gained; what gains nothing stays plain.
 
     ``mark`` is a (k, m) to outline; with ``merge``, neighbours that are the same are one row, or one column. Of more
     rows or columns than there is room for, some are left out, but never the ends, the marked ones, the ``suggested``
-    k or m = 0 … 3. ``link`` gives an address for each (k, m), where a click should lead somewhere.
+    k or m = 0 … 3. ``link`` gives an address for each (k, m), where a click should lead somewhere. With
+    ``minimise``, less is a gain.
     """
     down, across = _spans(ks, values, merge), _spans(ms, values.T, merge)
     row_of = None if mark is None else _span_of(ks, down, mark[0])
     column_of = None if mark is None else _span_of(ms, across, mark[1])
     down = _thinned(down, _HIGH, [row_of, None if suggested is None else _span_of(ks, down, suggested)])
     across = _thinned(across, wide, [column_of, *(_span_of(ms, across, m) for m in _FEW)])
-    gained = np.where(np.isfinite(values), values - observed, 0.0)
+    gained = np.where(np.isfinite(values), observed - values if minimise else values - observed, 0.0)
     most = float(gained.max(initial=0.0))
     decimals = _decimals(most)
     head = "".join(f"<th scope='col'>{_span_text('m', ms, span)}</th>" for span in across)

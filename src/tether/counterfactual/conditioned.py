@@ -191,7 +191,8 @@ class CounterfactualMDP(CounterfactualDoors):
     def __repr__(self) -> str:
         return (
             f"<CounterfactualMDP: {counted(self.T, 'step')}, "
-            f"{counted(self.graph.n_nodes, 'state')} reachable over time, {counted(self.n_edited, 'row')} edited, {self.mechanism.name}>"
+            f"{counted(self.graph.n_nodes, 'state')} reachable over time, "
+            f"{counted(self.n_edited, 'row')} edited, {self.mechanism.name}>"
         )
 
     def _repr_html_(self) -> str:

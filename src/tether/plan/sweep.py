@@ -206,4 +206,5 @@ class Sweep:
         from tether.plan.limits import enough_k
 
         suggested = enough_k(self, 1) if 1 in self.ms else None
-        return heat(self.ks, self.ms, self.values, self.observed_value, suggested=suggested)
+        table = self.ks, self.ms, self.values, self.observed_value
+        return heat(*table, suggested=suggested, minimise=self.minimise)

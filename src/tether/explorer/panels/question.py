@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.markup import heat
 from tether._foundation.words import average, cut, number
 from tether.explanation import sentences as say
 from tether.explanation.naming import shown
@@ -16,7 +15,7 @@ from tether.explorer.panels import Asked
 from tether.explorer.view import View
 from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
-from tether.views.report.limits import COLUMNS
+from tether.views.report.limits import table_of
 
 __all__ = ["controls", "headline", "limits", "table"]
 
@@ -112,17 +111,7 @@ def _others(answer: Answer, view: View, table: Sweep) -> dict[str, Any]:
     return {
         "ticks_m": _ticks(_where_m_matters(answer, table), 0, plan.T, "m", view),
         "table": drawing(
-            heat(
-                table.ks,
-                table.ms,
-                table.values,
-                table.observed_value,
-                (plan.k, plan.m),
-                merge=True,
-                wide=COLUMNS,
-                suggested=answer.suggested,
-                link=lambda k, m: anywhere.replace(_K, str(k)).replace(_M, str(m)),
-            )
+            table_of(table, plan, answer.suggested, lambda k, m: anywhere.replace(_K, str(k)).replace(_M, str(m)))
         ),
         "complete": table.is_complete,
         "what": "Expected return" if plan.objective is None else f"Probability that {plan.objective.in_words}",

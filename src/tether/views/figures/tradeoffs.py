@@ -99,9 +99,9 @@ def plot_lost(
     """
     lost = table.lost(m)
     order = np.argsort(table.ks)
-    ks, lost = table.ks[order], lost[order]
+    ks, lost, sign = table.ks[order], lost[order], -1.0 if table.minimise else 1.0
     free = table.value(table.cf.T + 1, m)
-    values = free - lost
+    values = free - sign * lost
     for k in (suggested, chosen):
         if k is not None and k not in ks:
             raise QueryError(f"k = {k} was not asked for in this sweep, so it cannot be marked")
@@ -115,19 +115,19 @@ def plot_lost(
         step = ax.stairs(values, edges, baseline=None, color=BLUE, linewidth=1.4, label=f"best value, m = {m}")
         ax.plot(ks, values, color=BLUE, marker="o", linestyle="none")
         at = dict(zip(ks.tolist(), values.tolist(), strict=True))
-        ringed = [] if suggested is None else _suggest(ax, suggested, at[suggested], free)
+        ringed = [] if suggested is None else _suggest(ax, suggested, at[suggested], sign * (free - at[suggested]))
         if chosen is not None:
             ringed += ax.plot([chosen], [at[chosen]], label=f"this plan, k = {chosen}", color=BLACK, **_mark(6, "D"))
         steps_axis(ax, int(ks[0]), int(ks[-1]))
         ax.set_xlabel(TETHER)
-        ax.set_ylabel(VALUE)
+        ax.set_ylabel("expected return" if table.objective is None else "probability")
 
         def off(one: Any) -> Any:
-            """Value to loss, and loss to value."""
-            return free - one
+            """Value to loss."""
+            return sign * (free - one)
 
         number_axis(ax.yaxis)
-        other = ax.secondary_yaxis("right", functions=(off, off))
+        other = ax.secondary_yaxis("right", functions=(off, lambda one: free - sign * one))
         number_axis(other.yaxis)
         other.set_ylabel("lost against no tether")
         other.tick_params(labelsize=8)
@@ -135,9 +135,9 @@ def plot_lost(
     return ax
 
 
-def _suggest(ax: Axes, k: int, value: float, free: float) -> list[Line2D]:
+def _suggest(ax: Axes, k: int, value: float, lost: float) -> list[Line2D]:
     """Ring the suggested k; the legend says what it gives."""
-    text = f"k = {k}: value {value:.4g}, {free - value:.4g} lost".replace("-", "\N{MINUS SIGN}")
+    text = f"k = {k}: value {value:.4g}, {lost:.4g} lost".replace("-", "\N{MINUS SIGN}")
     return ax.plot([k], [value], color=VERMILLION, label=text, **_mark(10, "o"))
 
 

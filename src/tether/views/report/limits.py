@@ -41,9 +41,17 @@ def sweep_around(plan: Plan) -> Sweep:
     return plan.sweep(ks=ks, ms=ms)
 
 
-def table_of(table: Sweep, plan: Plan, suggested: int | None) -> str:
-    """The table, shaded, the plan's own limits outlined."""
-    mark = (plan.k, plan.m)
+def table_of(table: Sweep, plan: Plan, suggested: int | None, link: Callable[[int, int], str] | None = None) -> str:
+    """The table, shaded, the plan's own limits outlined; ``link`` says where a click on a (k, m) leads."""
     return heat(
-        table.ks, table.ms, table.values, table.observed_value, mark, merge=True, wide=COLUMNS, suggested=suggested
+        table.ks,
+        table.ms,
+        table.values,
+        table.observed_value,
+        (plan.k, plan.m),
+        merge=True,
+        wide=COLUMNS,
+        suggested=suggested,
+        link=link,
+        minimise=table.minimise,
     )
