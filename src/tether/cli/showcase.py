@@ -1,4 +1,4 @@
-"""``tether demo`` and ``tether reproduce``: two episodes, and the paper's experiments."""
+"""``tether demo`` and ``tether reproduce``: two episodes, and published experiments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Examples:
 @click.option("--check", "check_only", is_flag=True, help="Only check the exact numbers; write nothing.")
 @as_json
 def reproduce(cases: tuple[str, ...], out: Path, sepsis_table: Path | None, check_only: bool, as_json: bool) -> int:
-    """The paper's experiments, beside the published numbers.
+    """Published experiments, the paper's and others, beside the published numbers.
 
     CASE is any of toy, grid_world, epidemic, sepsis, motivation, hidden_diabetes, notions; of other papers robust,
     few_changes, off_policy; all by default. With --check, exit code 1 if a number has moved.

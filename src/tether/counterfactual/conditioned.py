@@ -265,9 +265,7 @@ def _observed(mdp: MDP, path: Path | Observation) -> tuple[Observation, Path]:
 
 
 def _observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:
-    pair, outcome = int(observation.pairs[t]), int(observation.states[t + 1])
-    entries = mdp.entries(pair)
-    return ObservedStep(t, mdp.form.next_state[entries], mdp.form.probability[entries], outcome, pair)
+    return ObservedStep.of(mdp.form, t, int(observation.pairs[t]), int(observation.states[t + 1]))
 
 
 def check_not_stuck(mdp: MDP, t: int, states: Ints) -> None:

@@ -28,6 +28,12 @@ class ObservedStep:
     outcome: int
     pair: int = -1
 
+    @classmethod
+    def of(cls, form: Form, t: int, pair: int, outcome: int) -> ObservedStep:
+        """The step at t in which ``pair`` led to ``outcome``, with the model's row."""
+        entries = slice(int(form.row_start[pair]), int(form.row_start[pair + 1]))
+        return cls(t, form.next_state[entries], form.probability[entries], outcome, pair)
+
     @property
     def recorded(self) -> bool:
         """Whether the outcome is known."""
@@ -148,6 +154,13 @@ class Rows(EditedRows):
         of_entries = nominal_owner * n_states + form.next_state[entry]
         place = np.searchsorted(of_entries, owner * n_states + self.next_state[item])
         return owner, entry[place], self.probability[item]
+
+    def dense(self, n_states: int) -> Floats:
+        """The rows with a probability for every next state: (rows, states)."""
+        probability = np.zeros((self.pairs.size, n_states))
+        owner = np.repeat(np.arange(self.pairs.size), np.diff(self.start))
+        probability[owner, self.next_state] = self.probability
+        return probability
 
     @classmethod
     def none(cls) -> Rows:

@@ -1,7 +1,8 @@
-"""The paper, reproduced: every figure and table of its experiments, beside the published ones.
+"""Published experiments, computed again beside the published numbers.
 
-Each case study is a file with one function that computes a `Section`: comparisons, figures and
-sentences. `study.run` puts them together, `page.write` writes them out.
+They are those of the paper, of its follow-up (`robust`), of Tsirtsis et al. 2021 (`few_changes`) and of Oberst and
+Sontag 2019 (`off_policy`). Each is a file with one function that computes a `Section`: comparisons, figures and
+sentences. `study.reproduce` puts them together, `page.write` writes them out.
 """
 
 from tether.reproduce.study import CASES, Study, check, reproduce

@@ -14,9 +14,10 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.gumbel_max import GumbelMax
-from tether.counterfactual.rows import ObservedStep
+from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.mdp import MDP
 from tether.observation.path import Path
+from tether.reproduce.choices import cumulative, pick
 from tether.reproduce.compare import figure_of
 from tether.reproduce.published import expected
 from tether.reproduce.records import Figure, Section, Table
@@ -26,7 +27,7 @@ __all__ = ["CHANGES", "draw_model", "draw_path", "draw_paths", "few_changes_sect
 _STATES, _ACTIONS, _LENGTH = 20, 10, 20
 _REPLACED = 0.05
 CHANGES = (0, 1, 2, 5, 10)
-"""How many actions may change, where numbers are told."""
+"""How many actions may change, in tables."""
 
 SEEDS, TRAJECTORIES = range(10), range(50)
 """The models of each α, and the trajectories of each model."""
@@ -78,8 +79,7 @@ def draw_paths(mdp: MDP, best: Ints, numbers: Sequence[int]) -> tuple[Ints, Ints
     """Several such trajectories: states and actions, one row per trajectory."""
     states = np.empty((len(numbers), _LENGTH), dtype=np.int64)
     actions = np.empty((len(numbers), _LENGTH - 1), dtype=np.int64)
-    below = np.cumsum(_dense(mdp), axis=2)
-    below /= below[:, :, -1:]
+    below = cumulative(_dense(mdp))
     for i, number in enumerate(numbers):
         rng = np.random.default_rng(number)
         s = states[i, 0] = int(rng.choice(_STATES))
@@ -89,8 +89,7 @@ def draw_paths(mdp: MDP, best: Ints, numbers: Sequence[int]) -> tuple[Ints, Ints
                 while a == optimal:
                     a = int(rng.choice(_ACTIONS))
             actions[i, t] = a
-            # What `rng.choice(_STATES, p=row)` does, without its checks of every row.
-            s = states[i, t + 1] = int(below[s, a].searchsorted(rng.random(), side="right"))
+            s = states[i, t + 1] = pick(below[s, a], rng.random())
     return states, actions
 
 
@@ -131,20 +130,15 @@ def _conditioned_rows(mdp: MDP, transitions: Ints) -> Floats:
     form, every, mechanism = mdp.form, np.arange(mdp.n_pairs), GumbelMax()
     rows = np.zeros((len(transitions), mdp.n_pairs, _STATES))
     for i, (s, a, outcome) in enumerate(transitions.tolist()):
-        pair = s * _ACTIONS + a
-        entries = slice(int(form.row_start[pair]), int(form.row_start[pair + 1]))
-        step = ObservedStep(0, form.next_state[entries], form.probability[entries], outcome, pair)
-        edited = mechanism.infer(step).replay(form, every)
-        rows[i, np.repeat(every, np.diff(edited.start)), edited.next_state] = edited.probability
+        step = ObservedStep.of(form, 0, s * _ACTIONS + a, outcome)
+        rows[i] = mechanism.infer(step).replay(form, every).dense(_STATES)
     return rows
 
 
 def _dense(mdp: MDP) -> Floats:
     """All probabilities by state, action and next state."""
-    form = mdp.form
-    P = np.zeros((mdp.n_pairs, _STATES))
-    P[np.repeat(np.arange(mdp.n_pairs), np.diff(form.row_start)), form.next_state] = form.probability
-    return P.reshape(_STATES, _ACTIONS, _STATES)
+    rows = Rows.nominal(mdp.form, np.arange(mdp.n_pairs))
+    return rows.dense(_STATES).reshape(_STATES, _ACTIONS, _STATES)
 
 
 def improvements(found: Floats) -> Floats:

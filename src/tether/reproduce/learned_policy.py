@@ -16,7 +16,7 @@ from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.mdp import MDP
 from tether.observation.path import Path
-from tether.reproduce.patients import N_ACTIONS, N_SEEN, STEPS, Log, best_policy, seen
+from tether.reproduce.patients import N_ACTIONS, N_SEEN, STEPS, Log, best_policy, outcomes_of, seen
 
 __all__ = [
     "Learned",
@@ -113,7 +113,8 @@ def policy_by_step(learned: Learned) -> Ints:
 
 def model_outcomes(learned: Learned) -> Floats:
     """How likely anyone who starts in a state dies, is under way after 20 steps, is discharged, in the learned model."""
-    return _outcomes(np.linalg.matrix_power(policy_steps(learned), STEPS)[:N_SEEN])
+    chance = np.linalg.matrix_power(policy_steps(learned), STEPS)[:N_SEEN]
+    return outcomes_of(chance[:, _DEAD], chance[:, _HOME])
 
 
 def policy_steps(learned: Learned) -> Floats:
@@ -126,11 +127,6 @@ def end_rewards() -> Floats:
     reward = np.zeros(_N)
     reward[[_DEAD, _HOME]] = -1.0, 1.0
     return reward
-
-
-def _outcomes(chance: Floats) -> Floats:
-    died, home = chance[:, _DEAD], chance[:, _HOME]
-    return np.stack((died, np.maximum(1.0 - died - home, 0.0), home), axis=1)
 
 
 def follow(learned: Learned, log: Log) -> Floats:
@@ -147,7 +143,7 @@ def follow(learned: Learned, log: Log) -> Floats:
     states = seen(log.states)
     chance = np.zeros((every.size, _N))
     chance[every, states[:, 0]] = 1.0
-    nominal = _matrix(Rows.nominal(mdp.form, pairs))
+    nominal = Rows.nominal(mdp.form, pairs).dense(_N)
     known: dict[tuple[int, ...], Rows] = {}
     for t in range(STEPS):
         going = np.flatnonzero(log.actions[:, t] >= 0)
@@ -159,19 +155,11 @@ def follow(learned: Learned, log: Log) -> Floats:
             if (s, a, outcome) not in known:
                 known[s, a, outcome] = _conditioned(mdp, s, a, outcome, pairs)
             members = going[kind.reshape(-1) == i]
-            after[members] = chance[members] @ _matrix(known[s, a, outcome])
+            after[members] = chance[members] @ known[s, a, outcome].dense(_N)
         chance = after
-    return _outcomes(chance)
+    return outcomes_of(chance[:, _DEAD], chance[:, _HOME])
 
 
 def _conditioned(mdp: MDP, s: int, a: int, outcome: int, pairs: Ints) -> Rows:
-    form, pair = mdp.form, int(mdp.form.pair_start[s]) + a
-    entries = slice(int(form.row_start[pair]), int(form.row_start[pair + 1]))
-    step = ObservedStep(0, form.next_state[entries], form.probability[entries], outcome, pair)
-    return GumbelMax().infer(step).replay(form, pairs)
-
-
-def _matrix(rows: Rows) -> Floats:
-    matrix = np.zeros((_N, _N))
-    matrix[np.repeat(np.arange(_N), np.diff(rows.start)), rows.next_state] = rows.probability
-    return matrix
+    step = ObservedStep.of(mdp.form, 0, int(mdp.form.pair_start[s]) + a, outcome)
+    return GumbelMax().infer(step).replay(mdp.form, pairs)

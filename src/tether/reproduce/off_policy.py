@@ -27,10 +27,10 @@ from tether.reproduce.learned_policy import (
     policy_by_step,
     policy_steps,
 )
-from tether.reproduce.patients import Log, World, draw_log, make_world, seen, value_for_all
+from tether.reproduce.patients import Log, World, draw_log, make_world, seen, truth_for_all
 from tether.reproduce.published import PublishedOffPolicy, published
 from tether.reproduce.records import Comparison, Section, Table
-from tether.reproduce.redrawn import Redrawing
+from tether.reproduce.redrawn import RESAMPLES, Redrawing
 
 __all__ = [
     "DRAWS",
@@ -137,8 +137,7 @@ class Experiment:
 def run_experiment(world: World, log: Log) -> Experiment:
     """Learn from a log, and compute every estimate."""
     learned = learn_from(log)
-    died, home = value_for_all(world, learned.policy)
-    truth = np.array([died, 1.0 - died - home, home])
+    truth = truth_for_all(world, learned.policy)
     for_anyone = model_outcomes(learned)[seen(log.states[:, 0])]
     return Experiment(log, learned, truth, follow(learned, log), for_anyone, _weights(learned, log))
 
@@ -214,7 +213,7 @@ def _compare_exact(found: Experiment, theirs: PublishedOffPolicy) -> list[Compar
     """Exact numbers, with the error of what the paper draws: patients, trajectories, resamples."""
     n, exact = len(found.log.outcome), found.estimates
     returns = np.array([np.count_nonzero(found.log.outcome == one) for one in (-1, 0, 1)]) / n
-    again = 1.0 / 100.0  # the mean over 100 resamples scatters about the number that is resampled
+    again = 1.0 / RESAMPLES  # the mean over resamples scatters about the number that is resampled
     of_draws = _variance(found.ends).mean() / DRAWS
     of_episodes = _variance(found.ends.mean(axis=0)) / DRAWS
     errors = {
@@ -289,9 +288,9 @@ def _other_logs(world: World, logs: int) -> _Others:
     for seed in range(logs):
         log = draw_log(world, published().off_policy.patients, np.random.default_rng(seed))
         learned = learn_from(log)
-        died, home = value_for_all(world, learned.policy)
+        truth = truth_for_all(world, learned.policy) @ _REWARD
         model = model_outcomes(learned)[seen(log.states[:, 0])].mean(axis=0) @ _REWARD
-        rows.append((log.outcome.mean(), home - died, model))
+        rows.append((log.outcome.mean(), truth, model))
     numbers = np.array(rows)
     return _Others(
         numbers.mean(axis=0), numbers.std(axis=0, ddof=1), int(np.count_nonzero(numbers[:, 2] > numbers[:, 1]))

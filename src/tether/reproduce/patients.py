@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.cases.sepsis import SHAPE, is_death, is_discharge, transitions
+from tether.counterfactual.rows import spans
+from tether.plan.chain import collect
 
 __all__ = [
     "FIRST_GLUCOSE",
@@ -27,9 +30,11 @@ __all__ = [
     "World",
     "best_policy",
     "draw_log",
+    "end_outcome",
     "make_world",
+    "outcomes_of",
     "seen",
-    "value_for_all",
+    "truth_for_all",
 ]
 
 STEPS = 20
@@ -87,7 +92,7 @@ def _best_of_half(half: int, pair: Ints, j: Ints, probability: Floats) -> Ints:
     here = s // _HALF == half
     P = np.zeros((N_ACTIONS, _HALF, _HALF))
     P[a[here], s[here] % _HALF, j[here] % _HALF] = probability[here]
-    return best_policy(P, P @ _reward()[:_HALF])
+    return best_policy(P, P @ end_outcome()[:_HALF])
 
 
 def best_policy(P: Floats, reward: Floats) -> Ints:
@@ -107,7 +112,8 @@ def best_policy(P: Floats, reward: Floats) -> Ints:
         policy = np.where(better, each.argmax(axis=0), policy)
 
 
-def _reward() -> Floats:
+def end_outcome() -> Floats:
+    """What ending in each state counts: -1 for death, 1 for discharge, 0 where the episode goes on."""
     return is_discharge().astype(np.float64) - is_death().astype(np.float64)
 
 
@@ -118,7 +124,7 @@ def _first_states() -> Floats:
         share * reduce(np.kron, (FIRST_LEVELS, FIRST_LEVELS, FIRST_OXYGEN, glucose, untreated))
         for share, glucose in zip(_DIABETIC, FIRST_GLUCOSE, strict=True)
     ]
-    chance: Floats = np.where(_reward() == 0, np.concatenate(populations), 0.0)
+    chance: Floats = np.where(end_outcome() == 0, np.concatenate(populations), 0.0)
     chance /= chance.sum()
     return chance
 
@@ -126,7 +132,7 @@ def _first_states() -> Floats:
 def draw_log(world: World, n: int, rng: np.random.Generator) -> Log:
     """``n`` episodes under the physician."""
     states, actions = np.full((n, STEPS + 1), -1), np.full((n, STEPS), -1)
-    outcome, reward = np.zeros(n, dtype=np.int64), _reward()
+    outcome, reward = np.zeros(n, dtype=np.int64), end_outcome()
     states[:, 0] = rng.choice(world.first.size, n, p=world.first)
     below = np.concatenate((np.zeros(1), np.cumsum(world.probability)))
     going = np.arange(n)
@@ -151,17 +157,19 @@ def seen(states: Ints) -> Ints:
     return np.where(states < 0, -1, shown)
 
 
-def value_for_all(world: World, policy: Ints) -> tuple[float, float]:
-    """How likely a patient dies, and is discharged, within 20 steps under a policy of what is seen; exact."""
+def outcomes_of(died: Any, discharged: Any) -> Floats:
+    """The probabilities of all three outcomes, died, under way, discharged, from those of the two that end an episode."""
+    return np.stack((died, np.maximum(1.0 - died - discharged, 0.0), discharged), axis=-1)
+
+
+def truth_for_all(world: World, policy: Ints) -> Floats:
+    """How likely a patient dies, is under way after 20 steps, is discharged, under a policy of what is seen; exact."""
     pairs = np.arange(world.first.size) * N_ACTIONS + policy[seen(np.arange(world.first.size))]
-    lengths = world.start[pairs + 1] - world.start[pairs]
-    owner = np.repeat(np.arange(pairs.size), lengths)
-    entry = np.arange(owner.size) + np.repeat(world.start[pairs] - np.cumsum(lengths) + lengths, lengths)
+    owner, entry = spans(world.start[pairs], world.start[pairs + 1])
     before, ended = world.first, np.zeros(2)
     ends = np.stack((is_death(), is_discharge()))
     for _ in range(STEPS):
-        chance = np.zeros(pairs.size)
-        np.add.at(chance, world.next_state[entry], before[owner] * world.probability[entry])
+        chance = collect(world.next_state[entry], before[owner] * world.probability[entry], pairs.size)
         ended += ends @ chance
         before = np.where(ends.any(axis=0), 0.0, chance)
-    return float(ended[0]), float(ended[1])
+    return outcomes_of(*ended)

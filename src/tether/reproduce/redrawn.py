@@ -11,12 +11,25 @@ from collections.abc import Iterable
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.cases.sepsis import SHAPE, is_end, state_reward
-from tether.reproduce.patients import FIRST_GLUCOSE, FIRST_LEVELS, FIRST_OXYGEN, N_ACTIONS, OTHER, STEPS, Log, seen
+from tether.cases.sepsis import SHAPE
+from tether.reproduce.choices import cumulative, pick
+from tether.reproduce.patients import (
+    FIRST_GLUCOSE,
+    FIRST_LEVELS,
+    FIRST_OXYGEN,
+    N_ACTIONS,
+    OTHER,
+    STEPS,
+    Log,
+    end_outcome,
+    seen,
+)
 
-__all__ = ["Redrawing"]
+__all__ = ["RESAMPLES", "Redrawing"]
 
-_RESAMPLES = 100
+RESAMPLES = 100
+"""What is printed is the mean over so many resamples."""
+
 _DIABETIC, _HR, _BP, _OXYGEN, _GLUCOSE, _ABX, _VASO, _VENT = range(8)
 
 
@@ -25,8 +38,7 @@ class Redrawing:
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.RandomState(seed)
-        self._is_end, reward = is_end(), state_reward()
-        self._outcome = np.where(self._is_end, np.sign(reward), 0.0).astype(np.int64)
+        self._outcome = end_outcome().astype(np.int64)
 
     def under_physician(self, best: Ints, n: int) -> Log:
         """``n`` episodes under the best policy of the full state, with other actions now and then."""
@@ -45,7 +57,7 @@ class Redrawing:
         ``step`` has the next state's probabilities under the policy, ``first`` those of the first state; an episode
         ends with the first ``reward`` of a state that is not 0.
         """
-        from_here, at_first, returns = _cumulative(step), _cumulative(first), np.zeros(n)
+        from_here, at_first, returns = cumulative(step), cumulative(first), np.zeros(n)
         for i in range(n):
             self._rng.random_sample()  # which of one hidden populations
             s = self._pick(at_first)
@@ -58,15 +70,15 @@ class Redrawing:
         return returns
 
     def resampled(self, values: Floats, weights: Floats | None = None) -> float:
-        """The mean over 100 resamples of the (weighted) mean of some numbers."""
+        """The mean over resamples of the (weighted) mean of some numbers."""
         if weights is None:
-            return float(self._rng.choice(values, size=(_RESAMPLES, values.size), replace=True).mean())
-        chosen = self._rng.choice(np.arange(values.size), size=(_RESAMPLES, values.size), replace=True)
+            return float(self._rng.choice(values, size=(RESAMPLES, values.size), replace=True).mean())
+        chosen = self._rng.choice(np.arange(values.size), size=(RESAMPLES, values.size), replace=True)
         each = (weights[chosen] * values[chosen]).sum(axis=1) / weights[chosen].sum(axis=1)
         return float(each.mean())
 
     def _episodes(self, chances: Floats, n: int) -> Log:
-        below = _cumulative(chances)
+        below = cumulative(chances)
         states, actions = np.full((n, STEPS + 1), -1), np.full((n, STEPS), -1)
         outcome = np.zeros(n, dtype=np.int64)
         self._newcomer()  # the released simulator draws one patient whom nobody looks at
@@ -88,8 +100,8 @@ class Redrawing:
         while True:
             diabetic = int(self._rng.binomial(1, 0.2))
             signs = (FIRST_LEVELS, FIRST_LEVELS, FIRST_OXYGEN, FIRST_GLUCOSE[diabetic])
-            patient = _Patient([diabetic, *(self._pick(_cumulative(np.array(one))) for one in signs), 0, 0, 0])
-            if not self._is_end[_number(patient)]:
+            patient = _Patient([diabetic, *(self._pick(cumulative(np.array(one))) for one in signs), 0, 0, 0])
+            if not self._outcome[_number(patient)]:
                 return patient
 
     def _treat(self, patient: _Patient, action: int) -> None:
@@ -145,8 +157,7 @@ class Redrawing:
         return bool(self._rng.random_sample() < chance)
 
     def _pick(self, below: Floats) -> int:
-        """What ``choice`` of the legacy generator does, without its checks."""
-        return int(below.searchsorted(self._rng.random_sample(), side="right"))
+        return pick(below, self._rng.random_sample())
 
 
 class _Patient(list[int]):
@@ -162,9 +173,3 @@ def _number(patient: _Patient) -> int:
     for level, levels in zip(patient, SHAPE, strict=True):
         number = number * levels + level
     return number
-
-
-def _cumulative(chances: Floats) -> Floats:
-    below = np.cumsum(chances, axis=-1)
-    below /= below[..., -1:]
-    return below

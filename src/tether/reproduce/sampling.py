@@ -18,13 +18,13 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, Layer, Walk, expand
-from tether.counterfactual.rows import Rows, nominal_start
+from tether.counterfactual.rows import Rows, nominal_start, spans
 from tether.counterfactual.sampled import SampledGumbelMax
 
 __all__ = ["DRAWS", "resample", "spread_of"]
 
 DRAWS = 1000
-"""Draws a row in the paper."""
+"""Draws per row in the paper."""
 
 
 def spread_of(
@@ -78,9 +78,7 @@ def _multinomial_rows(graph: Graph, layer: Layer, pairs: Ints, rng: np.random.Ge
 
 
 def _pairs_of(pair_start: Ints, states: Ints) -> Ints:
-    counts = pair_start[states + 1] - pair_start[states]
-    first = np.repeat(pair_start[states] - (np.cumsum(counts) - counts), counts)
-    pairs: Ints = first + np.arange(first.size)
+    _, pairs = spans(pair_start[states], pair_start[states + 1])
     return pairs
 
 

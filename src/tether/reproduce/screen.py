@@ -24,7 +24,7 @@ def print_check(cases: Iterable[str], sepsis_table: Path | None, as_json: bool) 
     """Check the exact numbers and say so; True if none has moved."""
     if list(cases):
         raise QueryError("--check looks at every number; it takes no CASE")
-    moved = check(sepsis_table, all_models=True)
+    moved = check(sepsis_table, every_section=True)
     console = Console(highlight=False)
     if as_json:
         console.print(msgspec.json.encode({"moved": moved}).decode(), soft_wrap=True, markup=False)

@@ -67,7 +67,7 @@ def reproduce(
     sepsis_table: str | Path | None = None,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Study:
-    """Run the paper's experiments: those named, or all.
+    """Compute published experiments again: those named, or all.
 
     Parameters
     ----------
@@ -106,10 +106,10 @@ def _timed(compute: Callable[[], Section]) -> Section:
     return replace(section, seconds=time.perf_counter() - start)
 
 
-def check(sepsis_table: str | Path | None = None, *, all_models: bool = False) -> list[str]:
+def check(sepsis_table: str | Path | None = None, *, every_section: bool = False) -> list[str]:
     """What has moved of the numbers that must not: one sentence each, none if all is well.
 
-    ``all_models`` looks at the sections few_changes and off_policy as well, which take some seconds.
+    With ``every_section`` also those of few_changes and off_policy, which take some seconds.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def check(sepsis_table: str | Path | None = None, *, all_models: bool = False) -
     []
     """
     moved = [*_check_grid(), *_check_epidemic(), *_check_sepsis(), *_check_robust()]
-    if all_models:
+    if every_section:
         moved += [*_check_few_changes(), *_check_off_policy()]
     if sepsis_table is not None:
         moved += _check_table(load_table(sepsis_table))

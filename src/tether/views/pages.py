@@ -2,7 +2,7 @@
 
 The templates are in ``templates/``: `page.html` is the frame that every page stands in, with its style sheet and the
 rule that it loads nothing; `report.html` is the report; `audit.html` is the overview of a log; `answer.html`,
-`decisions.html`, `pieces.html` are parts that pages share; `reproduction.html` is the paper's experiments beside the
+`decisions.html`, `pieces.html` are parts that pages share; `reproduction.html` is published experiments beside the
 published numbers.
 """
 
