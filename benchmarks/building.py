@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from harness import Result, in_fresh_process, peak_memory
+from harness import Result, in_fresh_process, peak_memory, timed
 
 
 def measure(quick: bool) -> list[Result]:
@@ -23,7 +23,6 @@ def measure(quick: bool) -> list[Result]:
 
 
 def _inside(n_states: int) -> dict[str, float]:
-    import time
 
     import numpy as np
     import scipy.sparse
@@ -46,13 +45,9 @@ def _inside(n_states: int) -> dict[str, float]:
         del first, stride, indices, data
     R = rng.normal(size=(n_states, 4))
     given = R.nbytes + sum(one.data.nbytes + one.indices.nbytes + one.indptr.nbytes for one in P)
-    begin = time.perf_counter()
-    mdp = tether.MDP.from_arrays(P, R)
-    built = time.perf_counter()
+    build, mdp = timed(lambda: tether.MDP.from_arrays(P, R))
     path = _walk(mdp, rng)
-    before = time.perf_counter()
-    cf = tether.counterfactual(mdp, path)
-    conditioned = time.perf_counter()
+    condition, cf = timed(lambda: tether.counterfactual(mdp, path))
     for t in range(20):
         cf.row(t, path.states[t], 3 - path.actions[t])
     return {
@@ -60,8 +55,8 @@ def _inside(n_states: int) -> dict[str, float]:
         "model": mdp.nbytes,
         "input": given,
         "transitions": mdp.n_transitions,
-        "build": built - begin,
-        "condition": conditioned - before,
+        "build": build,
+        "condition": condition,
     }
 
 

@@ -6,11 +6,10 @@ Stored, they would weigh as much as the model at each step. They are made when a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
-from harness import Result, peak_of
+from harness import Result, peak_of, seconds_of, timed
 from models import dense_model
 
 import tether
@@ -24,18 +23,16 @@ def measure(quick: bool) -> list[Result]:
     path = mdp.simulate("random", T, rng=1)
     model = 12 * mdp.form.next_state.size
     tether.counterfactual(mdp, path).plan(k=K, m=0)  # compiles
-    start = time.perf_counter()
-    cf = tether.counterfactual(mdp, path)
-    conditioning = time.perf_counter() - start
-    seconds = {m: _seconds(lambda m=m: cf.plan(k=K, m=m)) for m in (1, 2)}
-    told = (
+    conditioning, cf = timed(lambda: tether.counterfactual(mdp, path))
+    seconds = {m: seconds_of(lambda m=m: cf.plan(k=K, m=m)) for m in (1, 2)}
+    about = (
         f"{mdp.n_states:,} states, {ACTIONS} actions, {mdp.form.next_state.size:,} transitions ({model / 1e6:,.0f} MB)"
     )
     kept = cf.nbytes / model
     peak = None if quick else peak_of("dense", "plan")
     share = None if peak is None else peak / model
     return [
-        Result("dense: conditioning", conditioning, "s", f"{told}, T = {T}"),
+        Result("dense: conditioning", conditioning, "s", f"{about}, T = {T}"),
         Result(
             "dense: kept / model",
             kept,
@@ -55,12 +52,6 @@ def measure(quick: bool) -> list[Result]:
         ),
         Result("dense: plan, m = 2", seconds[2], "s", f"k = {K}: every row of every step, once"),
     ]
-
-
-def _seconds(job: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    job()
-    return time.perf_counter() - start
 
 
 def _plan() -> Callable[[], Any]:

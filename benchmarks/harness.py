@@ -18,7 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -42,23 +44,27 @@ class Result:
     memory: float | None = None
 
 
+def seconds_of(job: Callable[[], Any]) -> float:
+    """Seconds of one run."""
+    return timed(job)[0]
+
+
+def timed(job: Callable[[], Made]) -> tuple[float, Made]:
+    """Seconds of one run, and what it made."""
+    start = time.perf_counter()
+    made = job()
+    return time.perf_counter() - start, made
+
+
 def median_time(function: Callable[[], Any], repeats: int) -> float:
     """Median seconds of several warm runs."""
     function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return statistics.median(seconds_of(function) for _ in range(repeats))
 
 
 def time_for(function: Callable[[], Any], seconds: float, least: int = 3, most: int = 1000) -> float:
     """Median seconds of as many warm runs as fit into ``seconds``."""
-    start = time.perf_counter()
-    function()
-    function()
-    each = (time.perf_counter() - start) / 2
+    each = (seconds_of(function) + seconds_of(function)) / 2
     return median_time(function, max(least, min(most, int(seconds / max(each, 1e-6)))))
 
 

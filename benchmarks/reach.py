@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import Result, anew, anonymous_memory, in_fresh_process, peak_beyond, time_for
+from harness import Result, anew, anonymous_memory, in_fresh_process, peak_beyond, seconds_of, time_for, timed
 
 T, K, M = 20, 4, 3
 
@@ -78,11 +78,8 @@ def _memory(told: dict[int, Any], sizes: tuple[int, ...]) -> Result:
 def build(n: int, place: str) -> dict[str, float]:
     from models import local_model
 
-    start = time.perf_counter()
-    mdp = local_model(n)
-    built = time.perf_counter()
-    mdp.save(place)
-    return {"build": built - start, "save": time.perf_counter() - built, "bytes": mdp.nbytes}
+    build, mdp = timed(lambda: local_model(n))
+    return {"build": build, "save": seconds_of(lambda: mdp.save(place)), "bytes": mdp.nbytes}
 
 
 def ask(n: int, place: str, seconds: str) -> dict[str, float]:
@@ -93,9 +90,8 @@ def ask(n: int, place: str, seconds: str) -> dict[str, float]:
 
     times = []
     for _ in range(2):  # the first time every number is read and checked
-        start = time.perf_counter()
-        mdp = tether.MDP.load(place)
-        times.append(time.perf_counter() - start)
+        seconds, mdp = timed(lambda: tether.MDP.load(place))
+        times.append(seconds)
         time.sleep(0.1)
     path = local_path(n, T)
     cf = tether.counterfactual(mdp, path)

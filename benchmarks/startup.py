@@ -8,11 +8,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import Result, in_fresh_process
+from harness import Result, in_fresh_process, seconds_of
 
 IMPORT = "import tether"
 ROW = "import tether; c = tether.cases.grid_world(); tether.counterfactual(c.mdp, c.path).row(2, 2, 'left')"
@@ -72,9 +71,8 @@ def _median(command: Sequence[str], repeats: int) -> float:
 
 
 def _run(command: Sequence[str], **environment: str) -> float:
-    start = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | environment)
-    return time.perf_counter() - start
+    environment = os.environ | environment
+    return seconds_of(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment))
 
 
 if __name__ == "__main__":

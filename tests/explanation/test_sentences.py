@@ -125,3 +125,18 @@ def test_a_policy_is_told_in_the_same_words():
     assert (
         told[4] == "2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps."
     )
+
+
+def test_steps_are_counted_until_the_question_is_decided():
+    """A plan that avoids death has no steps after it: they are no part of what is counted."""
+    patient = tether.cases.sepsis()
+    cf = tether.counterfactual(patient.mdp, patient.path)
+    outlook = cf.plan(k=9, m=1, objective=tether.avoid("died")).evaluate()
+    died, steps = set(patient.mdp.labels["died"]), 0.0
+    for t in range(cf.T):
+        steps += sum(chance for state, chance in zip(*outlook.distribution(t), strict=True) if state not in died)
+    assert outlook.tailoring.expected_steps == pytest.approx(steps, abs=1e-12)
+    assert influenced_steps(outlook.tailoring).startswith("On average 1.19 of 4.54 steps until it is decided are")
+    seen = cf.plan(k=9, m=0, objective=tether.avoid("died")).explain(certificate=False)
+    assert influenced_steps(seen.outlook.tailoring).startswith("Every step until it is decided is influenced")
+    assert strength(cf, seen.outlook, seen.steps).startswith("On average over the 10 observed steps, ")

@@ -8,7 +8,7 @@ import click
 
 from tether.cli.options import (
     Episode,
-    LimitsAndRisk,
+    Limits,
     about_an_episode,
     as_json,
     with_certificate,
@@ -41,7 +41,7 @@ Examples:
 @as_json
 def explain(
     episode: Episode,
-    limits: LimitsAndRisk,
+    limits: Limits,
     features: str | None,
     draws: int | None,
     seed: int,

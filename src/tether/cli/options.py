@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Episode",
     "Limits",
-    "LimitsAndRisk",
     "ModelOptions",
     "about_a_model",
     "about_an_episode",
@@ -216,11 +215,8 @@ class Limits:
     influence: Any
     objective: Property | None
     minimise: bool
-
-    @property
-    def constraint(self) -> tuple[Property, float] | None:
-        """A property, and how likely it may be; None for no such limit."""
-        return None
+    subject_to: tuple[Property, float] | None = None
+    """A property, and how likely it may be; None for no such limit, and for commands without the option."""
 
     def plan(self, cf: CounterfactualMDP) -> Plan:
         """The best plan within them."""
@@ -229,18 +225,7 @@ class Limits:
         with progress() as say:
             say("planning")
             question = cf.tether(self.rule, self.influence, objective=self.objective, minimise=self.minimise)
-            return question.plan(self.k, self.m, subject_to=self.constraint)
-
-
-@dataclass(frozen=True)
-class LimitsAndRisk(Limits):
-    """The same, and how likely something may be."""
-
-    subject_to: tuple[Property, float] | None
-
-    @property
-    def constraint(self) -> tuple[Property, float] | None:
-        return self.subject_to
+            return question.plan(self.k, self.m, subject_to=self.subject_to)
 
 
 def _influence(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
@@ -447,7 +432,7 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
         @functools.wraps(command)
         def gathering(**given: Any) -> Any:
             _no_rewards(given.get("objective"))
-            one = record(**{name: given.pop(name) for name in names})
+            one = record(**{name: given.pop(name) for name in names if name in given})
             return command(**{argument: one}, **given)
 
         return _with(options)(gathering)  # type: ignore[return-value]
@@ -459,7 +444,7 @@ about_a_model = _gathered(_MODEL, ModelOptions, "source")
 about_an_episode = _gathered(_EPISODE, Episode, "episode")
 about_an_episode_or_none = _gathered([click.argument("model", required=False), *_EPISODE[1:]], Episode, "episode")
 with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE], Limits, "limits")
-with_limits_and_risk = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, _SUBJECT_TO], LimitsAndRisk, "limits")
+with_limits_and_risk = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, _SUBJECT_TO], Limits, "limits")
 with_objective = _with(_OBJECTIVE)
 with_property = _with(_OBJECTIVE[:1])
 with_k_and_m = _with([*_LIMITS, _RULE[0]])

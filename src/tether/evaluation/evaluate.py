@@ -14,6 +14,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.markup import grid
+from tether._foundation.words import average
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.evaluation.course import Course
@@ -210,9 +211,10 @@ class Evaluation:
 
     def __repr__(self) -> str:
         text = f"<Evaluation: {self.T} steps, {self._value_in_words}"
-        if self.tailoring is None:
+        about = self.tailoring
+        if about is None:
             return f"{text}>"
-        return f"{text}, {self.tailoring.expected_influenced_steps:.2f} of {self.T} steps influenced>"
+        return f"{text}, {about.expected_influenced_steps:.2f} of {average(about.expected_steps)} steps influenced>"
 
     @property
     def _value_in_words(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.markup import grid
+from tether._foundation.words import average
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.plan.chain import Chain, Link
 
@@ -46,8 +47,17 @@ class Tailoring:
 
     @property
     def expected_influenced_steps(self) -> float:
-        """Expected number of influenced steps, of T."""
+        """Expected number of influenced steps, of `expected_steps`."""
         return float(self.influenced.sum())
+
+    @cached_property
+    def expected_steps(self) -> float:
+        """Expected number of steps: T, or fewer where the property that is asked for is decided before T."""
+        ended, T = self.chain.ended, self.chain.T
+        if ended is None:
+            return float(T)
+        visits = zip(self.chain.visits[:T], self.chain.occupancy(), strict=False)
+        return sum(float(chance[~ended[here.states]].sum()) for here, chance in visits)
 
     @cached_property
     def longest_run(self) -> int:
@@ -100,8 +110,8 @@ class Tailoring:
 
     def __repr__(self) -> str:
         return (
-            f"<Tailoring: {self.expected_influenced_steps:.2f} of {self.chain.T} steps influenced, longest "
-            f"uninfluenced run {self.longest_run} (probability {self.longest_run_probability:.3g})>"
+            f"<Tailoring: {self.expected_influenced_steps:.2f} of {average(self.expected_steps)} steps influenced, "
+            f"longest uninfluenced run {self.longest_run} (probability {self.longest_run_probability:.3g})>"
         )
 
     def _repr_html_(self) -> str:

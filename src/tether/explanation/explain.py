@@ -297,9 +297,10 @@ def explain(
     draws: int | None = None,
     rng: Any = 0,
     progress: Callable[[int, int], None] | None = None,
+    outlook: Evaluation | None = None,
 ) -> Explanation:
-    """Put a plan beside what happened; see `Plan.explain`."""
-    outlook, many = evaluate_plan(plan), default_draws(plan, draws)
+    """Put a plan beside what happened; see `Plan.explain`. ``outlook`` is the plan evaluated, where that is at hand."""
+    outlook, many = outlook or evaluate_plan(plan), default_draws(plan, draws)
     steps = explained_steps(plan.cf, outlook, group, world=plan.asked)
     if plan.minimise:  # less is a gain
         steps = tuple(replace(step, gain=0.0 - step.gain) for step in steps)
@@ -338,8 +339,8 @@ def explained_steps(
     >>> explained_steps(cf, cf.evaluate(case.mdp.solve(7)))[0].instead
     'V_I'
     """
-    path, held, changed = cf.path, outlook.tailoring, outlook.changed
-    assert held is not None
+    path, about, changed = cf.path, outlook.tailoring, outlook.changed
+    assert about is not None
     assert changed is not None
     gains = _gains(world or cf, outlook)
     name = group or _itself
@@ -362,8 +363,8 @@ def explained_steps(
                 shares.get(action, 0.0),
                 max(others, key=lambda one: others[one]) if others else None,
                 0.0 if last else float(changed[t]),
-                0.0 if last else float(held.influenced[t]),
-                0.0 if last else float(held.strength[t]),
+                0.0 if last else float(about.influenced[t]),
+                0.0 if last else float(about.strength[t]),
                 float(outlook.returns.mean[t]),
                 float(gains[t]),
                 outcome_name(cf.mdp, [path.states[t]]) if t < len(path.states) else None,

@@ -381,7 +381,8 @@ def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[Explain
     if not changed:
         mean = float(by_step.mean())
         moved = f"{percent(mean)} of the probability (strength {_strength(mean)})"
-        return f"On average over the {counted(outlook.T, 'step')}, the observation moves {moved}."
+        which = "step" if outlook.chain.ended is None else "observed step"  # a plan may be decided before
+        return f"On average over the {counted(outlook.T, which)}, the observation moves {moved}."
     where, there = ("the changed step", "there") if len(changed) == 1 else ("the changed steps", "the first of them")
     since = float(by_step[changed[0].t :].mean())  # before, the policy does what was done
     least, most = min(step.strength for step in changed), max(step.strength for step in changed)
@@ -408,23 +409,31 @@ def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "d
     2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps, fewer than k = 6.
     """
     T, many, run = tailoring.chain.T, tailoring.expected_influenced_steps, tailoring.longest_run
-    test = "(the test that k counts)"
+    test, steps, decided = "(the test that k counts)", tailoring.expected_steps, ""
+    if tailoring.chain.ended is not None:
+        decided = " until it is decided"
     if run == 0:
-        return f"{'The only step is' if T == 1 else f'All {T} steps are'} influenced {test}."
+        every = f"All {T} steps are" if not decided else f"Every step{decided} is"
+        return f"{'The only step is' if T == 1 else every} influenced {test}."
     if many <= ROUNDING:
         return f"No step is influenced {test}."
-    certain = abs(many - round(many)) <= 5e-4
+    certain = _is_whole(many) and _is_whole(steps)
     count = f"{round(many)}" if certain else f"On average {average(many)}"
     are = "is" if certain and round(many) == 1 else "are"
     chance = tailoring.longest_run_probability
     often = "" if chance > 0.9995 else f" (probability {f'{chance:.2g}' if chance >= 0.0005 else 'under 0.001'})"
-    text = f"{count} of the {counted(T, 'step')} {are} influenced {test}; the longest stretch without is "
+    of = f"the {counted(round(steps), 'step')}" if _is_whole(steps) else f"{average(steps)} steps"
+    text = f"{count} of {of}{decided} {are} influenced {test}; the longest stretch without is "
     text += f"{counted(run, 'step')}{often}"
     if k is None or k > T:
         return f"{text}."
     if run < k:
         return f"{text}, fewer than k = {k}."
     return f"{text}, not fewer than k = {k}: the rule {rule!r} only keeps influence possible."
+
+
+def _is_whole(expected: float) -> bool:
+    return abs(expected - round(expected)) <= 5e-4
 
 
 # ---- how sure one can be -----------------------------------------------------------------------------------------

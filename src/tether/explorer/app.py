@@ -20,7 +20,7 @@ from tether.explorer.panels import Asked, Part, parts
 from tether.explorer.panels.take import as_json
 from tether.explorer.safety import Door, Keys
 from tether.explorer.view import TABS, View, read_view
-from tether.views.pages import render
+from tether.views.pages import drawing, render
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,9 +39,6 @@ _PANELS = {
     "take": ("take",),
 }
 """The parts of each panel."""
-
-_LATER = ("beyond",)
-"""Of these, what can wait until the others are shown."""
 
 _SCRIPTS = ("main.js", "address.js", "parts.js", "controls.js", "keys.js")
 
@@ -73,7 +70,7 @@ class _Desk:
     def __init__(self, offered: Offered, asking: Asking) -> None:
         self.asking, self.memory = asking, Memory(offered)
         self.parts: dict[str, Part] = parts()
-        self._needs = {name: " ".join(part.needs) for name, part in self.parts.items()}
+        self._places = {name: drawing(part.attributes(name)) for name, part in self.parts.items()}
         self._files = _static()
         self._strangers = count()
 
@@ -81,7 +78,7 @@ class _Desk:
         """The frame: everything else is asked for by its scripts."""
         from starlette.responses import HTMLResponse
 
-        return HTMLResponse(render("explorer/page.html", tabs=TABS, panels=_PANELS, later=_LATER, needs=self._needs))
+        return HTMLResponse(render("explorer/page.html", tabs=TABS, panels=_PANELS, places=self._places))
 
     async def static(self, request: Request) -> Response:
         """One of our own files, by name among those that were read when the server started."""
@@ -103,7 +100,7 @@ class _Desk:
 
     def _part(self, part: Part, view: View, asker: Asker) -> tuple[str, str]:
         contents = part.contents(Asked(view, self.memory, asker.check))
-        return "text/html", render(f"explorer/{part.template}.html", needs=self._needs, **contents)
+        return "text/html", render(f"explorer/{part.template}.html", places=self._places, **contents)
 
     async def take(self, request: Request) -> Response:
         """The present view as a file."""

@@ -20,8 +20,7 @@ from tether.counterfactual.sets import model_set
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation
 from tether.explanation.decisions import Decisions
-from tether.explanation.evidence import default_draws
-from tether.explanation.explain import Explanation, explained_steps
+from tether.explanation.explain import Explanation, explain
 from tether.explanation.what_if import WhatIf
 from tether.explorer.naming import Naming
 from tether.explorer.offered import Entry, Offered
@@ -35,7 +34,7 @@ from tether.plan.sweep import Sweep
 from tether.plan.tethered import Tethered
 from tether.views.report.limits import limits_around, work_of_table
 
-__all__ = ["Answer", "Memory", "Question", "Rung", "labels_of", "steps_of"]
+__all__ = ["Answer", "Memory", "Question", "Rung", "labels_of"]
 
 _EPISODES, _BYTES = 8, 512_000_000
 """How many episodes are kept; and how large they and their answers may be together."""
@@ -97,8 +96,9 @@ class Question:
             plan = self.tied.plan(k, m, progress=lambda *_: check())
             outlook = plan.evaluate()
             assert outlook.tailoring is not None
-            influenced, strength = outlook.tailoring.expected_influenced_steps, outlook.tailoring.strength
-            self._rungs[k, m] = Rung(k, plan.gain, influenced, steps_of(outlook), float(strength.mean()))
+            about = outlook.tailoring
+            steps = about.expected_influenced_steps, about.expected_steps
+            self._rungs[k, m] = Rung(k, plan.gain, *steps, float(about.strength.mean()))
         return self._rungs[k, m]
 
     def what_if(self, chosen: Choices) -> WhatIf:
@@ -120,15 +120,6 @@ class Question:
     def nbytes(self) -> int:
         """Memory of what is kept beside the episode itself."""
         return self.tied.nbytes + sum(_visited(one.outlook) for one in self._asked.values())
-
-
-def steps_of(outlook: Evaluation) -> float:
-    """How many steps there are to act in: all; or, on average, those until what is wanted is decided."""
-    ended, T = outlook.chain.ended, outlook.chain.T
-    if ended is None:
-        return float(T)
-    visits = zip(outlook.chain.visits[:T], outlook.occupancy[:T], strict=True)
-    return sum(float(chance[~ended[here.states]].sum()) for here, chance in visits)
 
 
 def _visited(outlook: Evaluation) -> int:
@@ -207,8 +198,7 @@ class Answer:
     @cached_property
     def explanation(self) -> Explanation:
         """The plan beside what happened; how sure it is, it finds out when asked."""
-        steps = explained_steps(self.cf, self.outlook, world=self.plan.asked)
-        return Explanation(self.plan, self.outlook, steps, draws=default_draws(self.plan, None))
+        return explain(self.plan, outlook=self.outlook)
 
     @property
     def is_quick(self) -> bool:

@@ -1,8 +1,8 @@
 """What each part of the page holds: records of the library, sentences about them, drawings. One function per part.
 
 A part is asked for by name; the page asks anew when one of the things in the address that it ``needs`` has changed.
-What takes long of a large model is a part within a part (``data-later`` in the templates): the page asks for it when it
-has shown all the rest.
+What takes long of a large model is a part within a part, which ``can_wait``: the page asks for it when it has shown all
+the rest.
 """
 
 from __future__ import annotations
@@ -35,11 +35,16 @@ class Asked:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the page: its template, what it holds, and what in the address it depends on."""
+    """A part of the page: its template, what it holds, what in the address it depends on, and whether it can wait."""
 
     template: str
     contents: Callable[[Asked], dict[str, Any]]
     needs: tuple[str, ...] = _LIMITS
+    can_wait: bool = False
+
+    def attributes(self, name: str) -> str:
+        """What an element of the page says in which this part is to stand."""
+        return f'data-part="{name}"{" data-later" if self.can_wait else ""} data-needs="{" ".join(self.needs)}"'
 
 
 def parts() -> dict[str, Part]:
@@ -50,17 +55,17 @@ def parts() -> dict[str, Part]:
     return {
         "controls": Part("controls", question.controls, of_episode),
         "limits": Part("limits", question.limits, (*_LIMITS, "tab")),
-        "table": Part("table", question.table, (*_LIMITS, "tab")),
+        "table": Part("table", question.table, (*_LIMITS, "tab"), can_wait=True),
         "headline": Part("headline", question.headline),
         "sentences": Part("sentences", answer.sentences),
-        "beyond": Part("beyond", answer.beyond),
+        "beyond": Part("beyond", answer.beyond, can_wait=True),
         "ladder": Part("ladder", answer.ladder, ("e", "m", *of_episode[1:])),
-        "rungs": Part("rungs", answer.rungs, ("e", "m", *of_episode[1:])),
+        "rungs": Part("rungs", answer.rungs, ("e", "m", *of_episode[1:]), can_wait=True),
         "chart": Part("chart", answer.chart),
         "sure": Part("sure", answer.sure),
         "steps": Part("steps", answer.steps),
         "time": Part("time", over_time.over_time_part),
-        "outcomes": Part("outcomes", over_time.outcomes_part),
+        "outcomes": Part("outcomes", over_time.outcomes_part, can_wait=True),
         "if": Part("if", if_panel.what_if_part, (*_LIMITS, "if", "vs")),
         "if-time": Part("time", if_panel.over_time_part, ("e", "if", *of_episode[1:])),
         "why": Part("why", why.why_part, (*_LIMITS, "t", "state", "action", "q", "if", "vs")),

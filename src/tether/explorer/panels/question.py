@@ -10,7 +10,7 @@ from tether._foundation.words import average, cut, number
 from tether.explanation import sentences as say
 from tether.explanation.naming import shown
 from tether.explanation.terms import tether_in_words
-from tether.explorer.memory import Answer, labels_of, steps_of
+from tether.explorer.memory import Answer, labels_of
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
 from tether.plan.sweep import Sweep
@@ -149,7 +149,7 @@ def _near(answer: Answer) -> dict[str, Any]:
     if not say.left_to_chance(plan.asked, plan.chain):
         return {"share": 0.0, "value": "no luck to keep", "beside": "no step is left to chance"}
     strength = float(tailoring.strength.mean())
-    influenced, steps = average(tailoring.expected_influenced_steps), average(steps_of(answer.outlook))
+    influenced, steps = average(tailoring.expected_influenced_steps), average(tailoring.expected_steps)
     until = "" if plan.objective is None else " until it is decided"
     return {
         "share": strength,

@@ -72,8 +72,12 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     if say.left_to_chance(plan.asked, outlook.chain):
         measures = [one.tailoring for one in (outlook, optimal) if one.tailoring is not None]
         lines.append(Beside("Strength per step", "–", *(f"{float(one.strength.mean()):.2f}" for one in measures)))
-        influenced = (average(one.expected_influenced_steps) for one in measures)
-        lines.append(Beside(f"Influenced steps (of {plan.T})", "–", *influenced))
+        influenced = [average(one.expected_influenced_steps) for one in measures]
+        if plan.objective is None:
+            lines.append(Beside(f"Influenced steps (of {plan.T})", "–", *influenced))
+        else:
+            of = (f"{n} of {average(one.expected_steps)}" for n, one in zip(influenced, measures, strict=True))
+            lines.append(Beside("Influenced steps, until it is decided", "–", *of))
     return lines
 
 
