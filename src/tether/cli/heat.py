@@ -30,10 +30,10 @@ def heat_tables(table: Sweep) -> list[Table | str]:
     ]
     width = 2 + max(*(len(head) for head in heads), *(cell.cell_len for row in cells for cell in row))
     side = [_range(table.ks[rows[i] : rows[i + 1]]) for i in range(len(rows) - 1)]
-    room = max(1, (Console().width - max(len(name) for name in [*side, "k \\ m"]) - 2) // width)
+    per_block = max(1, (Console().width - max(len(name) for name in [*side, "k \\ m"]) - 2) // width)
     made: list[Table | str] = []
-    for first in range(0, len(heads), room):
-        last = min(first + room, len(heads))
+    for first in range(0, len(heads), per_block):
+        last = min(first + per_block, len(heads))
         block = grid("k \\ m", *heads[first:last], right=range(last - first + 1))
         for name, row in zip(side, cells, strict=True):
             block.add_row(Text(name, style="bold"), *row[first:last])

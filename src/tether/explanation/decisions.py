@@ -364,6 +364,6 @@ def _outcome(world: CounterfactualMDP, objective: Property | None) -> Outcome | 
     if last < 0 or objective is None:
         return None if last < 0 else outcome_of(world.mdp, last)
     assert world.mdp.final_reward is not None
-    held = bool(world.mdp.final_reward[last])
-    name = objective.in_words if held else objective.failed_in_words
-    return Outcome(name, np.flatnonzero(world.mdp.final_reward == float(held)))
+    happened = bool(world.mdp.final_reward[last])
+    name = objective.in_words if happened else objective.failed_in_words
+    return Outcome(name, np.flatnonzero(world.mdp.final_reward == float(happened)))

@@ -84,8 +84,8 @@ class Gained:
         """For the list."""
         if not np.isfinite(self.gain):
             return "no answer in the audit"
-        told = "nothing to gain" if self.gain <= 0 else f"gain {number(self.gain)}"
-        return f"{told}, {self.verdict}" if self.verdict and self.gain > 0 else told
+        text = "nothing to gain" if self.gain <= 0 else f"gain {number(self.gain)}"
+        return f"{text}, {self.verdict}" if self.verdict and self.gain > 0 else text
 
 
 def audit_of(table: Any) -> dict[Any, Gained]:

@@ -130,8 +130,8 @@ def _other_seeds(full: MDP, mixed: MDP, name: str) -> str:
     counts = dict.fromkeys(_VERDICTS, 0)
     for seed in range(_SEED + 1, _SEED + 1 + _MORE):
         counts[_verdict(_evaluate(full, mixed, _path(full, name, seed)))] += 1
-    told = ", ".join(f"{verdict} in {n}" for verdict, n in counts.items() if n)
-    return f" On {_MORE} further paths drawn the same way with other seeds it: {told}."
+    verdicts = ", ".join(f"{verdict} in {n}" for verdict, n in counts.items() if n)
+    return f" On {_MORE} more paths, drawn the same way with other seeds, it: {verdicts}."
 
 
 def _path(full: MDP, name: str, seed: int) -> Path:

@@ -261,10 +261,10 @@ def _compare_outcomes(found: Experiment, theirs: PublishedOffPolicy) -> list[Com
 
 
 def _identity(found: Consistency) -> str:
-    told = "holds" if found.holds else "fails"
+    verb = "holds" if found.holds else "fails"
     return (
         "A check of any cohort: where a model made the log, the counterfactual values of a policy have its model value as their "
-        f"mean. Here it {told}: {found.counterfactual:.4f} with the luck of the episodes, {found.model:.4f} without, with a "
+        f"mean. Here it {verb}: {found.counterfactual:.4f} with the luck of the episodes, {found.model:.4f} without, with a "
         f"standard error of {found.standard_error:.4f}. "
         + (
             "It does not tell how far both are from the truth."

@@ -47,8 +47,8 @@ def load_table(file: str | FilePath) -> Case:
     try:
         with np.load(file, allow_pickle=False) as archive:
             if "tx_mat" not in getattr(archive, "files", ()):
-                held = ", ".join(getattr(archive, "files", ())) or "no named arrays"
-                raise ModelError(f"{file}: expected an .npz file with an array 'tx_mat'; it has {held}")
+                arrays = ", ".join(getattr(archive, "files", ())) or "no named arrays"
+                raise ModelError(f"{file}: expected an .npz file with an array 'tx_mat'; it has {arrays}")
             table = np.asarray(archive["tx_mat"], dtype=np.float64)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, ModelError):
@@ -132,8 +132,8 @@ def sepsis_section(case: Case | None = None) -> Section:
 def _paragraph(name: str, cf: CounterfactualMDP, by_rule: dict[str, Any], values: list[Comparison], exact: bool) -> str:
     ours = by_rule["published"]
     first = {rule: first_improvement(table) for rule, table in by_rule.items()}
-    told = ", ".join(f"{rule} {'never' if k is None else k}" for rule, k in first.items())
-    start = f"The {name} path, observed return {ours.observed_value:,.0f}: first k that improves: {told}."
+    by_rule = ", ".join(f"{rule} {'never' if k is None else k}" for rule, k in first.items())
+    start = f"The {name} path, observed return {ours.observed_value:,.0f}: first k that improves: {by_rule}."
     if name == "suboptimal":
         return f"{start} The best value is {ours.values.max():g} for every k and m, so the published 1.4 cannot be had."
     if exact:

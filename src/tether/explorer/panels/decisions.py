@@ -54,17 +54,17 @@ def decisions_part(asked: Asked) -> dict[str, Any]:
 def _cell(asked: Asked, answer: Answer, row: Decision | None, t: int, a: int, largest: float) -> dict[str, Any] | None:
     if row is None:
         return None
-    told = [f"t = {t}, {answer.naming.action_at(a)}"]
+    facts = [f"t = {t}, {answer.naming.action_at(a)}"]
     value = "return" if answer.tied.objective is None else "probability"
     if row.is_observed:
-        told.append("this is what was done")
+        facts.append("this is what was done")
     elif row.value is None:
-        told.append("no value: a later observed action is not available")
+        facts.append("no value: a later observed action is not available")
     else:
-        told.append(f"{value} {number(row.value)}, had only this been different")
+        facts.append(f"{value} {number(row.value)}, had only this been different")
         if row.necessity is not None:
-            told.append(f"the outcome would not have happened with {percent(row.necessity)}")
-    told.append(f"allowed from k = {row.needed_k} on" if row.needed_k <= answer.cf.T else "no tether allows it")
+            facts.append(f"the outcome would not have happened with {percent(row.necessity)}")
+    facts.append(f"allowed from k = {row.needed_k} on" if row.needed_k <= answer.cf.T else "no tether allows it")
     share = 0.0 if row.gain is None or largest <= 0 else row.gain / largest
     off = row.needed_k > answer.plan.k
     return {
@@ -72,7 +72,7 @@ def _cell(asked: Asked, answer: Answer, row: Decision | None, t: int, a: int, la
         "style": _colours(_PALE * share if off else share),
         "done": row.is_observed,
         "off": off,
-        "title": "; ".join(told),
+        "title": "; ".join(facts),
         "address": asked.view.address(tab="if", chosen=Choices(((t, a),)) if not row.is_observed else Choices()),
     }
 

@@ -119,8 +119,8 @@ def _others(answer: Answer, view: View, table: Sweep) -> dict[str, Any]:
 
 
 def _in_words(answer: Answer) -> str:
-    told = tether_in_words(answer.tied.rule, answer.plan.k, answer.plan.T)
-    return f"{told[0].upper()}{told[1:]}."
+    text = tether_in_words(answer.tied.rule, answer.plan.k, answer.plan.T)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _meters(answer: Answer) -> list[dict[str, Any]]:

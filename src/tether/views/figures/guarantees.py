@@ -61,8 +61,8 @@ def plot_certificate(certificate: Certificate, ax: Axes | None = None) -> Axes:
         ax.set_yticks(range(2), ["every\ncausal model", "every\nstable one"])
         ax.set_ylim(1.6, -0.6)
         numbers = [certificate.observed_value, *(end for one in rows for end in (one.worst, one.best))]
-        room = 0.06 * (max(numbers) - min(numbers)) or 1.0
-        ax.set_xlim(min(numbers) - room, max(numbers) + room)
+        margin = 0.06 * (max(numbers) - min(numbers)) or 1.0
+        ax.set_xlim(min(numbers) - margin, max(numbers) + margin)
         number_axis(ax.xaxis)
         ax.set_xlabel(_RETURN if certificate.objective is None else "probability")
         explain_with(ax, [range_, gumbel, seen])
@@ -142,8 +142,8 @@ def plot_tails(probability: Any, value: Any, level: float, ax: Axes | None = Non
     edges = np.append(0.0, np.cumsum(p))
     with styled():
         ax = axes(ax, (5.5, 3.0))
-        room = 0.12 * float(v.max() - v.min()) or 1.0
-        ax.set_ylim(float(v.min()) - room, float(v.max()) + room)
+        margin = 0.12 * float(v.max() - v.min()) or 1.0
+        ax.set_ylim(float(v.min()) - margin, float(v.max()) + margin)
         ax.set_xlim(0.0, 1.0)
         floor = ax.get_ylim()[0]
         ax.stairs(v, edges, baseline=floor, fill=True, color="#e8e8e8", zorder=0)

@@ -76,10 +76,10 @@ def _ticks(ax: Axes, table: Sweep) -> None:
 
 def _numbers(ax: Axes, values: Floats, plain: Any, mesh: QuadMesh) -> None:
     """The number of each cell, in black or white, whichever is the better read on its shade."""
-    room = 0.92 * points_per_unit(ax)[0] * 0.9  # the colour bar takes some
+    widest = 0.92 * points_per_unit(ax)[0] * 0.9  # the colour bar takes some
     spread = float(values.max() - values.min())
     most = 0 if spread >= 1000 else 1 if spread >= 100 else 2
-    texts = next((texts for d in range(most, -1, -1) if _widest(texts := _texts(values, d)) <= room), None)
+    texts = next((texts for d in range(most, -1, -1) if _widest(texts := _texts(values, d)) <= widest), None)
     if texts is None:
         return
     shades = mesh.to_rgba(values)

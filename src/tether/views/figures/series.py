@@ -85,11 +85,11 @@ def fit_limits(ax: Axes, series: Sequence[Series], extra: Sequence[float] = ()) 
     ys = ys[np.isfinite(ys) & ((ys > 0) | (not logarithmic))]
     low, high = float(ys.min(initial=np.inf)), float(ys.max(initial=-np.inf))
     if logarithmic:
-        room = (high / low) ** 0.07
-        ax.set_ylim(low / room, high * room)
+        margin = (high / low) ** 0.07
+        ax.set_ylim(low / margin, high * margin)
     else:
-        room = 0.07 * (high - low) or 0.07 * abs(high) or 1.0
-        ax.set_ylim(low - room, high + room)
+        margin = 0.07 * (high - low) or 0.07 * abs(high) or 1.0
+        ax.set_ylim(low - margin, high + margin)
     ax.set_xlim(float(xs.min()) - 0.5, float(xs.max()) + 0.5)
 
 

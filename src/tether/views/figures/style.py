@@ -174,14 +174,14 @@ def explain_with(ax: Axes, handles: Sequence[Any], *, beside: bool = False) -> N
     if beside and widest <= _NARROW:
         _place(ax, handles, "upper left", (1.0, 1.0), (5.0, 0.0), 1)
         return
-    room = _room(ax)
-    columns = next(c for c in range(len(handles), 0, -1) if c == 1 or sum(_column_widths(handles, c)) <= room)
+    width = _legend_width(ax)
+    columns = next(c for c in range(len(handles), 0, -1) if c == 1 or sum(_column_widths(handles, c)) <= width)
     rows = -(-len(handles) // columns)
     down = _LABELS if len(ax.get_xticks()) else 0.6 * _LABELS
     _place(ax, handles, "upper center", (0.5, 0.0), (0.0, -down), -(-len(handles) // rows))
 
 
-def _room(ax: Axes) -> float:
+def _legend_width(ax: Axes) -> float:
     """Points that a legend in the middle below the axes can take and stay within the figure."""
     box, figure = ax.get_window_extent(), figure_of(ax)
     middle = (box.x0 + box.x1) / 2

@@ -51,10 +51,10 @@ def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
     x, y = front.measures, front.values
     risk = isinstance(front.against, Property)  # less of it is better
     low, high = float(y.min()), float(y.max())
-    room, right = 0.07 * (high - low) or 1.0, float(x.max()) or 1.0
+    margin, right = 0.07 * (high - low) or 1.0, float(x.max()) or 1.0
     with styled():
         ax = axes(ax)
-        ax.set_ylim(low - room, high + room)
+        ax.set_ylim(low - margin, high + margin)
         ax.set_xlim(-0.03 * right, 1.04 * right)
         size = 4.5 if x.size <= 40 else 2.0
         (line,) = ax.plot(
@@ -63,7 +63,8 @@ def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
         under = np.concatenate(([-0.03 * right], x)), np.concatenate((y[:1], y))
         if risk:
             under = np.concatenate((x[::-1], [1.04 * right])), np.concatenate((y[::-1], y[:1]))
-        area = ax.fill_between(*under, low - room, color="#ececec", linewidth=0, zorder=0, label="no better than these")
+        shade = {"color": "#ececec", "linewidth": 0, "zorder": 0, "label": "no better than these"}
+        area = ax.fill_between(*under, low - margin, **shade)
         explain_with(ax, [line, area])
         if isinstance(front.against, Property):
             ax.set_xlabel(f"probability that {front.against.in_words}")
