@@ -28,14 +28,21 @@ __all__ = ["as_data", "explanation_data", "objective_data", "plan_data"]
 _LEVEL = 0.9
 """The level of credible intervals."""
 
-_TOLD = {
-    "Tailoring": ("strength", "influenced", "expected_influenced_steps", "longest_run", "longest_run_probability"),
+_ATTRIBUTES = {
+    "Tailoring": (
+        "strength",
+        "influenced",
+        "expected_influenced_steps",
+        "expected_steps",
+        "longest_run",
+        "longest_run_probability",
+    ),
     "PlanUncertainty": ("draws", "mean", "std", "probability_better", "changes"),
     "Why": ("action", "allowed", "needed", "reason", "nearest", "path", "successor", "because", "sentence"),
     "Certificate": ("verdict", "sentence", "value", "observed_value", "gain", "nothing", "stability"),
     "Problem": ("message", "file", "line", "row", "time", "state", "action", "next_state", "value"),
 }
-"""Attributes told of records that hold more than an answer, or part of it as properties."""
+"""What is written of records that hold more than an answer, or part of it as properties."""
 
 
 def as_data(value: Any) -> Any:
@@ -58,7 +65,7 @@ def as_data(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [as_data(one) for one in value]
     if is_dataclass(value) and not isinstance(value, type):
-        names = _TOLD.get(type(value).__name__) or [field.name for field in fields(value)]
+        names = _ATTRIBUTES.get(type(value).__name__) or [field.name for field in fields(value)]
         return {name: as_data(getattr(value, name)) for name in names}
     return _single(value)
 
