@@ -207,7 +207,7 @@ def _copy(source: np.ndarray, target: np.ndarray) -> None:
 
 
 def _streaming() -> float:
-    """Bytes a second that a plain copy of a large array streams, on all cores."""
+    """Bytes per second that a plain copy of a large array streams, on all cores."""
     source, target = np.ones(40_000_000), np.zeros(40_000_000)
     return source.nbytes / median_time(lambda: _copy(source, target), 9)
 
