@@ -132,8 +132,8 @@ def sepsis_section(case: Case | None = None) -> Section:
 def _paragraph(name: str, cf: CounterfactualMDP, by_rule: dict[str, Any], values: list[Comparison], exact: bool) -> str:
     ours = by_rule["published"]
     first = {rule: first_improvement(table) for rule, table in by_rule.items()}
-    by_rule = ", ".join(f"{rule} {'never' if k is None else k}" for rule, k in first.items())
-    start = f"The {name} path, observed return {ours.observed_value:,.0f}: first k that improves: {by_rule}."
+    first_ks = ", ".join(f"{rule} {'never' if k is None else k}" for rule, k in first.items())
+    start = f"The {name} path, observed return {ours.observed_value:,.0f}: first k that improves: {first_ks}."
     if name == "suboptimal":
         return f"{start} The best value is {ours.values.max():g} for every k and m, so the published 1.4 cannot be had."
     if exact:

@@ -63,8 +63,8 @@ def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
         under = np.concatenate(([-0.03 * right], x)), np.concatenate((y[:1], y))
         if risk:
             under = np.concatenate((x[::-1], [1.04 * right])), np.concatenate((y[::-1], y[:1]))
-        shade = {"color": "#ececec", "linewidth": 0, "zorder": 0, "label": "no better than these"}
-        area = ax.fill_between(*under, low - margin, **shade)
+        label = "no better than these"
+        area = ax.fill_between(*under, low - margin, color="#ececec", linewidth=0, zorder=0, label=label)
         explain_with(ax, [line, area])
         if isinstance(front.against, Property):
             ax.set_xlabel(f"probability that {front.against.in_words}")
@@ -123,12 +123,14 @@ def plot_lost(
         ax.set_xlabel(TETHER)
         ax.set_ylabel("expected return" if table.objective is None else "probability")
 
-        def off(one: Any) -> Any:
-            """Value to loss."""
-            return sign * (free - one)
+        def loss(value: Any) -> Any:
+            return sign * (free - value)
+
+        def value_of(loss: Any) -> Any:
+            return free - sign * loss
 
         number_axis(ax.yaxis)
-        other = ax.secondary_yaxis("right", functions=(off, lambda one: free - sign * one))
+        other = ax.secondary_yaxis("right", functions=(loss, value_of))
         number_axis(other.yaxis)
         other.set_ylabel("lost against no tether")
         other.tick_params(labelsize=8)
