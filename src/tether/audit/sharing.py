@@ -55,7 +55,7 @@ class SharedRows:
     def _forget(self) -> None:
         """Begin anew."""
         self._pool = _grown(None, 1 << 14, 1 << 17, self._mdp.form.next_state.dtype)
-        self._keys = np.empty(0, np.int64)
+        self._keys, self._order = np.empty(0, np.int64), np.empty(0, np.int64)
         self._row_end = np.zeros(1, np.int64)
 
     @property
@@ -75,17 +75,26 @@ class SharedRows:
         with self._lock:
             if self._used > _MOST_BYTES:
                 self._forget()
-            self._add(np.setdiff1d(distinct, self._keys, assume_unique=True))
-            keys, row_end, pool = self._keys, self._row_end, self._pool
-        order = np.argsort(keys)
-        transition: Ints = order[np.searchsorted(keys[order], distinct)][which.reshape(-1)] if keys.size else wanted
-        return transition, row_end, pool
+            new = distinct[self._numbers_of(distinct) < 0]
+            if new.size:
+                self._add(new)
+            numbers, row_end, pool = self._numbers_of(distinct), self._row_end, self._pool
+        return numbers[which.reshape(-1)], row_end, pool
+
+    def _numbers_of(self, keys: Ints) -> Ints:
+        """The number of each transition, -1 where its rows are not here."""
+        if not self._keys.size:
+            return np.full(keys.size, -1, dtype=np.int64)
+        at = np.searchsorted(self._keys, keys, sorter=self._order)
+        numbers = self._order[np.minimum(at, self._keys.size - 1)]
+        return np.where(self._keys[numbers] == keys, numbers, -1)
 
     def _add(self, new: Ints) -> None:
         from tether._kernels.audit.rows import fill_pool
 
         first = self._keys.size
         self._keys = np.concatenate((self._keys, new))
+        self._order = np.argsort(self._keys)
         self._row_end = np.concatenate((self._row_end, np.zeros(new.size, np.int64)))
         pairs, outcomes = self._keys // (self._mdp.n_states + 1), self._keys % (self._mdp.n_states + 1) - 1
         while first < self._keys.size:
