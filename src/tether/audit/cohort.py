@@ -15,7 +15,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.audit.answers import outcome_codes
 from tether.errors import PathError
-from tether.io.names import find_index
+from tether.io.names import find_index, in_names_of
 from tether.model.labels import name_text
 from tether.model.mdp import MDP
 from tether.model.names import Names
@@ -23,7 +23,7 @@ from tether.observation.ends import end_of
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["Cohort", "find_episodes", "in_names_of", "search"]
+__all__ = ["Cohort", "find_episodes", "search"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,17 +205,6 @@ def search(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
         low, high = np.where((low < high) & below, middle + 1, low), np.where((low < high) & ~below, middle, high)
     there = (low < end) & (values[np.minimum(low, values.size - 1)] == wanted)
     return np.where(there, low, -1)
-
-
-def in_names_of(mdp: MDP, found: Path) -> Path:
-    """An episode of a log in the names of the model, where it has them."""
-
-    def known(names: Names, given: Any) -> Any:
-        place = find_index(names, given)
-        return given if place < 0 else names[place]
-
-    states = [known(mdp.states, one) for one in found.states]
-    return Path(states, [known(mdp.actions, one) for one in found.actions], found.rewards, found.outcome)
 
 
 def _reason(mdp: MDP, path: Path) -> str:

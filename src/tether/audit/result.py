@@ -197,8 +197,8 @@ class Audit(AuditDoors):
         >>> [(episode, plan.k) for episode, plan in audit.plans(audit.top(5).column("episode").to_pylist())]
         [('ann', 3)]
         """
-        from tether.audit.cohort import in_names_of
         from tether.counterfactual.conditioned import counterfactual
+        from tether.io.names import in_names_of
 
         asked = self._asked
         if asked.policy is not None:

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from tether.errors import FileError, Problem, QueryError
+from tether.model.mdp import MDP
 from tether.model.names import Names
+from tether.observation.path import Path
 
-__all__ = ["are_whole", "find_index", "text_of", "texts_of"]
+__all__ = ["are_whole", "find_index", "in_names_of", "text_of", "texts_of"]
 
 _NUMBERS = re.compile(r"\([-+0-9.,() ]{1,1000}\)")
 """What a tuple of numbers looks like; tuples that hold text are found as they are written only."""
@@ -87,6 +89,25 @@ def find_index(names: Names, value: Any) -> int:
         message = f"{value!r} could be any of {len(same)} names: {', '.join(map(repr, same[:5]))}; rename them"
         raise QueryError(Problem(message, value=value))
     return found if found >= 0 else names.find(_spelled(text))
+
+
+def in_names_of(mdp: MDP, path: Path) -> Path:
+    """A path in the names of a model, which may know them as text, or as more than text; others stay as they are.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.io.names import in_names_of
+    >>> in_names_of(tether.cases.grid_world().mdp, tether.Path(["0", "elsewhere"], ["right"])).states
+    (0, 'elsewhere')
+    """
+
+    def known(names: Names, given: Any) -> Any:
+        place = find_index(names, given)
+        return given if place < 0 else names[place]
+
+    states = [known(mdp.states, one) for one in path.states]
+    return Path(states, [known(mdp.actions, one) for one in path.actions], path.rewards, path.outcome)
 
 
 _SEVERAL = -2

@@ -9,9 +9,8 @@ from typing import Any
 from tether.errors import FileError, Problem, QueryError
 from tether.io.embedded import PREFIX, case_names, is_case, open_case
 from tether.io.environments import is_environment, open_environment
-from tether.io.names import find_index
+from tether.io.names import find_index, in_names_of
 from tether.model.mdp import MDP
-from tether.model.names import Names
 from tether.observation.path import Path
 
 __all__ = ["is_table", "must_exist", "open_model", "open_path"]
@@ -69,10 +68,12 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
     source = os.fspath(source)
     if is_case(source) and not os.path.exists(source):
         _no_options(source, "an embedded case", options)
-        return _as_in(mdp, open_case(source)[1])
+        path = open_case(source)[1]
+        return path if mdp is None else in_names_of(mdp, path)
     if "#" in source[1:] and not os.path.exists(source):
         log, _, episode = source.rpartition("#")
-        return _as_in(mdp, _open_episode(log, episode, options))
+        path = _open_episode(log, episode, options)
+        return path if mdp is None else in_names_of(mdp, path)
     must_exist(source)
     from tether.io.paths import read_path
 
@@ -89,19 +90,6 @@ def _open_episode(log: str, word: str, options: dict[str, Any]) -> Path:
         return episodes[word if i < 0 else episodes.ids[i]]
     except QueryError as error:
         raise QueryError([replace(problem, file=log) for problem in error.problems]) from None
-
-
-def _as_in(mdp: MDP | None, path: Path) -> Path:
-    """The path in the names of the model, which may know them as text, or as more than text."""
-    if mdp is None:
-        return path
-
-    def known(labels: Names, given: Any) -> Any:
-        i = find_index(labels, given)
-        return given if i < 0 else labels[i]
-
-    states = [known(mdp.states, one) for one in path.states]
-    return Path(states, [known(mdp.actions, one) for one in path.actions], path.rewards, path.outcome)
 
 
 def _no_options(source: str, what: str, options: dict[str, Any]) -> None:
