@@ -7,19 +7,19 @@ that says why.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.audit.answers import outcome_codes
 from tether.errors import PathError
+from tether.evaluation.outcomes import outcome_of
 from tether.io.names import find_index, in_names_of
-from tether.model.labels import name_text
 from tether.model.mdp import MDP
 from tether.model.names import Names
-from tether.observation.ends import end_of
+from tether.observation.ends import Meaning
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
 
@@ -62,10 +62,6 @@ class Cohort:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
-    def _indices(self) -> tuple[Ints, Ints, Ints, Ints]:
-        return self.state, self.action, self.pair, self.next_state
-
     def observation(self, i: int) -> Observation:
         """Episode i, as `tether.counterfactual` takes it."""
         steps = slice(int(self.start[i]), int(self.start[i + 1]))
@@ -77,25 +73,40 @@ class Cohort:
 
     def part(self, low: int, high: int) -> Cohort:
         """The episodes ``low … high - 1`` of these."""
-        steps = slice(int(self.start[low]), int(self.start[high]))
-        state, action, pair, next_state = (one[steps] for one in self._indices)
-        reward = None if self.reward is None else self.reward[steps]
-        start = self.start[low : high + 1] - self.start[low]
-        arrays = (state, action, pair, next_state, reward)
-        said = None if self.said is None else self.said[low:high]
-        return Cohort(self.first + low, self.ids[low:high], start, *arrays, self.problem[low:high], said)
+        some = slice(low, high)
+        return self._with_steps(
+            slice(int(self.start[low]), int(self.start[high])),
+            self.start[low : high + 1] - self.start[low],
+            first=self.first + low,
+            ids=self.ids[some],
+            problem=self.problem[some],
+            said=None if self.said is None else self.said[some],
+        )
 
     def only(self, chosen: Ints) -> Cohort:
         """Some of the episodes, by position, ascending; ``first`` stays that of the batch."""
-        keep = np.repeat(np.isin(np.arange(len(self)), chosen), np.diff(self.start))
-        lengths = np.diff(self.start)[chosen]
-        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-        state, action, pair, next_state = (one[keep] for one in self._indices)
-        reward = None if self.reward is None else self.reward[keep]
-        at = chosen.tolist()
-        arrays = (state, action, pair, next_state, reward)
-        said = None if self.said is None else [self.said[i] for i in at]
-        return Cohort(self.first, [self.ids[i] for i in at], start, *arrays, [self.problem[i] for i in at], said)
+        lengths, at = np.diff(self.start), chosen.tolist()
+        return self._with_steps(
+            np.repeat(np.isin(np.arange(len(self)), chosen), lengths),
+            _starts(lengths[chosen]),
+            ids=[self.ids[i] for i in at],
+            problem=[self.problem[i] for i in at],
+            said=None if self.said is None else [self.said[i] for i in at],
+        )
+
+    def without_broken(self) -> Cohort:
+        """The same, where an episode with a problem has no steps."""
+        lengths, fit = np.diff(self.start), np.array([one is None for one in self.problem], dtype=bool)
+        return self._with_steps(np.repeat(fit, lengths), _starts(np.where(fit, lengths, 0)))
+
+    def _with_steps(self, steps: Any, start: Ints, **fields: Any) -> Cohort:
+        """Some of the steps, a slice or a mask; where each episode then begins; and what else changes."""
+        names = ["state", "action", "pair", "next_state", *([] if self.reward is None else ["reward"])]
+        return replace(self, start=start, **{name: getattr(self, name)[steps] for name in names}, **fields)
+
+
+def _starts(lengths: Ints) -> Ints:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
 
 
 def find_episodes(
@@ -118,23 +129,23 @@ def find_episodes(
     wrong = (state < 0) | (action < 0) | (pair < 0) | (is_recorded & (next_state < 0))
     recorded = np.flatnonzero(~wrong & (next_state >= 0))
     wrong[recorded] = ~_possible(mdp, pair[recorded], next_state[recorded])
-    owner = np.repeat(np.arange(len(log)), np.diff(log.start))
-    problem: list[str | None] = [None] * len(log)
-    for i, why in broken.items():
-        problem[i] = why
     lengths = np.diff(log.start)
+    owner = np.repeat(np.arange(len(log)), lengths)
     too_long = np.flatnonzero(lengths > mdp.horizon) if mdp.horizon is not None else np.empty(0, np.int64)
+    problem: list[str | None] = [broken.get(i) for i in range(len(log))]
     for i in np.union1d(owner[wrong], too_long).tolist():
         problem[i] = _reason(mdp, in_names_of(mdp, log[log.ids[i]]))
-    fit = np.array([one is None for one in problem], dtype=bool)
-    keep = fit[owner]
-    start = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(fit, lengths, 0))))
-    state, action, pair, next_state = (one[keep].astype(np.int64) for one in (state, action, pair, next_state))
-    arrays = (state, action, pair, next_state, None if log.reward is None else log.reward[keep])
+    state, action, pair, next_state = (one.astype(np.int64) for one in (state, action, pair, next_state))
+    arrays = (state, action, pair, next_state, log.reward)
+    every = Cohort(first, list(log.ids), log.start, *arrays, problem, said).without_broken()
     nobody = [None] * len(alone)
-    start = np.concatenate((start, np.full(len(alone), start[-1])))
-    said = None if said is None else [*said, *nobody]
-    return Cohort(first, [*log.ids, *nobody], start, *arrays, [*problem, *alone], said)
+    return replace(
+        every,
+        ids=[*every.ids, *nobody],
+        start=np.concatenate((every.start, np.full(len(alone), every.start[-1]))),
+        problem=[*problem, *alone],
+        said=None if said is None else [*said, *nobody],
+    )
 
 
 def _ended(mdp: MDP, log: Episodes, pair: Ints, next_state: Ints) -> tuple[list[str | None] | None, dict[int, str]]:
@@ -145,7 +156,6 @@ def _ended(mdp: MDP, log: Episodes, pair: Ints, next_state: Ints) -> tuple[list[
     """
     assert log.outcome is not None
     assert log.outcomes is not None
-    codes = outcome_codes(mdp)
     ended = np.flatnonzero((log.outcome >= 0) & (np.diff(log.start) > 0))
     last = log.start[1:][ended] - 1
     keys = np.stack((next_state[last], pair[last], log.outcome[ended]), axis=1)
@@ -153,26 +163,23 @@ def _ended(mdp: MDP, log: Episodes, pair: Ints, next_state: Ints) -> tuple[list[
     which = which.reshape(-1)
     ends, names = np.full(len(distinct), -1, dtype=np.int64), np.full(len(distinct), -1, dtype=np.int64)
     disagreeing: dict[int, str] = {}
-    labels = list(mdp.label_sets)
+    meanings = [Meaning.of(mdp, str(outcome)) for outcome in log.outcomes]
+    class_of = cache(lambda state: outcome_of(mdp, state))
     for i, (state, its_pair, code) in enumerate(distinct.tolist()):
-        outcome = str(log.outcomes[code])
         try:
-            ends[i] = end_of(mdp, state, its_pair, outcome)
+            ends[i] = meanings[code].end(state, its_pair)
         except PathError as error:
             disagreeing |= {int(ended[j]): error.problems[0].message for j in np.flatnonzero(which == i)}
             continue
-        known = int(codes[ends[i]]) if ends[i] >= 0 else -1
-        class_name = ""
-        if known >= 0:
-            class_name = labels[known] if known < len(labels) else name_text(mdp.states[known - len(labels)])
-        names[i] = -1 if class_name == outcome else code
+        known = class_of(int(ends[i])) if ends[i] >= 0 else None
+        names[i] = -1 if known is not None and known.name == meanings[code].outcome else code
     next_state[last] = np.where(ends[which] >= 0, ends[which], next_state[last])
     if np.all(names < 0):
         return None, disagreeing
     said: list[str | None] = [None] * len(log)
     for j, code in zip(ended.tolist(), names[which].tolist(), strict=True):
         if code >= 0:
-            said[j] = str(log.outcomes[code])
+            said[j] = meanings[code].outcome
     return said, disagreeing
 
 

@@ -148,19 +148,7 @@ def _without(cohort: Cohort, seen: Seen) -> Cohort:
     again = seen.again([one for one in cohort.ids if one is not None])
     if not again.any():
         return cohort
-    broken = np.zeros(len(cohort), dtype=bool)
-    broken[np.flatnonzero([one is not None for one in cohort.ids])[again]] = True
-    keep = ~np.repeat(broken, np.diff(cohort.start))
-    start = np.concatenate(([0], np.cumsum(np.where(broken, 0, np.diff(cohort.start)))))
-    return Cohort(
-        cohort.first,
-        cohort.ids,
-        start,
-        cohort.state[keep],
-        cohort.action[keep],
-        cohort.pair[keep],
-        cohort.next_state[keep],
-        None if cohort.reward is None else cohort.reward[keep],
-        [_APART if wrong else problem for wrong, problem in zip(broken, cohort.problem, strict=True)],
-        cohort.said,
-    )
+    problem = list(cohort.problem)
+    for i in np.flatnonzero([one is not None for one in cohort.ids])[again].tolist():
+        problem[i] = _APART
+    return replace(cohort, problem=problem).without_broken()

@@ -2,12 +2,12 @@
 
 A log often says for each patient how it ended, in a column of its own. In a model learned from such a log, the last
 action of an episode leads to the outcome: it is a terminal state (`tether.learn`). In any other model it is a label, or
-a state, that the model has, or a word that only the log knows. `end_of` finds out which.
+a state, that the model has, or a word that only the log knows. `Meaning` says which.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from tether.observation.cells import without_floats
 if TYPE_CHECKING:
     from tether.observation.path import Path
 
-__all__ = ["end_of", "outcome_names", "settled"]
+__all__ = ["Meaning", "outcome_names", "settled"]
 
 
 def outcome_names(column: Any, heading: str, complaints: Complaints) -> Coded:
@@ -45,37 +45,49 @@ def _text(outcome: Any, heading: str) -> str:
     return outcome.strip() if isinstance(outcome, str) else f"{heading}={outcome}"
 
 
-def end_of(mdp: MDP, last: int, pair: int, outcome: str) -> int:
-    """The state in which an episode with this outcome ended, by index; -1 where that cannot be told.
+@dataclass(frozen=True, slots=True, eq=False)
+class Meaning:
+    """What an outcome means in a model: the states that have it as a label (``members``), and the one called so.
 
-    ``last`` is the last state of the log, ``pair`` the last state and action, -1 where they are not known. The last
-    state stands where it has the outcome as a label, and where the model knows no such state. A `PathError` says that
-    it has another label.
+    ``own`` is -1 where no state is.
     """
-    known = mdp.labels
-    members: Ints = known[outcome].indices if outcome in known else np.empty(0, np.int64)
-    own = mdp.states.find(outcome)
-    if last >= 0 and np.isin(last, members):
-        return last
-    if own >= 0:
-        return own
-    if last >= 0:
-        _check_agreement(mdp, last, outcome, members)
-        return last
-    if pair < 0:
-        return -1
-    possible = np.intersect1d(members, mdp.form.next_state[mdp.entries(pair)])
-    return int(possible[0]) if possible.size == 1 else -1
 
+    mdp: MDP
+    outcome: str
+    members: Ints
+    own: int
 
-def _check_agreement(mdp: MDP, last: int, outcome: str, members: Ints) -> None:
-    others = [name for name, states in mdp.label_sets.items() if np.isin(last, states)]
-    if members.size and others:
-        state = mdp.states[last]
-        what = (
-            f"the log says that it ended with {outcome!r}, but its last state {state!r} is {others[0]!r} in the model"
-        )
-        raise PathError(Problem(what, state=state, value=outcome))
+    @classmethod
+    def of(cls, mdp: MDP, outcome: str) -> Meaning:
+        """Look an outcome up."""
+        states = mdp.labels.get(outcome)
+        return cls(mdp, outcome, np.empty(0, np.int64) if states is None else states.indices, mdp.states.find(outcome))
+
+    def end(self, last: int, pair: int) -> int:
+        """The state in which an episode with this outcome ended, by index; -1 where that is not known.
+
+        ``last`` is the last state of the log, ``pair`` the last state and action, -1 where they are not known. The last
+        state stands where it has the outcome as a label, and where the model knows no such state. A `PathError` says
+        that it has another label.
+        """
+        if last >= 0 and np.isin(last, self.members):
+            return last
+        if self.own >= 0:
+            return self.own
+        if last >= 0:
+            self._check_agreement(last)
+            return last
+        if pair < 0:
+            return -1
+        possible = np.intersect1d(self.members, self.mdp.form.next_state[self.mdp.entries(pair)])
+        return int(possible[0]) if possible.size == 1 else -1
+
+    def _check_agreement(self, last: int) -> None:
+        others = [name for name, states in self.mdp.label_sets.items() if np.isin(last, states)]
+        if self.members.size and others:
+            state = self.mdp.states[last]
+            what = f"the log says that it ended with {self.outcome!r}, but its last state {state!r} is {others[0]!r}"
+            raise PathError(Problem(f"{what} in the model", state=state, value=self.outcome))
 
 
 def settled(mdp: MDP, path: Path) -> Path:
@@ -94,7 +106,7 @@ def settled(mdp: MDP, path: Path) -> Path:
     before, action = mdp.states.find(path.states[path.T - 1]), mdp.actions.find(path.actions[-1])
     pair = mdp.find_pair(before, action) if before >= 0 and action >= 0 else -1
     last = mdp.states.find(path.states[-1]) if path.last_recorded else -1
-    end = end_of(mdp, last, pair, path.outcome)
+    end = Meaning.of(mdp, path.outcome).end(last, pair)
     if end < 0 or end == last:
         return path
     return replace(path, states=(*path.states[: path.T], mdp.states[end]))
