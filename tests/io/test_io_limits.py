@@ -113,6 +113,13 @@ def test_a_limit_in_the_environment_that_is_none(monkeypatch):
         unpacked_limit(1)
 
 
+def test_what_is_read_in_pieces_may_be_larger_than_memory(monkeypatch):
+    assert unpacked_limit(10**9) == 8_000_000_000
+    assert unpacked_limit(10**9, in_pieces=True) == 100_000_000_000
+    monkeypatch.setenv(VARIABLE, "1 MB")
+    assert unpacked_limit(10**9, in_pieces=True) == 1_000_000
+
+
 @pytest.mark.parametrize("said", ["2MB", "2 mb", "2000 kB", 2_000_000, "2000000", "0.002 GB"])
 def test_ways_to_say_a_size(said):
     assert unpacked_limit(1, said) == 2_000_000

@@ -17,7 +17,7 @@ from tether._foundation.problems import Complaints, Located, Source
 from tether._foundation.words import counted
 from tether.errors import FileError, ModelError, Problem, QueryError
 from tether.io.arrowfiles import open_arrow, open_parquet, require_pyarrow
-from tether.io.delimited import BLOCK, Text, read_text, scan, table_of_text
+from tether.io.delimited import Text, read_text, scan, table_as_text, table_of_text
 from tether.io.files import File, file_error, name_of
 from tether.io.frames import collected, frame_names, frame_to_arrow
 from tether.io.spreadsheets import Sheet, open_sheet
@@ -278,7 +278,7 @@ def _of_text(text: Text, plan: _Plan) -> Columns:
     try:
         table, suspect = table_of_text(text, types)
     except (pa.ArrowException, OSError):
-        table, suspect = _all_as_text(text, list(types), complaints)
+        table, suspect = table_as_text(text, list(types), complaints)
     if suspect:
         records = scan(text)
         complaints.add_lines(records.wrong, records.total)
@@ -320,20 +320,6 @@ def _labels(
         labels = labels_of_text(shown, complaints, blank, as_text=as_text) if shown else {}
         found |= {name: labels[plan.shown(name)] for name in group}
     return found
-
-
-def _all_as_text(text: Text, chosen: list[int], complaints: Complaints) -> tuple[Any, bool]:
-    import pyarrow as pa
-
-    try:
-        return table_of_text(text, dict.fromkeys(chosen, pa.string()))
-    except (pa.ArrowException, OSError) as error:
-        records = scan(text)
-        complaints.add_lines(records.wrong, records.total)
-        if records.longest > BLOCK:
-            complaints.add(f"a record of {records.longest / 1e6:,.0f} MB", expectation=f"at most {BLOCK >> 20} MB")
-        complaints.raise_any()
-        raise file_error(text.file, f"it cannot be read as CSV: {error}") from None
 
 
 def _of_arrow(table: Any, plan: _Plan, names: list[str], complaints: Complaints) -> Columns:

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.problems import LIMIT
+from tether._foundation.problems import LIMIT, Complaints
 from tether._foundation.words import counted
 from tether.errors import Problem
 from tether.io.files import File, checked_text, file_error, lines_of, name_of
 
-__all__ = ["BLOCK", "Records", "Text", "header_of", "read_text", "scan", "table_of_text"]
+__all__ = ["BLOCK", "Records", "Text", "header_of", "read_text", "scan", "table_as_text", "table_of_text"]
 
 BLOCK = 1 << 24
 """What is read at once; no record is longer."""
@@ -134,6 +134,21 @@ def table_of_text(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
         ),
     )
     return table, left_out or quotes % 2 == 1  # Arrow takes a quote that is never closed for one that is
+
+
+def table_as_text(text: Text, chosen: Sequence[int], complaints: Complaints) -> tuple[Any, bool]:
+    """The same with every cell as text; where even that cannot be read, all that is wrong is raised."""
+    import pyarrow as pa
+
+    try:
+        return table_of_text(text, dict.fromkeys(chosen, pa.string()))
+    except (pa.ArrowException, OSError) as error:
+        records = scan(text)
+        complaints.add_lines(records.wrong, records.total)
+        if records.longest > BLOCK:
+            complaints.add(f"a record of {records.longest / 1e6:,.0f} MB", expectation=f"at most {BLOCK >> 20} MB")
+        complaints.raise_any()
+        raise file_error(text.file, f"it cannot be read as CSV: {error}") from None
 
 
 def scan(text: Text) -> Records:

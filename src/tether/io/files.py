@@ -68,19 +68,20 @@ def file_error(file: File, what: str | Problem, line: int | None = None) -> File
     return FileError(Source(name_of(file)).located(what if isinstance(what, Problem) else Problem(what), line=line))
 
 
-def unpacked_limit(size: int, given: int | str | None = None) -> int:
+def unpacked_limit(size: int, given: int | str | None = None, *, in_pieces: bool = False) -> int:
     """How many bytes a file of ``size`` bytes may unpack to: as many as were said, or as its size makes plausible.
 
     A few bytes can unpack to more than fits into memory, by accident or on purpose. By default a file may unpack to
-    256 MB or to 100 times its size, whichever is more, but not to more than 8 GB. The environment variable
-    ``TETHER_MAX_UNPACKED`` sets another limit for all files.
+    256 MB or to 100 times its size, whichever is more, but not to more than 8 GB, unless it is read in pieces and never
+    is in memory as a whole. The environment variable ``TETHER_MAX_UNPACKED`` sets another limit for all files.
 
     >>> unpacked_limit(1_000), unpacked_limit(10_000_000), unpacked_limit(1_000, "2 GB")
     (256000000, 1000000000, 2000000000)
     """
     said = os.environ.get(VARIABLE) if given is None else given
     if said in (None, ""):
-        return min(max(_SMALLEST, _TIMES * size), _LARGEST)
+        plausible = max(_SMALLEST, _TIMES * size)
+        return plausible if in_pieces else min(plausible, _LARGEST)
     found = _SIZE.fullmatch(str(said).strip())
     if found is None or isinstance(said, bool) or not float(found[1]):
         place = f"the environment variable {VARIABLE}" if given is None else "max_unpacked="
@@ -103,14 +104,14 @@ def read_bytes(file: File, max_unpacked: int | str | None = None) -> bytes:
 
 
 @contextmanager
-def opened_bytes(file: File, max_unpacked: int | str | None = None) -> Iterator[BinaryIO]:
+def opened_bytes(file: File, max_unpacked: int | str | None = None, *, in_pieces: bool = False) -> Iterator[BinaryIO]:
     """A file to read bytes from, decompressed where its name ends in ``.gz``; what goes wrong becomes a `FileError`."""
     name = name_of(file)
     with _opened(name) as stream:
         if not name.lower().endswith(".gz"):
             yield stream
             return
-        limit = unpacked_limit(os.fstat(stream.fileno()).st_size, max_unpacked)
+        limit = unpacked_limit(os.fstat(stream.fileno()).st_size, max_unpacked, in_pieces=in_pieces)
         try:
             yield cast(BinaryIO, io.BufferedReader(_Limited(gzip.GzipFile(fileobj=stream), name, limit), _BLOCK))
         except EOFError:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import codecs
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tether._foundation.problems import Complaints, Source
+from tether._foundation.problems import Complaints
 from tether.errors import Problem
-from tether.io.delimited import BLOCK, Text, header_of, scan, table_of_text
-from tether.io.files import VARIABLE, File, check_text, file_error, name_of, opened_bytes
+from tether.io.delimited import BLOCK, Text, header_of, scan, table_as_text
+from tether.io.files import File, check_text, file_error, name_of, opened_bytes
 
 __all__ = ["cells_of", "text_pieces"]
 
@@ -29,7 +28,7 @@ def text_pieces(
     ``wanted`` are columns that should be there, as for `tether.io.delimited.read_text`.
     """
     name, header, rest, line = name_of(file), None, b"", 1
-    with opened_bytes(file, _unpacked(name)) as stream:
+    with opened_bytes(file, in_pieces=True) as stream:
         while True:
             read = stream.read(block)
             noted(read)
@@ -55,11 +54,6 @@ def text_pieces(
                 return
 
 
-def _unpacked(name: str) -> int | None:
-    """How much a compressed text may unpack to: it never is in memory, so only out of proportion is too much."""
-    return None if os.environ.get(VARIABLE) else max(256_000_000, 100 * os.path.getsize(name))
-
-
 def _not_too_long(name: str, data: bytes, line: int, block: int) -> bytes:
     if len(data) > 4 * block:
         what = f"a record of more than {len(data) >> 20} MB"
@@ -80,17 +74,11 @@ def _last_record(data: bytes) -> int:
 
 def cells_of(text: Text, columns: Sequence[str]) -> Any:
     """Some columns of a piece, by name, every cell as text; records with too many or too few fields are an error."""
-    import pyarrow as pa
-
     places = [i for i, name in enumerate(text.names) if name in columns]
-    try:
-        table, is_suspect = table_of_text(text, dict.fromkeys(places, pa.string()))
-    except (pa.ArrowException, OSError) as error:
-        table, is_suspect, cause = None, True, error
+    complaints = Complaints(text.file)
+    table, is_suspect = table_as_text(text, places, complaints)
     if is_suspect:
-        records, complaints = scan(text), Complaints(Source(text.file))
+        records = scan(text)
         complaints.add_lines(records.wrong, records.total)
         complaints.raise_any()
-        if table is None:
-            raise file_error(text.file, f"it cannot be read as CSV: {cause}", text.first_line)
     return table.rename_columns([text.names[i] for i in places])
