@@ -159,7 +159,8 @@ def read_columns(
     if kind in ("csv", "tsv"):
         return _of_text(read_text(file, plan.sought(), "\t" if kind == "tsv" else None, max_unpacked), plan)
     if kind == "xlsx":
-        return _of_sheet(open_sheet(file, plan.sought(), max_unpacked), plan)
+        with open_sheet(file, plan.sought(), max_unpacked) as sheet:
+            return _of_sheet(sheet, plan)
     names, load = (open_parquet if kind == "parquet" else open_arrow)(file, max_unpacked)
     complaints = Complaints(Source(name))
     chosen = plan.choose(names, complaints)

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,19 @@ __all__ = ["Sheet", "open_sheet"]
 _MOST_ROWS = 1_048_576
 """What a sheet can have; a damaged one may say more."""
 
+_AT_ONCE = 1000
+"""How many rows are read between two looks at what openpyxl complains of."""
+
 _OLE = b"\xd0\xcf\x11\xe0"
 _ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet of a workbook: the names of its columns, and where its header is (a row, counted from 1)."""
+    """A sheet of a workbook that is open: the names of its columns, and where its header is (a row, from 1)."""
 
     file: str
-    title: str
+    opened: Any
     names: list[str]
     header: int
 
@@ -44,14 +48,13 @@ class Sheet:
         kept: list[list[Any]] = [[] for _ in columns]
         rows: list[int] = []
         most = max(columns, default=0) + 1
-        with _opened(self.file) as book:
-            cells = book[self.title].iter_rows(self.header + 1, _MOST_ROWS, 1, most, values_only=True)
-            for row, given in enumerate(_guarded(self.file, cells), start=self.header):
-                if all(_is_blank(one) for one in given):
-                    continue
-                rows.append(row)
-                for column, place in zip(kept, columns, strict=True):
-                    column.append(self._cell(given[place] if place < len(given) else None, place, row))
+        cells = self.opened.iter_rows(self.header + 1, _MOST_ROWS, 1, most, values_only=True)
+        for row, given in enumerate(_guarded(self.file, cells), start=self.header):
+            if all(_is_blank(one) for one in given):
+                continue
+            rows.append(row)
+            for column, place in zip(kept, columns, strict=True):
+                column.append(self._cell(given[place] if place < len(given) else None, place, row))
         return kept, np.array(rows, dtype=np.int64)
 
     def _cell(self, value: Any, place: int, row: int) -> Any:
@@ -63,31 +66,34 @@ class Sheet:
         return value
 
 
-def open_sheet(file: File, wanted: Sequence[str], max_unpacked: int | str | None = None) -> Sheet:
+@contextmanager
+def open_sheet(file: File, wanted: Sequence[str], max_unpacked: int | str | None = None) -> Iterator[Sheet]:
     """The sheet of a workbook that has most of the wanted columns; an error where two have all of them."""
     name = name_of(file)
     _check_archive(name, max_unpacked)
-    found: list[Sheet] = []
     with _opened(name) as book:
-        for sheet in book.worksheets:
-            if sheet.sheet_state == "visible":
-                sheet.reset_dimensions()  # what a file says of them need not be true
-                found += _header(name, sheet)
-    if not found:
+        yield _chosen(name, [found for sheet in book.worksheets for found in _header(name, sheet)], wanted)
+
+
+def _chosen(name: str, sheets: list[Sheet], wanted: Sequence[str]) -> Sheet:
+    if not sheets:
         header = f"a header with the columns {', '.join(wanted)}"
         raise file_error(name, Problem("the workbook is empty", expectation=header))
-    fits = [sheet for sheet in found if {*wanted} <= {*sheet.names}]
+    fits = [sheet for sheet in sheets if {*wanted} <= {*sheet.names}]
     if len(fits) > 1:
-        titles = " and ".join(repr(sheet.title) for sheet in fits)
+        titles = " and ".join(repr(sheet.opened.title) for sheet in fits)
         raise file_error(name, Problem(f"the sheets {titles} both have the columns", fix="hide or remove one"))
-    return max(found, key=lambda sheet: len({*wanted} & {*sheet.names}))
+    return max(sheets, key=lambda sheet: len({*wanted} & {*sheet.names}))
 
 
 def _header(file: str, sheet: Any) -> list[Sheet]:
-    """The sheet with its header, if there is anything in it."""
+    """The sheet with its header, if it is to be seen and there is anything in it."""
+    if sheet.sheet_state != "visible":
+        return []
+    sheet.reset_dimensions()  # what a file says of them need not be true
     for number, row in enumerate(_guarded(file, sheet.iter_rows(max_row=_MOST_ROWS, values_only=True)), start=1):
         if not all(_is_blank(one) for one in row):
-            return [Sheet(file, sheet.title, ["" if one is None else str(one).strip() for one in row], number)]
+            return [Sheet(file, sheet, ["" if one is None else str(one).strip() for one in row], number)]
     return []
 
 
@@ -139,12 +145,12 @@ def _guarded(name: str, rows: Iterator[Any]) -> Iterator[Any]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                row = next(rows, None)
+                some = list(islice(rows, _AT_ONCE))
         except Exception as error:
             raise damaged(name, "an Excel workbook", error) from None
-        if row is None:
+        yield from some
+        if len(some) < _AT_ONCE:
             return
-        yield row
 
 
 def _is_blank(cell: Any) -> bool:
