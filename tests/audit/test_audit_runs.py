@@ -209,7 +209,7 @@ def test_a_directory_of_parts_is_read_piece_by_piece(tmp_path, rows, monkeypatch
     whole = tether.audit(MDP, tmp_path / "log.parquet", k=3, certify=False)
     parts_of(tmp_path / "parts", rows, [5, 6, 30])
     for piece in (4, 20, 1000):
-        monkeypatch.setattr(pieces, "PIECE", piece)
+        monkeypatch.setattr(streamed, "_PIECE", piece)
         found = tether.audit(MDP, tmp_path / "parts", k=3, certify=False)
         assert found.table.drop(["problem"]).equals(whole.table.drop(["problem"]))
         told = [("no state 99" in why) for why in found.problems.column("problem").to_pylist()]
@@ -227,7 +227,7 @@ def test_a_directory_of_parts_is_read_piece_by_piece(tmp_path, rows, monkeypatch
 
 
 def test_places_in_pieces_and_episodes_whose_rows_lie_apart(tmp_path, rows, monkeypatch):
-    monkeypatch.setattr(pieces, "PIECE", 4)
+    monkeypatch.setattr(streamed, "_PIECE", 4)
     twice = rows.set_column(1, "t", pa.array([0 if i == 40 else t for i, t in enumerate(rows.column("t").to_pylist())]))
     parts_of(tmp_path / "parts", twice, [20])
     (why,) = [
@@ -408,7 +408,7 @@ def test_a_large_log_is_learned_from_piece_by_piece(tmp_path, monkeypatch, rows,
     parts_of(tmp_path / "parts", parquet.read_table("log.parquet"), [5, 30])
     assert CliRunner().invoke(main, ["learn", "whole.csv", "whole"]).exit_code == 0
     in_pieces(monkeypatch, 60)
-    monkeypatch.setattr(pieces, "PIECE", 10)
+    monkeypatch.setattr(streamed, "_PIECE", 10)
     done = CliRunner().invoke(main, ["learn", name, "model"])
     assert done.exit_code == 0, done.output
     found, whole = tether.MDP.load("model"), tether.MDP.load("whole")

@@ -24,12 +24,9 @@ from tether.model.mdp import MDP
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
-__all__ = ["PIECE", "PiecewiseLog", "Seen", "changes_of", "last_change"]
+__all__ = ["PiecewiseLog", "Seen", "changes_of", "last_change"]
 
 _APART = "its rows lie apart in the log, so that an earlier part was taken for all of it; sort the log by episode"
-
-PIECE = 1 << 17
-"""How many rows are read at once, at least: an episode is never cut."""
 
 
 @dataclass(frozen=True, eq=False)

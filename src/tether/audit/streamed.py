@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from tether._foundation.problems import Source
-from tether.audit import pieces
 from tether.audit.pieces import PiecewiseLog, last_change
 from tether.errors import FileError, Problem
 from tether.io.arrowfiles import guarded
@@ -25,6 +24,9 @@ __all__ = ["StreamedLog", "is_streamed"]
 
 _WHOLE = 5_000_000
 """A Parquet file of up to so many rows is read as a whole, and may have its rows in any order."""
+
+_PIECE = 1 << 17
+"""How many rows are read at once, at least: an episode is never cut."""
 
 _HASHED = 1 << 31
 """Up to so many bytes the contents of the files are hashed; beyond, what their footers say, and when they changed."""
@@ -86,7 +88,7 @@ class StreamedLog(PiecewiseLog):
         return digest.hexdigest()
 
     def pieces(self) -> Iterator[tuple[Any, int, Source | None]]:
-        """Whole episodes, many rows at a time, with how many rows came before them."""
+        """Whole episodes, many rows at a time, with how many these are, and which rows of the log."""
         import pyarrow as pa
 
         column = (self.reading["columns"] or {}).get("episode", "episode")
@@ -95,7 +97,7 @@ class StreamedLog(PiecewiseLog):
         for table in self._tables():
             waiting.append(table)
             size += table.num_rows
-            if size < pieces.PIECE:
+            if size < _PIECE:
                 continue
             joined = pa.concat_tables(waiting, promote_options="default")
             cut = last_change(joined.column(column))
@@ -112,7 +114,7 @@ class StreamedLog(PiecewiseLog):
 
         for file in self.files:
             opened = guarded(file, "a Parquet file", partial(parquet.ParquetFile, file))
-            for batch in opened.iter_batches(batch_size=pieces.PIECE // 2):
+            for batch in opened.iter_batches(batch_size=_PIECE // 2):
                 yield guarded(file, "a Parquet file", partial(pa.Table.from_batches, [batch]))
 
 
