@@ -14,8 +14,8 @@ from tether.model.mdp import MDP
 
 if TYPE_CHECKING:
     from tether.audit.directory import Directory
-    from tether.audit.pools import Pool
     from tether.audit.running import Progress
+    from tether.audit.workers import Workers
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
     from tether.model.properties import Property
@@ -101,10 +101,10 @@ def audit(
     from tether.audit.directory import opened
     from tether.audit.fingerprint import digest_of_model, digest_of_policy
     from tether.audit.logs import open_log
-    from tether.audit.pools import make_pool
     from tether.audit.question import make_question
     from tether.audit.running import Condition, run_in_directory, run_in_memory
     from tether.audit.where import make_where
+    from tether.audit.workers import make_workers
 
     if not isinstance(mdp, MDP):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
@@ -115,21 +115,21 @@ def audit(
     condition = None if where is None else Condition(make_where(where), question.objective)
     named = {**question.named, "where": where}
     log = open_log(episodes, columns=columns, time=time, step=step)
-    told: dict[str, Any] = {"strict": bool(strict), "progress": progress}
+    reporting: dict[str, Any] = {"strict": bool(strict), "progress": progress}
 
-    def hire(directory: Directory | None = None) -> Pool:
+    def hire(directory: Directory | None = None) -> Workers:
         if client is None or directory is None:
-            return make_pool(mdp, question, workers, log.n_rows)
+            return make_workers(mdp, question, workers, log.n_rows)
         return Cluster(client, mdp, question, directory, log.id_type)
 
     if out is None:
-        with closing(hire()) as pool:
-            tables = run_in_memory(log, mdp, pool, condition, **told)
+        with closing(hire()) as hired:
+            tables = run_in_memory(log, mdp, hired, condition, **reporting)
         return Audit(tables.__getitem__, question, named, mdp, log)
     about: dict[str, Any] = {"model": digest_of_model(mdp), "log": log.digest(), "question": dict(named)}
     if policy is not None:
         about["question"]["digest"] = digest_of_policy(policy)
     with opened(out, about, fresh=bool(fresh)) as directory:
         if not directory.complete:
-            run_in_directory(log, mdp, lambda: hire(directory), condition, directory, **told)
+            run_in_directory(log, mdp, lambda: hire(directory), condition, directory, **reporting)
     return Audit(directory.table, question, named, mdp, log, directory.place)

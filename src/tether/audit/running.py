@@ -15,9 +15,9 @@ from tether.audit.cluster import Written
 from tether.audit.cohort import Cohort
 from tether.audit.directory import Directory, write_part
 from tether.audit.logs import Log
-from tether.audit.pools import Pool
 from tether.audit.tables import Naming, Tally
 from tether.audit.where import Where
+from tether.audit.workers import Workers
 from tether.counterfactual.conditioned import counterfactual
 from tether.errors import PathError, Problem
 from tether.model.mdp import MDP
@@ -34,14 +34,14 @@ Progress = Callable[[int, int], None]
 
 
 def run_in_memory(
-    log: Log, mdp: MDP, pool: Pool, where: Condition | None, *, strict: bool, progress: Progress | None
+    log: Log, mdp: MDP, workers: Workers, where: Condition | None, *, strict: bool, progress: Progress | None
 ) -> dict[str, Any]:
     """The tables of an audit, by name."""
     import pyarrow as pa
 
     naming, tally, found, tables = Naming(mdp, log.id_type), Tally(), {}, {}
     batches = _Batches(log, mdp, where, set(), progress)
-    for number, answers in pool.answers(batches):
+    for number, answers in workers.answers(batches):
         _note(answers, strict)
         batches.tell(number)
         assert isinstance(answers, Answers)
@@ -58,7 +58,7 @@ def run_in_memory(
 def run_in_directory(
     log: Log,
     mdp: MDP,
-    make_pool: Callable[[], Pool],
+    hire: Callable[[], Workers],
     where: Condition | None,
     directory: Directory,
     *,
@@ -68,8 +68,8 @@ def run_in_directory(
     """Answer the batches that are missing, each into its file, and make the tables."""
     batches = _Batches(log, mdp, where, directory.done(), progress)
     if batches.is_any_missing():  # nobody is hired for nothing
-        with closing(make_pool()) as pool:
-            for number, answers in pool.answers(batches):
+        with closing(hire()) as workers:
+            for number, answers in workers.answers(batches):
                 _note(answers, strict)
                 if isinstance(answers, Answers):  # else it was written where it was answered
                     write_part(directory.part(number), answers, log.id_type)

@@ -1,4 +1,4 @@
-"""A process that answers batches: started by `tether.audit.pools`, asked and answering through its two pipes.
+"""A process that answers batches: started by `tether.audit.workers`, asked and answering through its two pipes.
 
 It ends when its input does, so that it never outlives whoever started it. It imports nothing of the caller's program:
 a script needs no ``if __name__ == "__main__"`` to be audited from.

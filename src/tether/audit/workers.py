@@ -20,7 +20,7 @@ from tether.audit.worker import receive, send
 from tether.errors import QueryError, TetherError
 from tether.model.mdp import MDP
 
-__all__ = ["Here", "Pool", "Processes", "Threads", "WorkerError", "core_count", "each", "make_pool"]
+__all__ = ["Here", "Processes", "Threads", "WorkerError", "Workers", "core_count", "each", "make_workers"]
 
 Item = TypeVar("Item")
 
@@ -28,7 +28,7 @@ _WORTH, _WORTH_THREADS = 10_000, 4_000
 """From so many steps on, processes are worth starting, and threads."""
 
 
-class Pool(Protocol):
+class Workers(Protocol):
     """Answers batches, some at a time."""
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers | Written]]:
@@ -186,7 +186,7 @@ def each(
             yield under_way.pop(one), one.result()
 
 
-def make_pool(mdp: MDP, question: Question, workers: int | None, n_rows: int) -> Pool:
+def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int) -> Workers:
     """Who is to answer: so many threads or processes, or as many as are worth starting.
 
     Plans are made in compiled code, which threads run side by side; all else needs processes.
