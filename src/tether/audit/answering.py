@@ -102,9 +102,9 @@ def answer_one(asked: Asked, seen: Observation) -> Row:
 
 
 def _row(asked: Asked, cf: CounterfactualMDP, plan: Plan | None, outlook: Evaluation, value: float) -> Row:
-    held, earned, last = outlook.tailoring, cf.earned, int(cf.observation.states[-1])
+    tailoring, earned, last = outlook.tailoring, cf.earned, int(cf.observation.states[-1])
     observed = observed_value(asked_of(cf, asked.question.objective))
-    assert held is not None
+    assert tailoring is not None
     chances = outlook.outcomes()
     certificate = _certificate(asked, cf, plan)
     low, high = (np.nan, np.nan)
@@ -122,8 +122,8 @@ def _row(asked: Asked, cf: CounterfactualMDP, plan: Plan | None, outlook: Evalua
         changes=likeliest_changes(cf, outlook),
         labels=[chances[name] for name in cf.mdp.label_sets],
         ends=_ends(asked, outlook),
-        strength=float(held.strength.mean()),
-        influenced_steps=held.expected_influenced_steps,
+        strength=float(tailoring.strength.mean()),
+        influenced_steps=tailoring.expected_influenced_steps,
         guaranteed_gain=np.nan if certificate is None else certificate.gain,
         verdict=-1 if certificate is None else VERDICTS.index(certificate.verdict),
         credible_low=low,

@@ -72,7 +72,7 @@ class Engine:
     def __call__(self, cohort: Cohort) -> Answers:
         """The answers to a batch."""
         observed = observed_returns(self._asked.mdp, cohort)
-        return self._told(cohort, observed, self._solve(cohort, observed))
+        return self._answers(cohort, observed, self._solve(cohort, observed))
 
     def _prepare(self, longest: int) -> None:
         """Have scratch for episodes of so many steps."""
@@ -123,7 +123,7 @@ class Engine:
         code, chance = np.pad(found.end_code, (0, more)), np.pad(found.end_chance, (0, more))
         return found._replace(end_code=code, end_chance=chance)
 
-    def _told(self, cohort: Cohort, observed: Floats, found: Found) -> Answers:
+    def _answers(self, cohort: Cohort, observed: Floats, found: Found) -> Answers:
         asked, form = self._asked, self._asked.mdp.form
         answered, steps, last = found.k > 0, np.diff(cohort.start), last_states(cohort)
         outcome = np.where(last >= 0, asked.codes[np.maximum(last, 0)], UNRECORDED)

@@ -145,9 +145,9 @@ class _Process:
             found = receive(self._process.stdout)
         except (EOFError, BrokenPipeError, ValueError) as error:
             code = self._process.wait()
-            told = f"by signal {-code}" if code < 0 else f"with code {code}"
+            how = f"by signal {-code}" if code < 0 else f"with code {code}"
             raise QueryError(
-                f"a worker of the audit ended {told}, as it does where memory runs out; use fewer workers (workers=1)"
+                f"a worker of the audit ended {how}, as it does where memory runs out; use fewer workers (workers=1)"
             ) from error
         if isinstance(found, TetherError):
             raise found

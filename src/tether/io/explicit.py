@@ -126,7 +126,7 @@ def check_rows(rows: Choices, complaints: Complaints, hint: str = "") -> None:
 
 
 def check_size(n_states: int, rows: Choices, complaints: Complaints, line: int | None = None) -> None:
-    """Note a number of states that the transitions make unlikely, before room is made for so many."""
+    """Note a number of states that the transitions make unlikely, before memory is taken for so many."""
     left = int(np.count_nonzero(_changes(rows.state)))
     if n_states - left <= max(_ISOLATED, left):
         return  # enough by those alone that can be left, which are in order and quickly counted

@@ -245,7 +245,7 @@ def _labels(robust: Robust, nodes: list[_Node]) -> dict[str, list[int]]:
     }
 
 
-def _told(robust: Robust, node: _Node) -> str:
+def _in_words(robust: Robust, node: _Node) -> str:
     name = repr(robust.cf.mdp.states[node.state]).replace("\\n", " ")
     return f"t = {node.t}, {name}, changes left: {node.changes}"
 
@@ -266,7 +266,7 @@ def _drn(robust: Robust, nodes: list[_Node], lift: float) -> Iterator[str]:
     for node in nodes:
         init = " init" if node.number == 0 else ""
         yield f"state {node.number} [{_number(_arrival(robust, node, lift))}]{init}{of_node.get(node.number, '')}\n"
-        yield f"//{_told(robust, node)}\n"
+        yield f"//{_in_words(robust, node)}\n"
         for action, reward, row in _lines(robust, node, lift, done):
             yield f"\taction {names[action]} [{_number(reward)}]\n"
             yield from (f"\t\t{to} : [{_number(low)}, {_number(high)}]\n" for to, low, high in row)
@@ -278,7 +278,7 @@ def _prism(robust: Robust, nodes: list[_Node], lift: float) -> Iterator[str]:
     yield f"mdp\n\nmodule episode\n\ts : [0..{done}] init 0;\n"
     rewards = []
     for node in nodes:
-        yield f"\t// {node.number}: {_told(robust, node)}\n"
+        yield f"\t// {node.number}: {_in_words(robust, node)}\n"
         arrival = _arrival(robust, node, lift)
         if arrival:
             rewards.append(f"\ts={node.number} : {_number(arrival)};\n")

@@ -103,7 +103,7 @@ class Shape:
 
         def problem(row: int, what: str, expectation: str) -> Problem:
             place = "" if names is None else f"episode {names[row]!r}"
-            what = f"{self.time} = {_told(shown[row])} {what}"
+            what = f"{self.time} = {_text(shown[row])} {what}"
             return Problem(what, value=shown[row], place=place, expectation=expectation)
 
         def twice(row: int) -> Problem:
@@ -112,7 +112,7 @@ class Shape:
 
         def far(row: int) -> Problem:
             found, wanted = (_length(size, stamped) for size in (gap[row], self.step or 0.0))
-            return problem(row, f"comes {found} after {_told(shown[before[row]])}", f"{wanted} (step=)")
+            return problem(row, f"comes {found} after {_text(shown[before[row]])}", f"{wanted} (step=)")
 
         complaints.add_each(np.flatnonzero((before >= 0) & (gap == 0)), twice)
         if self.step is not None:
@@ -264,5 +264,5 @@ def _length(size: float, stamped: bool) -> str:
     return str(timedelta(seconds=size)) if stamped else f"{size:g}"
 
 
-def _told(item: Any) -> str:
+def _text(item: Any) -> str:
     return f"{item:g}" if isinstance(item, float) else str(item)

@@ -84,9 +84,9 @@ def read_arrays(
     ((1,), array([1.]))
     """
     name = name_of(file)
-    held = _Held(name, *(_open_mat if _is_mat(file, kind) else _open_npz)(name, max_unpacked))
-    P = held.array(transitions, "transitions")
-    R = None if rewards is None else held.array(rewards, "rewards")
+    arrays = _Arrays(name, *(_open_mat if _is_mat(file, kind) else _open_npz)(name, max_unpacked))
+    P = arrays.array(transitions, "transitions")
+    R = None if rewards is None else arrays.array(rewards, "rewards")
     try:
         P = transition_array(P, transitions, order)
         S, A = (P[0].shape[0], len(P)) if isinstance(P, list) else P.shape[:2]
@@ -96,8 +96,8 @@ def read_arrays(
         return MDP.from_arrays(
             P,
             R,
-            states=held.labels("states", S) if states is None else states,
-            actions=held.labels("actions", A) if actions is None else actions,
+            states=arrays.labels("states", S) if states is None else states,
+            actions=arrays.labels("actions", A) if actions is None else actions,
             terminal=terminal,
             tolerance=tolerance,
             reward_axes=axes,
@@ -153,7 +153,7 @@ def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = Fal
             np.savez_compressed(stream, allow_pickle=False, **arrays)
 
 
-class _Held:
+class _Arrays:
     """The arrays of a file, each read when it is asked for."""
 
     def __init__(self, file: str, names: list[str], read: Callable[[str], Any]) -> None:

@@ -138,14 +138,14 @@ def write_table(mdp: MDP, file: File, *, kind: str | None = None) -> None:
 
 def check_plain(mdp: MDP, file: File, what: str) -> None:
     """Refuse a model with more to it than transitions and rewards, naming what would be lost."""
-    held = {
+    beyond = {
         f"rewards that depend on time (for {mdp.rewards.horizon} steps)": mdp.rewards.horizon is not None,
         f"the horizon {mdp.horizon}": mdp.horizon is not None and mdp.rewards.horizon is None,
         f"the discount {mdp.discount:g}": mdp.discount != 1.0,
         "the final reward": mdp.final_reward is not None,
         "the counts it was learned from": mdp.counts is not None,
     }
-    lost = [one for one, there in held.items() if there]
+    lost = [one for one, there in beyond.items() if there]
     if lost:
         fix = "save it as a directory, which can: mdp.save('<directory>')"
         problem = Problem(f"{what} cannot hold {', '.join(lost)} of this model", fix=fix, argument="save")

@@ -117,8 +117,8 @@ class ByRow(Complaints):
 
     def problem(self, row: int) -> Problem:
         """What is wrong with a row, with its place."""
-        told = self._first[row]()
-        return self.source.located(told if isinstance(told, Problem) else Problem(told), row)
+        what = self._first[row]()
+        return self.source.located(what if isinstance(what, Problem) else Problem(what), row)
 
 
 def _checked(cells: Cells, complaints: Complaints) -> _Log:

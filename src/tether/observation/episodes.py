@@ -143,8 +143,8 @@ class Episodes(Mapping[Any, Path]):
             columns["outcome"] = outcome_names(columns["outcome"], "outcome", complaints)
         sizes = {name: len(values) for name, values in columns.items()}
         if len(set(sizes.values())) > 1:
-            told = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-            raise PathError(f"the columns differ in length: {told}")
+            lengths = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+            raise PathError(f"the columns differ in length: {lengths}")
         if sizes["episode"] == 0:
             raise PathError("the log is empty: it has no rows")
         return cls.of(arrange(columns, complaints))
@@ -293,7 +293,7 @@ class Episodes(Mapping[Any, Path]):
         return str(self.outcomes[int(self.outcome[place])])
 
     def __repr__(self) -> str:
-        told = ", ".join((
+        sizes = ", ".join((
             counted(len(self), "episode"),
             counted(self.n_steps, "step"),
             counted(len(self.states), "state"),
@@ -302,7 +302,7 @@ class Episodes(Mapping[Any, Path]):
         rewards = "" if self.reward is None else ", with rewards"
         lacking = f"; {counted(self.unrecorded, 'last outcome')} not recorded" if self.unrecorded else ""
         ends = "" if self.outcomes is None else f", {counted(len(self.outcomes), 'outcome')}"
-        return f"<Episodes: {told}{rewards}{ends}{lacking}>"
+        return f"<Episodes: {sizes}{rewards}{ends}{lacking}>"
 
     def _repr_html_(self) -> str:
         rows = []
