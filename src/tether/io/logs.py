@@ -22,7 +22,7 @@ from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File
-from tether.io.logshapes import OPTIONAL, are_timestamps, make_shape
+from tether.io.logshapes import OPTIONAL, Shape, are_timestamps, make_shape
 from tether.io.names import find_index
 from tether.model.encode import Coded, coded
 from tether.model.mdp import MDP
@@ -93,15 +93,9 @@ def read_episodes(
     <Path: 2 steps, 'sick' –'wait'→ 'sick' –'treat'→ 'well'>
     """
     shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
-    wanted = (shape.spread(_WANTED), shape.spread(OPTIONAL), shape.columns)
     text = [*shape.spread(_LABELS), *(["t"] if time is not None else [])]
-    blank = shape.spread(_BLANK)
-    alike = list(zip_longest(shape.spread(["state"]), shape.spread(["next_state"]), fillvalue="state"))
     try:
-        if isinstance(log, str | os.PathLike):
-            read = read_columns(log, *wanted, text=text, blank=blank, kind=kind, alike=alike, max_unpacked=max_unpacked)
-        else:
-            read = columns_of(log, *wanted, text=text, blank=blank, error=PathError, alike=alike)
+        read = _read(log, shape, text, shape.spread(_BLANK), kind, max_unpacked)
     except (FileError, PathError) as error:
         if time is None:
             _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
@@ -161,16 +155,9 @@ def read_sound_episodes(
     except (FileError, PathError) as error:
         wrong = error
     shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
-    wanted = (shape.spread(_WANTED), shape.spread(OPTIONAL), shape.columns)
-    every = [*wanted[0], *wanted[1]]
-    alike = list(zip_longest(shape.spread(["state"]), shape.spread(["next_state"]), fillvalue="state"))
+    every = shape.spread([*_WANTED, *OPTIONAL])
     try:  # every cell as a word, none of which can be wrong by itself
-        if isinstance(log, str | os.PathLike):
-            read = read_columns(
-                log, *wanted, text=every, blank=every, kind=kind, alike=alike, max_unpacked=max_unpacked
-            )
-        else:
-            read = columns_of(log, *wanted, text=every, blank=every, error=PathError, alike=alike)
+        read = _read(log, shape, every, every, kind, max_unpacked)
     except (FileError, PathError):
         raise wrong from None
     found = ByRow(source or read.source, PathError if read.file is None else FileError)
@@ -179,6 +166,22 @@ def read_sound_episodes(
         values[name] = _numbers(values[name])
     steps, broken, alone = arrange_sound(values, found)
     return Sound(Episodes.of(steps), broken, alone)
+
+
+def _read(
+    log: Any,
+    shape: Shape,
+    text: Sequence[str],
+    blank: Sequence[str],
+    kind: str | None,
+    max_unpacked: int | str | None,
+) -> Columns:
+    """The columns of a log, some of them as text, some of which may be empty."""
+    wanted = (shape.spread(_WANTED), shape.spread(OPTIONAL), shape.columns)
+    alike = list(zip_longest(shape.spread(["state"]), shape.spread(["next_state"]), fillvalue="state"))
+    if isinstance(log, str | os.PathLike):
+        return read_columns(log, *wanted, text=text, blank=blank, kind=kind, alike=alike, max_unpacked=max_unpacked)
+    return columns_of(log, *wanted, text=text, blank=blank, error=PathError, alike=alike)
 
 
 def log_columns(
