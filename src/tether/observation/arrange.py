@@ -43,7 +43,7 @@ class Steps:
     state: Ints
     action: Ints
     next_state: Ints
-    reward: Floats | None
+    reward: Floats | None = None
     outcomes: Names | None = None
     outcome: Ints | None = None
 

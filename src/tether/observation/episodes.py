@@ -34,7 +34,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Episodes(Mapping[Any, Path]):
+class Episodes(Steps, Mapping[Any, Path]):
     """Observed episodes by id: a mapping from ids to paths. Build it with `from_columns` or `from_paths`.
 
     Attributes
@@ -70,17 +70,6 @@ class Episodes(Mapping[Any, Path]):
     >>> list(episodes)
     ['ann', 'bob']
     """
-
-    ids: Names
-    states: Names
-    actions: Names
-    start: Ints
-    state: Ints
-    action: Ints
-    next_state: Ints
-    reward: Floats | None = None
-    outcomes: Names | None = None
-    outcome: Ints | None = None
 
     def __post_init__(self) -> None:
         for array in (self.start, self.state, self.action, self.next_state, self.reward, self.outcome):
