@@ -1,8 +1,10 @@
 """Uncertain models: draws have the Dirichlet's moments and the model's structure; every value against a slow twin."""
 
 import pickle
+from collections import Counter
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +15,13 @@ from logs import logs
 from scipy import stats
 
 import tether
+import tether.learning.worlds as worlds_of_draws
 from tether.learning.learn import learn
 from tether.learning.posterior import posterior
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
+from tether.learning.worlds import block_size
 from tether.model.counts import Counts
+from tether.model.labels import name_text
 from tether.observation.episodes import Episodes
 
 CLINIC = {("treat", "well"): 8, ("treat", "dead"): 2, ("wait", "well"): 2, ("wait", "dead"): 3}
@@ -116,8 +121,8 @@ def test_a_model_without_uncertainty():
 # --- What a plan is worth ----------------------------------------------------------------------------
 
 
-def told_by(plan):
-    """What a plan says: (t, state, changes left, run) → action."""
+def actions_of(plan):
+    """What a plan does: (t, state, changes left, run) → action."""
     mdp, said = plan.cf.mdp, {}
     for t in range(plan.T):
         nodes, choice = plan.nodes[t], plan.choices[t]
@@ -133,8 +138,11 @@ def told_by(plan):
 
 
 def followed(plan, cf):
-    """Expected return of a plan in another counterfactual MDP, and the chance to get off it, by recursion."""
-    mdp, path, said = cf.mdp, plan.cf.path, told_by(plan)
+    """Expected return of a plan in another counterfactual MDP, the chance to get off it, and how it ends; by recursion.
+
+    How it ends is the probability of each state at the end, or in which it rests, and whether nothing leads out of it.
+    """
+    mdp, path, said = cf.mdp, plan.cf.path, actions_of(plan)
     solution = plan.cf.mdp.solve(plan.T, objective=plan.objective, minimise=plan.minimise)
     decided = None if plan.objective is None else plan.objective.on(mdp)
 
@@ -146,26 +154,39 @@ def followed(plan, cf):
 
     @cache
     def go(t, s, c, run):
+        bound = all(mdp.row(s, b)[0] == (s,) for b in mdp.actions_in(s))
         if decided is not None and (t == plan.T or decided.ended[mdp.states.index(s)]):
-            return float(decided.holds[mdp.states.index(s)]), 0.0
+            rests = bool(decided.ended[mdp.states.index(s)])
+            return float(decided.holds[mdp.states.index(s)]), 0.0, {(s, bound or rests): 1.0}
         if t == plan.T:
-            return (0.0 if mdp.final_reward is None else float(mdp.final_reward[mdp.states.index(s)])), 0.0
+            final = 0.0 if mdp.final_reward is None else float(mdp.final_reward[mdp.states.index(s)])
+            return final, 0.0, {(s, bound): 1.0}
         a = said.get((t, s, c, run))
         off = a is None
         if off:
             a = path.actions[t] if path.actions[t] in mdp.actions_in(s) else solution.action(t, s)
-        bound = path.actions[t] not in mdp.actions_in(s) and all(mdp.row(s, b)[0] == (s,) for b in mdp.actions_in(s))
-        left = c if bound else max(c - (a != path.actions[t]), 0)
+        left = c if bound and path.actions[t] not in mdp.actions_in(s) else max(c - (a != path.actions[t]), 0)
         after = run + 1 if plan.rule == "assured" and not influenced(t, s, a) else 0
-        value, lost = 0.0, 0.0
+        value, lost, ends = 0.0, 0.0, Counter()
         for j, p in zip(*cf.row(t, s, a), strict=True):
             onward = go(t + 1, j, left, after)
             earned = mdp.reward(s, a, j, t) + mdp.discount * onward[0]
             value += p * (earned if decided is None else onward[0])
             lost += p * onward[1]
-        return value, 1.0 if off else lost
+            ends.update({end: p * chance for end, chance in onward[2].items()})
+        return value, 1.0 if off else lost, ends
 
     return go(0, path.states[0], plan.m, 0)
+
+
+def named(mdp, ends):
+    """The probability of each label, and of each state without one that nothing leads out of."""
+    found = Counter()
+    for (s, is_bound), chance in ends.items():
+        labels = [name for name, members in mdp.labels.items() if s in members]
+        for name in labels or ([name_text(s)] if is_bound else []):
+            found[name] += chance
+    return found
 
 
 @st.composite
@@ -207,7 +228,9 @@ def test_a_plan_followed_as_it_is(plan):
     sure = draws.of(plan)
     assert (sure.k, sure.m, sure.value, sure.observed_value) == (plan.k, plan.m, plan.value, plan.observed_value)
     for i, cf in enumerate(worlds(plan, draws)):
-        value, off = followed(plan, cf)
+        value, off, ends = followed(plan, cf)
+        chance_of = {name: array[i] for name, array in sure.outcomes.items() if array[i] > 0}
+        assert chance_of == pytest.approx(named(plan.cf.mdp, ends), rel=1e-9, abs=1e-12)
         assert sure.values[i] == pytest.approx(value, rel=1e-9, abs=1e-9)
         assert sure.off_plan[i] == pytest.approx(off, rel=1e-9, abs=1e-12)
         again = asked_again(plan, cf).plan(plan.k, plan.m)
@@ -316,6 +339,54 @@ def test_the_mechanism_of_the_plan_is_the_mechanism_of_its_draws():
     np.testing.assert_allclose(draws.of(plan).values, [row.get("well", 0.0) for row in expected], rtol=1e-12)
 
 
+# --- Many at once ------------------------------------------------------------------------------------
+
+
+MECHANISMS = [
+    tether.GumbelMax(),
+    tether.SampledGumbelMax(samples=20, rng=3),
+    tether.Independent(),
+    tether.Maximal(),
+    tether.Comonotone(order=lambda state: -hash(state)),
+]
+
+
+@given(questions(), st.sampled_from(MECHANISMS))
+@FEWER
+def test_draws_asked_at_once_are_those_asked_one_by_one(plan, mechanism):
+    """In blocks of any size the same bits: a draw alone is a model like any other."""
+    cf = tether.counterfactual(plan.cf.mdp, plan.cf.path, mechanism)
+    question = asked_again(plan, cf)
+    draws = posterior(cf.mdp, 5, rng=4)
+    for asked in (question.plan(plan.k, plan.m), question.sweep(ks=[1, plan.k], ms=[plan.m])):
+        answers = []
+        for copies in (1, 2, 5):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(worlds_of_draws, "COPIES", copies)
+                answers.append(draws.of(asked))
+        for name in ("values", "observed", "best", "off_plan"):
+            if hasattr(answers[0], name):
+                for other in answers[1:]:
+                    np.testing.assert_array_equal(getattr(other, name), getattr(answers[0], name))
+        if isinstance(asked, tether.Plan):
+            for other in answers[1:]:
+                assert other.changes == answers[0].changes
+                assert other.outcomes.keys() == answers[0].outcomes.keys()
+                for name, chances_of_draws in answers[0].outcomes.items():
+                    np.testing.assert_allclose(other.outcomes[name], chances_of_draws, rtol=0, atol=1e-12)
+
+
+def test_a_block_is_small():
+    """100 draws of a small model are one block; a large model is drawn by itself."""
+    sizes = {"n_transitions": 160, "n_pairs": 60, "n_states": 16}
+    assert block_size(SimpleNamespace(**sizes)) == worlds_of_draws.COPIES
+    for name in ("n_transitions", "n_states"):
+        for n in (10, 10**3, 10**5, 10**7):
+            copies = block_size(SimpleNamespace(**sizes | {name: n}))
+            assert copies == 1 or copies * n <= worlds_of_draws.BLOCK
+    assert block_size(SimpleNamespace(**sizes | {"n_transitions": 10**7})) == 1
+
+
 # --- Sweeps ------------------------------------------------------------------------------------------
 
 
@@ -358,7 +429,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     rng = np.random.default_rng(11)
     states, actions, reps = 3, 2, 30
     path = tether.Path([0, 1], [0, 1])  # with the last outcome left open no two values are the same
-    held = 0
+    inside = 0
     for _ in range(reps):
         truth = rng.dirichlet(np.ones(states), size=(states, actions))
         mdp = tether.MDP.from_arrays(truth).with_objective(final_reward=[1.0, 0.0, 5.0])
@@ -372,10 +443,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
         model = model.with_objective(final_reward=[1.0, 0.0, 5.0])
         plan = tether.counterfactual(model, path).plan(k=3, m=2)
         low, high = posterior(model, 40, rng=rng).of(plan).interval(0.9)
-        value, _ = followed(plan, tether.counterfactual(mdp, path))
-        held += low <= value <= high
+        value, _, _ = followed(plan, tether.counterfactual(mdp, path))
+        inside += low <= value <= high
     # A further draw lies between the 5 % and the 95 % quantile of 40 with probability 0.9·39/41 = 0.856.
-    assert abs(held / reps - 0.856) < 4 * np.sqrt(0.856 * 0.144 / reps)
+    assert abs(inside / reps - 0.856) < 4 * np.sqrt(0.856 * 0.144 / reps)
 
 
 # --- Asking --------------------------------------------------------------------------------------------
@@ -386,12 +457,12 @@ def clinic_plan(mdp):
 
 
 def test_progress_is_reported_and_can_interrupt():
-    mdp, told = clinic(), []
-    posterior(mdp, 3, rng=0).of(clinic_plan(mdp), progress=lambda done, of: told.append((done, of)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    mdp, reported = clinic(), []
+    posterior(mdp, 300, rng=0).of(clinic_plan(mdp), progress=lambda done, of: reported.append((done, of)))
+    assert reported == [(128, 300), (256, 300), (300, 300)]  # block by block
 
     def stop(done, _):
-        if done == 2:
+        if done == 256:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -478,8 +549,8 @@ def test_a_plan_in_sentences():
 
 
 def test_a_plan_that_gets_lost_says_so():
-    told = str(a_plan(off_plan=np.full(1001, 0.25), changes=()))
-    assert told.splitlines()[-1] == (
+    sentences = str(a_plan(off_plan=np.full(1001, 0.25), changes=()))
+    assert sentences.splitlines()[-1] == (
         "With probability 0.25 it comes to a state about which the plan says nothing; there it does what was done, "
         "where it can."
     )

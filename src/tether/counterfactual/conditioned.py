@@ -13,7 +13,7 @@ computed when asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,12 +31,13 @@ from tether.counterfactual.rows import ObservedStep, Rows
 from tether.errors import PathError, Problem
 from tether.model.form import pair_states
 from tether.model.mdp import MDP
+from tether.model.side_by_side import shifted
 from tether.observation.earned import Earned, earned
 from tether.observation.ends import settled
 from tether.observation.indices import observe_indices, path_of
 from tether.observation.path import Observation, Path, observe, time_index
 
-__all__ = ["CounterfactualMDP", "check_not_stuck", "counterfactual"]
+__all__ = ["CounterfactualMDP", "check_not_stuck", "conditioned_graph", "counterfactual"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -239,9 +240,26 @@ def counterfactual(
     """
     observation, path = _observed(mdp, path)
     chosen = make_mechanism(mechanism, options, mdp)
-    observed = [_observed_step(mdp, observation, t) for t in range(observation.T)]
+    observed = [observed_step(mdp, observation, t) for t in range(observation.T)]
     posteriors = tuple(chosen.infer(step) if step.recorded else None for step in observed)
-    states = observation.states[:1].astype(np.int32)
+    graph = conditioned_graph(mdp, observation, observed, posteriors)
+    made = CounterfactualMDP(mdp, path, chosen, graph, posteriors)
+    object.__setattr__(made, "_is_made", True)  # not of the constructor: a changed copy is not what this call makes
+    return made
+
+
+def conditioned_graph(
+    mdp: MDP,
+    observation: Observation,
+    observed: Sequence[ObservedStep],
+    posteriors: Sequence[NoisePosterior | None],
+) -> Graph:
+    """What s_0 can reach, layer by layer, where each step's posterior replays its rows.
+
+    Of several copies of a model side by side (`tether.model.side_by_side`), what s_0 of each can reach.
+    """
+    copies = observed[0].copies
+    states = shifted(observation.states[:1].astype(np.int32), copies, mdp.n_states // copies)
     states.flags.writeable = False
     layers: list[Layer] = []
     with walking(mdp, (step.next_state for step in observed)) as walk:
@@ -250,10 +268,7 @@ def counterfactual(
                 check_not_stuck(mdp, step.t, states)
             layers.append(make_layer(walk, states, step, posterior))
             states = walk.onward(states, layers[-1].edits)
-    graph = Graph(mdp, observation, tuple(layers), states)
-    made = CounterfactualMDP(mdp, path, chosen, graph, posteriors)
-    object.__setattr__(made, "_is_made", True)  # not of the constructor: a changed copy is not what this call makes
-    return made
+    return Graph(mdp, observation, tuple(layers), states, copies=copies)
 
 
 def _observed(mdp: MDP, path: Path | Observation) -> tuple[Observation, Path]:
@@ -264,7 +279,8 @@ def _observed(mdp: MDP, path: Path | Observation) -> tuple[Observation, Path]:
     return observe(mdp, path), settled(mdp, path)
 
 
-def _observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:
+def observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:
+    """One step of an episode, with the row of its pair."""
     return ObservedStep.of(mdp.form, t, int(observation.pairs[t]), int(observation.states[t + 1]))
 
 

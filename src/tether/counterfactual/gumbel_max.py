@@ -60,23 +60,31 @@ class _ExactPosterior:
 
         nominal = nominal_start(form, pairs)
         longest = int(np.diff(nominal).max(initial=0))
-        on_all_cores = use_cores(int(nominal[-1]) // _ENTRIES_PER_NODE)
-        span: tuple[Any, ...] = (_cuts(nominal),) if on_all_cores else (0, pairs.size)
+        on_all_cores = self.step.copies == 1 and use_cores(int(nominal[-1]) // _ENTRIES_PER_NODE)
         pieces = (CHUNKS,) if on_all_cores else ()
         count: Callable[..., None] = gumbel.gumbel_sizes_parallel if on_all_cores else gumbel.gumbel_sizes
         fill: Callable[..., None] = gumbel.gumbel_rows_parallel if on_all_cores else gumbel.gumbel_rows
         model = pairs, form.row_start, form.next_state, form.probability
-        outcome, is_certain = self.step.outcome, self.step.next_state.size == 1
+        spans = [((_cuts(nominal),), self.step.outcome)] if on_all_cores else self._spans(form, pairs)
+        is_certain = self.step.next_state.size == self.step.copies
         not_influenced, size = np.empty(pairs.size, np.bool_), np.empty(pairs.size, np.int64)
         strength = np.empty(pairs.size)
         with observed_weights(form, self.step) as weight:
-            count(*span, *model, weight, is_certain, outcome, not_influenced, size)
+            for span, outcome in spans:
+                count(*span, *model, weight, is_certain, outcome, not_influenced, size)
             start = np.concatenate((np.zeros(1, np.int64), np.cumsum(size)))
             next_state, probability = np.empty(int(start[-1]), form.next_state.dtype), np.empty(int(start[-1]))
             rows = start, next_state, probability, strength
             scratch = np.empty((*pieces, 2, longest)), np.empty((*pieces, 3, longest), np.int64)
-            fill(*span, *model, weight, outcome, not_influenced, *rows, *scratch)
+            for span, outcome in spans:
+                fill(*span, *model, weight, outcome, not_influenced, *rows, *scratch)
         return Rows(pairs, *rows)
+
+    def _spans(self, form: Form, pairs: Ints) -> list[tuple[tuple[Any, ...], int]]:
+        """The pairs of each copy of the model, from which position to which, and the observed outcome there."""
+        n, (n_pairs, n_states) = self.step.copies, (form.pair_action.size, form.pair_start.size - 1)
+        cuts = np.searchsorted(pairs, np.arange(n + 1) * (n_pairs // n)).tolist()
+        return [((cuts[i], cuts[i + 1]), self.step.outcome + i * (n_states // n)) for i in range(n)]
 
 
 def _cuts(start: Ints) -> Ints:

@@ -80,6 +80,8 @@ class Graph:
 
     ``ended`` says where paths end before T, if a question has such states (`tether.plan.objective`). In its ``mdp``
     every action of such a state leads back to it.
+    ``copies`` of a model may lie side by side in it (`tether.model.side_by_side`): the first layer has the first state
+    of each, and ``observation`` is that of the first copy.
     ``kept`` is what was computed from it once for all questions, by its kind.
     """
 
@@ -88,6 +90,7 @@ class Graph:
     layers: tuple[Layer, ...]
     last_states: Ints
     ended: Ended | None = None
+    copies: int = 1
     kept: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -102,6 +105,14 @@ class Graph:
             return self.T
         decided = np.flatnonzero(self.ended.mask[self.observation.states[: self.T]])
         return int(decided[0]) if decided.size else self.T
+
+    def states_of_copies(self, state: int) -> Ints:
+        """A state of the first copy, and the same in each other."""
+        return state + np.arange(self.copies) * (self.mdp.n_states // self.copies)
+
+    def pairs_of_copies(self, pairs: Ints) -> Ints:
+        """Pairs of the first copy, and the same in each other: one row per copy."""
+        return pairs + np.arange(self.copies)[:, None] * (self.mdp.n_pairs // self.copies)
 
     def states(self, t: int) -> Ints:
         """States at time t = 0 … T; before T only those where something is left to do."""

@@ -19,7 +19,8 @@ class ObservedStep:
     """One observed transition: the row P(·|s_t, a_t) as next states and probabilities, and s_{t+1}.
 
     ``outcome`` is -1 where it was not recorded; nothing is inferred from such a step. ``pair`` is the observed pair's
-    index, -1 where it is not known.
+    index, -1 where it is not known. Of ``copies`` of a model side by side (`tether.model.side_by_side`) the row has the
+    outcomes of all, copy after copy, and ``outcome`` and ``pair`` are those of the first.
     """
 
     t: int
@@ -27,6 +28,7 @@ class ObservedStep:
     probability: Floats
     outcome: int
     pair: int = -1
+    copies: int = 1
 
     @classmethod
     def of(cls, form: Form, t: int, pair: int, outcome: int) -> ObservedStep:
@@ -89,7 +91,7 @@ class EditedRows(ABC):
     def locate(self, pairs: Ints) -> Ints:
         """Position of each of some pairs, -1 where it has no row here."""
         if self.pairs.size == 0:
-            return np.full(pairs.size, -1)
+            return np.full(pairs.shape, -1)
         at = np.minimum(np.searchsorted(self.pairs, pairs), self.pairs.size - 1)
         return np.where(self.pairs[at] == pairs, at, -1)
 

@@ -16,7 +16,7 @@ from tether.model.labels import name_text
 from tether.model.mdp import MDP
 from tether.observation.changes import nothing_to_change
 
-__all__ = ["Outcome", "absorbing", "outcome_classes", "outcome_of", "outcome_probabilities"]
+__all__ = ["Outcome", "absorbing", "outcome_chances", "outcome_classes", "outcome_of", "outcome_probabilities"]
 
 _NO_ACTION = -1
 """The index of an action that no state has."""
@@ -57,16 +57,21 @@ def outcome_of(mdp: MDP, state: int) -> Outcome | None:
 
 def outcome_probabilities(mdp: MDP, states: Ints, probability: Floats) -> dict[str, float]:
     """The probability of each label, and of each absorbing state without one, from a distribution over states."""
-    found = {}
+    return {name: float(chance[0]) for name, chance in outcome_chances(mdp, states, probability[None]).items()}
+
+
+def outcome_chances(mdp: MDP, states: Ints, probability: Floats) -> dict[str, Floats]:
+    """The same of several distributions over the same states, one per row."""
+    found: dict[str, Floats] = {}
     labelled = np.zeros(states.size, dtype=bool)
     for name, members in mdp.label_sets.items():
         has = np.isin(states, members)
         labelled |= has
-        found[name] = min(1.0, float(probability[has].sum()))
-    own = np.flatnonzero(~labelled & (probability > 0))
+        found[name] = np.minimum(1.0, probability[:, has].sum(axis=1))
+    own = np.flatnonzero(~labelled & np.any(probability > 0, axis=0))
     for i in own[absorbing(mdp, states[own])]:
         name = name_text(mdp.states[int(states[i])])
-        found[name] = found.get(name, 0.0) + float(probability[i])
+        found[name] = found.get(name, 0.0) + probability[:, i]
     return found
 
 

@@ -351,9 +351,9 @@ def left_to_chance(cf: CounterfactualMDP, chain: Chain) -> bool:
     >>> left_to_chance(cf, cf.evaluate("random").chain)
     False
     """
-    outcomes = np.diff(cf.mdp.form.row_start)
+    start = cf.mdp.form.row_start
     taken = [cf.observation.pairs, *(decided.pairs for decided in chain.taken)]
-    return any(bool((outcomes[pairs] > 1).any()) for pairs in taken)
+    return any(bool(np.any(start[pairs + 1] - start[pairs] > 1)) for pairs in taken)
 
 
 def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[ExplainedStep]) -> str:

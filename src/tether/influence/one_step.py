@@ -121,7 +121,7 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
     if isinstance(influence, TotalVariation):
         kept = distances(graph, t) <= influence.eps
     else:
-        own = layer.observed.pair if layer.own is None else layer.own
+        own = graph.pairs_of_copies(np.array([layer.observed.pair])) if layer.own is None else layer.own
         kept = (edits.strengths() > influence.eps) | np.isin(edits.pairs, own)
     pairs: Ints = edits.pairs[kept]
     pairs.flags.writeable = False  # as the edits' own are: kernels are compiled for one kind of array

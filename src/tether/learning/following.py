@@ -1,6 +1,7 @@
 """What a plan is worth in another model than the one it was made for, followed as it is.
 
-The other model has the same rows with other probabilities. What can happen there need not be the same: an
+The other model has the same rows with other probabilities; or it is several such models side by side
+(`tether.learning.worlds`), in each of which the plan is followed. What can happen there need not be the same: an
 outcome that the observation rules out under one set of probabilities is possible under another. So a plan may
 come to a state about which it says nothing. It then takes the observed action where that is available, and
 otherwise what the model it was made for thinks best from there on (`MDP.solve`). How likely it is to come to
@@ -33,17 +34,21 @@ class Follower:
         self._width = max(ms) + 1  # a node's "changes" hold the plan, too: plan · width + changes left
 
     def follow(self, cf: CounterfactualMDP) -> tuple[Floats, Floats]:
-        """Expected return of each plan (rows) and number of changes (columns), and how likely it gets off the plan."""
+        """Expected return in each world of each plan with each number of changes, and how likely it gets off the plan.
+
+        Two arrays (worlds, plans, numbers of changes).
+        """
         chain, lost = self.walk(cf)
         values, off = expected(cf, chain, lost)
-        shape = (len(self.plans), len(self.ms))
+        shape = (cf.graph.copies, len(self.plans), len(self.ms))
         return values.reshape(shape), off.reshape(shape)
 
     def walk(self, cf: CounterfactualMDP) -> tuple[Chain, list[Ints]]:
         """The chain of all plans and numbers of changes, side by side; and which nodes of a step are off the plan."""
-        n, start = len(self.plans) * len(self.ms), int(cf.observation.states[0])
+        starts = cf.graph.states_of_copies(int(cf.observation.states[0]))
         minds = (np.arange(len(self.plans))[:, None] * self._width + np.array(self.ms)).reshape(-1)
-        first = Visits(np.full(n, start), minds, np.zeros(n, np.int64))
+        n = starts.size * minds.size
+        first = Visits(np.repeat(starts, minds.size), np.tile(minds, starts.size), np.zeros(n, np.int64))
         lost: list[Ints] = []
 
         def decide(t: int, visits: Visits) -> Taken:
@@ -55,15 +60,16 @@ class Follower:
 
     def _decide(self, cf: CounterfactualMDP, t: int, visits: Visits) -> tuple[Taken, Ints]:
         form = cf.mdp.form
+        world, states = np.divmod(visits.states, self.made_for.mdp.n_states)
         which, changes = np.divmod(visits.changes, self._width)
         pairs = np.empty(visits.size, dtype=np.int64)
         off = np.zeros(visits.size, dtype=bool)
         for i, plan in enumerate(self.plans):
             mine = np.flatnonzero(which == i)
-            local = _choice(plan, t, visits.states[mine], changes[mine], visits.runs[mine])
+            local = _choice(plan, t, states[mine], changes[mine], visits.runs[mine])
             pairs[mine] = form.pair_start[visits.states[mine]] + local
             off[mine] = local < 0
-        pairs[off] = self._otherwise(t, visits.states[off])
+        pairs[off] = self._otherwise(t, states[off]) + world[off] * self.made_for.mdp.n_pairs
         rests = np.zeros(visits.size, dtype=bool) if cf.graph.ended is None else cf.graph.ended.mask[visits.states]
         pairs[rests], off[rests] = form.pair_start[visits.states[rests]], False  # the plan has ended
         changed = is_change(form, visits.states, pairs, int(cf.observation.actions[t])) & ~rests

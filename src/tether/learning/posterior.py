@@ -13,7 +13,7 @@ certain, whatever the prior: the answers then look surer than they are. To let m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -21,16 +21,14 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.words import counted
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
-from tether.evaluation.evaluate import evaluate_plan
-from tether.evaluation.outcomes import outcome_probabilities
-from tether.learning.following import Follower, expected
-from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
+from tether.learning.drawn import plan_in_draws, sweep_in_draws
+from tether.learning.uncertainty import PlanUncertainty, SweepUncertainty
+from tether.learning.worlds import block_size, drawn_worlds
 from tether.model.form import Form
 from tether.model.mdp import MDP
-from tether.plan.backward import observed_value
-from tether.plan.objective import asked as asked_of
+from tether.model.side_by_side import copied_model
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
@@ -75,11 +73,13 @@ class Posterior:
         i = whole_number("i", i, 0)
         if i >= self.draws:
             raise QueryError(f"there are {counted(self.draws, 'draw')}, 0 … {self.draws - 1}; not {i}")
-        return self._model(self.mdp, i)
+        return copied_model(self.mdp, self._probabilities(self.mdp, range(i, i + 1)))
 
     def models(self) -> Iterator[MDP]:
         """The drawn models, one after the other."""
-        return (self.draw(i) for i in range(self.draws))
+        for block in self._blocks(self.mdp):
+            for probability in self._probabilities(self.mdp, block):
+                yield copied_model(self.mdp, probability[None].copy())
 
     @overload
     def of(self, asked: Plan, progress: Progress | None = None) -> PlanUncertainty: ...
@@ -96,7 +96,7 @@ class Posterior:
         asked : Plan or Sweep
             Made with the learned model.
         progress : callable, optional
-            ``progress(done, draws)`` is called after each draw.
+            ``progress(done, draws)`` is called after each block of draws (`tether.learning.worlds`).
         """
         if not isinstance(asked, Plan | Sweep):
             raise QueryError(f"expected a plan or a sweep, not {type(asked).__name__}: cf.plan(k, m) or cf.sweep()")
@@ -105,36 +105,46 @@ class Posterior:
                 "this was made with another model; ask the posterior of its own: tether.posterior(plan.cf.mdp)"
             )
         worlds = self._worlds(asked.cf, progress)
-        return _of_plan(asked, worlds, self.draws) if isinstance(asked, Plan) else _of_sweep(asked, worlds, self.draws)
+        return plan_in_draws(asked, worlds) if isinstance(asked, Plan) else sweep_in_draws(asked, worlds)
 
     def _worlds(self, cf: CounterfactualMDP, progress: Progress | None) -> Iterator[CounterfactualMDP]:
-        """Each draw, conditioned on the observed path."""
-        for i in range(self.draws):
-            yield counterfactual(self._model(cf.mdp, i), cf.path, cf.mechanism)
+        """The draws, conditioned on the observed path; a block at a time, side by side."""
+        for block in self._blocks(cf.mdp):
+            yield drawn_worlds(cf, self._probabilities(cf.mdp, block))
             if progress is not None:
-                progress(i + 1, self.draws)
+                progress(block.stop, self.draws)
 
-    def _model(self, mdp: MDP, i: int) -> MDP:
-        probability = mdp.form.probability.copy()
-        probability[self.free] = self._rows(np.random.default_rng((*self.key, i)))
-        return replace(mdp, form=replace(mdp.form, probability=probability), counts=None)
+    def _blocks(self, mdp: MDP) -> Iterator[range]:
+        """Which draws are made at a time."""
+        size = block_size(mdp)
+        return (range(first, min(first + size, self.draws)) for first in range(0, self.draws, size))
 
-    def _rows(self, rng: np.random.Generator) -> Floats:
-        """A draw of all rows with more than one outcome: gamma variates, normalised by row.
+    def _probabilities(self, mdp: MDP, which: range) -> Floats:
+        """The probabilities of some draws, one row per draw."""
+        probability = np.repeat(mdp.form.probability[None], len(which), axis=0)
+        if self.free.size:
+            probability[:, self.free] = self._rows(which)
+        return probability
+
+    def _rows(self, which: range) -> Floats:
+        """Some draws of all rows with more than one outcome: gamma variates, normalised by row. Each has its own seed.
 
         A gamma variate of a parameter a < 1 is one of a + 1 times U^(1/a). It may be far below what a float
         can hold, so it is kept as a logarithm until the row's largest is 1.
         """
-        if self.free.size == 0:
-            return np.empty(0)
         small = np.flatnonzero(self.shape < 1.0)
         larger = self.shape.copy()
         larger[small] += 1.0
-        logs = np.log(np.maximum(rng.standard_gamma(larger), _LEAST))
-        logs[small] += np.log1p(-rng.random(small.size)) / self.shape[small]
+        gamma, uniform = np.empty((len(which), self.shape.size)), np.empty((len(which), small.size))
+        for row, i in enumerate(which):
+            rng = np.random.default_rng((*self.key, i))
+            rng.standard_gamma(larger, out=gamma[row])
+            rng.random(out=uniform[row])
+        logs = np.log(np.maximum(gamma, _LEAST))
+        logs[:, small] += np.log1p(-uniform) / self.shape[small]
         lengths = np.diff(self.start, append=self.shape.size)
-        share = np.exp(logs - np.repeat(np.maximum.reduceat(logs, self.start), lengths))
-        share /= np.repeat(np.add.reduceat(share, self.start), lengths)
+        share = np.exp(logs - np.repeat(np.maximum.reduceat(logs, self.start, axis=1), lengths, axis=1))
+        share /= np.repeat(np.add.reduceat(share, self.start, axis=1), lengths, axis=1)
         drawn: Floats = np.maximum(share, _LEAST)
         return drawn
 
@@ -203,80 +213,3 @@ def _same(one: Form, other: Form) -> bool:
     pairs = [(getattr(one, name), getattr(other, name)) for name in _ARRAYS]
     pairs.append((one.rewards.values, other.rewards.values))
     return one.rewards.by_entry == other.rewards.by_entry and all(np.array_equal(a, b) for a, b in pairs)
-
-
-def _of_plan(asked: Plan, worlds: Iterator[CounterfactualMDP], draws: int) -> PlanUncertainty:
-    follower = Follower([asked], [asked.m])
-    values, observed, best, off_plan = (np.empty(draws) for _ in range(4))
-    outcomes: dict[str, Floats] = {}
-    changes = _changes(asked)
-    same, reached = np.zeros(len(changes)), np.zeros(len(changes))
-    about: Any = {"objective": asked.objective, "minimise": asked.minimise}
-    for i, drawn in enumerate(worlds):
-        cf = asked_of(drawn, asked.objective)
-        chain, lost = follower.walk(cf)
-        (values[i],), (off_plan[i],) = expected(cf, chain, lost)
-        for name, chance in outcome_probabilities(cf.mdp, chain.visits[-1].states, chain.occupancy()[-1]).items():
-            outcomes.setdefault(name, np.zeros(draws))[i] = chance
-        observed[i] = observed_value(cf)
-        again = drawn.plan(asked.k, asked.m, rule=asked.rule, influence=asked.influence, **about)
-        best[i] = again.value
-        for n, (t, s, action) in enumerate(changes):
-            done = _does(again, t, s)
-            reached[n] += done >= 0
-            same[n] += done == action
-    mdp, path = asked.cf.mdp, asked.cf.path
-    changed = tuple(
-        ChangedAction(
-            t, mdp.states[s], path.actions[t], mdp.actions[a], float(same[n]) / draws, float(reached[n]) / draws
-        )
-        for n, (t, s, a) in enumerate(changes)
-    )
-    for array in (values, observed, best, off_plan, *outcomes.values()):
-        array.flags.writeable = False
-    in_the_model = (asked.k, asked.m, asked.value, asked.observed_value)
-    return PlanUncertainty(*in_the_model, values, observed, best, off_plan, changed, outcomes, **about)
-
-
-def _of_sweep(asked: Sweep, worlds: Iterator[CounterfactualMDP], draws: int) -> SweepUncertainty:
-    ks, ms = np.unique(asked.ks), np.unique(asked.ms)
-    row, column = np.searchsorted(ks, asked.ks), np.searchsorted(ms, asked.ms)
-    about: Any = {"rule": asked.rule, "influence": asked.influence}
-    about |= {"objective": asked.objective, "minimise": asked.minimise}
-    question = asked.cf.tether(**about)
-    follower = Follower([question.plan(int(k), int(ms[-1])) for k in ks], ms.tolist())
-    values = np.empty((draws, asked.ks.size, asked.ms.size))
-    best, observed = np.empty_like(values), np.empty(draws)
-    for i, drawn in enumerate(worlds):
-        cf = asked_of(drawn, asked.objective)
-        followed, _ = follower.follow(cf)
-        values[i] = followed[row][:, column]
-        best[i] = drawn.sweep(ks=asked.ks, ms=asked.ms, **about).values
-        observed[i] = observed_value(cf)
-    for array in (values, best, observed):
-        array.flags.writeable = False
-    return SweepUncertainty(asked.ks, asked.ms, values, best, observed, asked.minimise)
-
-
-def _changes(asked: Plan) -> list[tuple[int, int, int]]:
-    """(t, state, action) of each step in which the plan, in the state it is most likely in, does something else."""
-    outlook, found = evaluate_plan(asked), []
-    for t in range(asked.T):
-        state, _ = outlook.likeliest(t)
-        s = asked.cf.mdp.state_index(state)
-        action = _does(asked, t, s)
-        if action not in (-1, asked.cf.observation.actions[t]):
-            found.append((t, s, action))
-    return found
-
-
-def _does(asked: Plan, t: int, s: int) -> int:
-    """Index of the action that a plan most likely takes in a state at t; -1 if it is never there, or has ended."""
-    chain = asked.chain
-    here = np.flatnonzero(chain.visits[t].states == s)
-    if here.size == 0 or (chain.ended is not None and chain.ended[s]):
-        return -1
-    actions = asked.cf.mdp.form.pair_action[chain.taken[t].pairs[here]]
-    if here.size == 1:
-        return int(actions[0])
-    return int(np.argmax(np.bincount(actions, chain.occupancy()[t][here])))

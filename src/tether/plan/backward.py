@@ -29,7 +29,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import scratch_array
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import expand
+from tether.counterfactual.layers import Graph, expand
 from tether.counterfactual.rows import Rows
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes, layer_parts, run_count
@@ -62,14 +62,21 @@ def observed_value(cf: CounterfactualMDP) -> float:
 class Solved:
     """What backward induction found.
 
-    ``values[i, c]`` is V_0(s_0, c) for the i-th k. Where choices were kept, ``choices[t][node, c]`` is the number of
+    ``values[i, c]`` is V_0(s_0, c) for the i-th k; of several copies of a model side by side, ``of_copies`` has the
+    same of each. Where choices were kept, ``choices[t][node, c]`` is the number of
     the chosen pair among those of the node's state; -1 where nothing is allowed, and for c = m off the observed path,
     where a plan never gets with all its changes left.
     """
 
-    values: Floats
+    of_copies: Floats
     nodes: tuple[Nodes, ...]
     choices: tuple[Ints, ...]
+
+    @property
+    def values(self) -> Floats:
+        """V_0(s_0, c) for each k: those of the first copy, mostly the only one."""
+        first: Floats = self.of_copies[0]
+        return first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,14 +171,14 @@ def solve_backward(
             if m <= T - t and t < graph.end:
                 chosen = path.step(t, rewards_of_pairs)
                 if keep:
-                    choice[_position(problem.nodes[t], int(graph.observation.states[t])), m] = chosen
+                    choice[_positions(problem.nodes[t], graph, t), m] = chosen
             choice.flags.writeable = False
             choices.append(choice)
             if progress is not None:
                 progress(T - t, T)
-    values = np.empty((ks.size, m + 1))
-    values[:, :m] = tables.read(0, graph.observation.states[:1])[0, :, :m]
-    values[:, m] = path.value
+    values = np.empty((graph.copies, ks.size, m + 1))
+    values[..., :m] = tables.read(0, graph.states_of_copies(int(graph.observation.states[0])))[..., :m]
+    values[..., m] = path.value
     return Solved(values, problem.nodes, tuple(reversed(choices)))
 
 
@@ -210,8 +217,8 @@ def _worth_planning(found: Thresholds, ks: Ints, m: int, index_of_k: Ints) -> tu
     """
     T = found.graph.T
     if m == 0:
-        seen, end = found.graph.observation.states, found.graph.end
-        kept = [np.array([_position(found.nodes[t], int(seen[t]))]) for t in range(end)]
+        end = found.graph.end
+        kept = [_positions(found.nodes[t], found.graph, t) for t in range(end)]
         kept += [np.empty(0, np.int64)] * (T - end)
         return [*kept, np.arange(found.nodes[T].size)], [np.empty(0, np.int16)] * T
     if ks.size == 1:
@@ -299,77 +306,75 @@ class _ObservedPath:
         self._problem, self._tables = problem, tables
         graph = problem.found.graph
         self._known = graph.end <= graph.T - max(problem.m, 1)  # whether ``value`` is that of the step after
-        self.value = np.empty(problem.ks.size)
+        self.value = np.empty((graph.copies, problem.ks.size))
         if self._known:  # the path ends early, in a state that decides
             self.value[:] = tables.final(graph.observation.states[graph.end : graph.end + 1])
 
-    def step(self, t: int, of_pairs: Floats) -> int:
+    def step(self, t: int, of_pairs: Floats) -> Ints:
         """One step back; returns the number of the chosen pair among those of the state, for the first k."""
         from tether._kernels.plan import ROUNDING
 
-        found = self._problem.found
-        graph, form = found.graph, found.graph.mdp.form
+        graph, form = self._problem.found.graph, self._problem.found.graph.mdp.form
         s, observed = int(graph.observation.states[t]), int(graph.observation.pairs[t])
-        pairs = np.arange(form.pair_start[s], form.pair_start[s + 1]) if self._problem.m else np.array([observed])
-        at = int(np.flatnonzero(pairs == observed)[0])
-        gain, rest, size = self._look_ahead(t, pairs, of_pairs)
+        some = np.arange(form.pair_start[s], form.pair_start[s + 1]) if self._problem.m else np.array([observed])
+        at = int(np.flatnonzero(some == observed)[0])
+        pairs = graph.pairs_of_copies(some)
+        rows = expand(graph.mdp, graph.layers[t].edits, pairs.reshape(-1))
+        gain, (rest, size) = self._gain(t, pairs, of_pairs), self._look_ahead(t, pairs, rows)
         if self._known:
-            self._check_certain(t, observed)
-            rest[at], size[at] = self.value, np.abs(self.value)
-        allowed = self._allowed(t, s, pairs)
-        value = np.where(allowed, gain[:, None] + graph.mdp.discount * rest, -np.inf)
+            self._check_certain(t, graph.mdp.form.next_state[rows[1][rows[0] % some.size == at]])
+            rest[:, at], size[:, at] = self.value, np.abs(self.value)
+        allowed = self._allowed(t, pairs)
+        value = np.where(allowed, gain[..., None] + graph.mdp.discount * rest, -np.inf)
         value[np.isnan(value)] = -np.inf  # 0·(-∞), where nothing later counts
-        size = np.where(allowed, np.abs(gain)[:, None] + graph.mdp.discount * size, 0.0)
-        tie = ROUNDING * (graph.T - t) * size.max(axis=0)
-        best = value.max(axis=0)
-        chosen = np.argmax(value >= best - tie, axis=0)
-        chosen = np.where(value[at] >= best - tie, at, chosen)
-        self.value, self._known = value[chosen, np.arange(chosen.size)], True
-        return int(chosen[0] + pairs[0] - form.pair_start[s])
+        size = np.where(allowed, np.abs(gain)[..., None] + graph.mdp.discount * size, 0.0)
+        least = value.max(axis=1) - ROUNDING * (graph.T - t) * size.max(axis=1)
+        chosen = np.argmax(value >= least[:, None], axis=1)
+        chosen = np.where(value[:, at] >= least, at, chosen)
+        self.value, self._known = value[np.arange(len(value))[:, None], chosen, np.arange(value.shape[2])], True
+        number: Ints = chosen[:, 0] + some[0] - form.pair_start[s]
+        return number
 
-    def _look_ahead(self, t: int, pairs: Ints, of_pairs: Floats) -> tuple[Floats, Floats, Floats]:
-        """Of each pair the reward, and for each k the expectation of V_{t+1} with one change less, and of its size."""
-        problem, graph = self._problem, self._problem.found.graph
-        edits = graph.layers[t].edits
-        located = edits.locate(pairs)
+    def _gain(self, t: int, pairs: Ints, of_pairs: Floats) -> Floats:
+        """The expected reward of each pair."""
+        edits = self._problem.found.graph.layers[t].edits
+        gain, located = of_pairs[pairs], edits.locate(pairs)
         edited = located[located >= 0]
-        gain = np.array(of_pairs[pairs])
-        gain[located >= 0] = problem.of_edits(t, edits.rows(edited), edited)
-        shape = (pairs.size, problem.ks.size)
+        gain[located >= 0] = self._problem.of_edits(t, edits.rows(edited), edited)
+        return gain
+
+    def _look_ahead(self, t: int, pairs: Ints, rows: tuple[Ints, Ints, Floats]) -> tuple[Floats, Floats]:
+        """For each pair and k the expectation under its row of V_{t+1} with one change less, and of its size."""
+        problem, graph, shape = self._problem, self._problem.found.graph, (*pairs.shape, self._problem.ks.size)
         if problem.columns(t + 1) == 0:
-            return gain, np.zeros(shape), np.zeros(shape)
-        owner, entry, probability = expand(graph.mdp, edits, pairs)
+            return np.zeros(shape), np.zeros(shape)
+        owner, entry, probability = rows
         places = graph.mdp.form.next_state[entry].astype(np.int64)
         if problem.nodes[t + 1].runs is not None:
-            places += np.where(np.isin(pairs, problem.found.influenced[t]), 0, graph.mdp.n_states)[owner]
+            places += np.where(np.isin(pairs.reshape(-1), problem.found.influenced[t]), 0, graph.mdp.n_states)[owner]
         after = self._tables.read(t + 1, places)[:, :, -1]
         start = np.searchsorted(owner, np.arange(pairs.size))
         sizes = np.where(np.isfinite(after), np.abs(after), 0.0)
-        rest = np.add.reduceat(probability[:, None] * after, start)
-        return gain, rest, np.add.reduceat(probability[:, None] * sizes, start)
+        rest = np.add.reduceat(probability[:, None] * after, start).reshape(shape)
+        return rest, np.add.reduceat(probability[:, None] * sizes, start).reshape(shape)
 
-    def _check_certain(self, t: int, observed: int) -> None:
-        graph, form = self._problem.found.graph, self._problem.found.graph.mdp.form
-        edits = graph.layers[t].edits
-        i = edits.find(observed)
-        outcomes = (
-            edits.rows(np.array([i])).next_state
-            if i >= 0
-            else form.next_state[form.row_start[observed] : form.row_start[observed + 1]]
-        )
-        if outcomes.tolist() != [int(graph.observation.states[t + 1])]:
+    def _check_certain(self, t: int, outcomes: Ints) -> None:
+        """``outcomes`` are all that the observed pair can lead to: in each copy that which was observed."""
+        graph = self._problem.found.graph
+        if outcomes.tolist() != graph.states_of_copies(int(graph.observation.states[t + 1])).tolist():
             raise QueryError(
                 f"t = {t}: the mechanism does not give the observed action in the observed state its observed outcome "
                 "for certain; every causal model that agrees with the episode does"
             )
 
-    def _allowed(self, t: int, s: int, pairs: Ints) -> Any:
+    def _allowed(self, t: int, pairs: Ints) -> Any:
         """For each pair and k, whether it is allowed."""
         found, form = self._problem.found, self._problem.found.graph.mdp.form
-        first = found.offsets[t][_position(found.nodes[t], s)] - form.pair_start[s]
-        return found.kappa[t][first + pairs][:, None] <= self._problem.ks
+        states = found.graph.states_of_copies(int(found.graph.observation.states[t]))
+        first = found.offsets[t][_positions(found.nodes[t], found.graph, t)] - form.pair_start[states]
+        return found.kappa[t][first[:, None] + pairs][..., None] <= self._problem.ks
 
 
-def _position(nodes: Nodes, state: int) -> int:
-    """Position of a state among nodes, with no uninfluenced steps just passed."""
-    return int(np.searchsorted(nodes.states, state))
+def _positions(nodes: Nodes, graph: Graph, t: int) -> Ints:
+    """Position of the observed state among nodes, with no uninfluenced steps just passed; of each copy."""
+    return np.searchsorted(nodes.states, graph.states_of_copies(int(graph.observation.states[t])))

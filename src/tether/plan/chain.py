@@ -88,9 +88,9 @@ class Chain:
         rests: Flags = np.zeros(states.size, dtype=bool) if self.ended is None else self.ended[states]
         return rests
 
-    def occupancy(self) -> list[Floats]:
-        """Probability of each node, t = 0 … T."""
-        mass = [np.full(self.visits[0].size, 1.0 / self.visits[0].size)]
+    def occupancy(self, first: Floats | None = None) -> list[Floats]:
+        """Probability of each node, t = 0 … T; those of the first layer are given, or else are the same for all."""
+        mass = [np.full(self.visits[0].size, 1.0 / self.visits[0].size) if first is None else first]
         for link, after in zip(self.links, self.visits[1:], strict=True):
             mass.append(collect(link.target, mass[-1][link.source] * link.probability, after.size))
         return mass

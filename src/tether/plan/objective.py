@@ -34,8 +34,10 @@ from tether.observation.path import Observation
 __all__ = ["asked", "asked_model", "asked_set", "negated", "objective_name", "value_name"]
 
 
-def asked(cf: CounterfactualMDP, objective: Property | None) -> CounterfactualMDP:
+def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | None = None) -> CounterfactualMDP:
     """The counterfactual MDP whose returns are what is asked for: itself, or one in which only a property counts.
+
+    ``decided`` says which states decide the property, where its model cannot tell because states have no names.
 
     Examples
     --------
@@ -47,7 +49,7 @@ def asked(cf: CounterfactualMDP, objective: Property | None) -> CounterfactualMD
     """
     if objective is None:
         return cf
-    found: CounterfactualMDP = cf.remembered(("asked", objective), lambda: _asked(cf, objective))
+    found: CounterfactualMDP = cf.remembered(("asked", objective), lambda: _asked(cf, objective, decided))
     return found
 
 
@@ -108,8 +110,8 @@ def objective_name(objective: Property | None, minimise: bool) -> str:
     return f"minimise {name or 'return'}" if minimise else name
 
 
-def _asked(cf: CounterfactualMDP, objective: Property) -> CounterfactualMDP:
-    decided = objective.on(cf.mdp)
+def _asked(cf: CounterfactualMDP, objective: Property, decided: Decided | None) -> CounterfactualMDP:
+    decided = objective.on(cf.mdp) if decided is None else decided
     first = int(cf.observation.states[0])
     if decided.ended[first]:
         state, verdict = cf.mdp.states[first], "holds" if decided.holds[first] else "fails"
@@ -167,7 +169,7 @@ def _resting_graph(graph: Graph, mdp: MDP, decided: Decided) -> Graph:
         layers.append(Layer(states, edits, layer.observed, _frozen(meeting)))
     beyond = tuple(split[id(layer.states)][1] for layer in graph.layers)
     seen = _resting_path(graph.observation, mdp, decided)
-    return Graph(mdp, seen, tuple(layers), graph.last_states, Ended(ended, beyond))
+    return replace(graph, mdp=mdp, observation=seen, layers=tuple(layers), ended=Ended(ended, beyond))
 
 
 def _resting_path(seen: Observation, mdp: MDP, decided: Decided) -> Observation:

@@ -148,7 +148,8 @@ class Plan(PlanDoors):
 
     def chain_for(self, graph: Graph) -> Chain:
         """All that the plan can visit in a graph whose nodes it knows, from s_0 with m changes left."""
-        start = Visits(*(np.array([value]) for value in (int(graph.observation.states[0]), self.m, 0)))
+        first = graph.states_of_copies(int(graph.observation.states[0]))
+        start = Visits(first, np.full(first.size, self.m), np.zeros(first.size, np.int64))
         return graph_chain(graph, start, self._decide)
 
     def _decide(self, t: int, visits: Visits) -> Taken:

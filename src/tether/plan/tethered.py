@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import finite_number, whole_number, whole_numbers
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import everywhere
@@ -153,12 +154,12 @@ class Tethered:
             return constrained(self, k, m, subject_to)
         found = self.thresholds_for(k)
         solved = solve_backward(self.weighed(found), np.array([k]), m, keep=True, progress=progress)
-        value, observed = float(self._signed(solved.values[0, m])), observed_value(cf)
+        value, observed = float(self.signed(solved.values[0, m])), observed_value(cf)
         arrays = solved.nodes, solved.choices, found.influenced
         plan = Plan(self.cf, k, m, self.rule, self.influence, value, observed, *arrays, is_best=True)
         return replace(plan, objective=self.objective, minimise=self.minimise)
 
-    def _signed(self, values: Any) -> Any:
+    def signed(self, values: Any) -> Any:
         """Values as they were asked for, and within 0 … 1 where they are probabilities: sums of them are rounded."""
         values = 0.0 - values if self.minimise else values
         return values if self.objective is None else np.clip(values, 0.0, 1.0)
@@ -190,11 +191,7 @@ class Tethered:
             if np.isin(rows, done.ks).all() and np.isin(columns, done.ms).all():
                 return done.part(rows, columns)
         found = self.thresholds(int(rows.max()))
-        distinct = found.distinct()
-        wanted = np.unique(np.searchsorted(distinct, rows, side="right") - 1)
-        solved = solve_backward(self.weighed(found), distinct[wanted], int(columns.max()), progress=progress)
-        which = np.searchsorted(distinct[wanted], rows, side="right") - 1
-        values = self._signed(solved.values[which][:, columns])
+        values = self.values(found, rows, columns, progress=progress)[0]
         for array in (values, rows, columns):
             array.flags.writeable = False
         table = Sweep(
@@ -205,13 +202,22 @@ class Tethered:
             columns,
             values,
             found.sizes(rows),
-            distinct,
+            found.distinct(),
             observed_value(self.asked),
             self.objective,
             self.minimise,
         )
         self._sweeps.append(table)
         return table
+
+    def values(self, found: Thresholds, ks: Ints, ms: Ints, *, progress: Progress | None = None) -> Floats:
+        """The best value for each of ``ks`` and ``ms``, in each copy of the model (`Graph.copies`)."""
+        distinct = found.distinct()
+        wanted = np.unique(np.searchsorted(distinct, ks, side="right") - 1)
+        solved = solve_backward(self.weighed(found), distinct[wanted], int(ms.max()), progress=progress)
+        which = np.searchsorted(distinct[wanted], ks, side="right") - 1
+        values: Floats = self.signed(solved.of_copies[:, which][:, :, ms])
+        return values
 
     def choose_k(self, m: int, at_least: float | None = None, *, at_most: float | None = None) -> int | None:
         """The smallest k whose best value with m changes is at least a threshold; None if none is.

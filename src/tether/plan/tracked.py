@@ -19,11 +19,12 @@ from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, Layer
 from tether.counterfactual.rows import ObservedStep, Rows, spans
 from tether.errors import Problem, QueryError
-from tether.model.form import Form, Rewards
+from tether.model.form import Rewards
 from tether.model.labels import LabelSets
 from tether.model.mdp import MDP
 from tether.model.names import make_names
 from tether.model.properties import Decided, Property
+from tether.model.side_by_side import copied_form, shifted, shifted_starts
 from tether.observation.path import Path
 
 __all__ = ["Tracked", "tracked"]
@@ -123,36 +124,22 @@ class _Copies:
         mdp, form, n = self._cf.mdp, self._cf.mdp.form, len(self._status)
         names = make_names([Tracked(name, status) for status in self._status for name in mdp.states], None, "state")
         open_next, order = self._sorted(form.row_start, self._first[form.next_state])
-        entries, size = form.next_state.size, n * form.next_state.size
-        next_state = np.concatenate([open_next, *(form.next_state + i * self._S for i in range(1, n))])
-        probability = np.tile(form.probability, n)
-        probability[:entries] = form.probability[order]
-        values = form.rewards.values
-        if form.rewards.by_entry:
-            values = np.concatenate([values[..., order], *([values] * (n - 1))], axis=-1)
-            assert values.shape[-1] == size
-        else:
-            values = np.concatenate([values] * n, axis=-1)
-        rows = np.concatenate([form.row_start[:-1] + i * entries for i in range(n)] + [np.array([size])])
-        pairs = np.concatenate([form.pair_start[:-1] + i * self._P for i in range(n)] + [np.array([n * self._P])])
-        copied = Form(
-            pairs.astype(form.pair_start.dtype),
-            np.tile(form.pair_action, n),
-            rows.astype(form.row_start.dtype),
-            next_state.astype(form.next_state.dtype),
-            probability,
-            Rewards(values, form.rewards.by_entry),
-            form.rounding,
-            np.empty(0, form.terminal.dtype),
+        entries, copied = form.next_state.size, copied_form(form, n, np.tile(form.probability, n))
+        next_state, probability, values = (
+            array.copy() for array in (copied.next_state, copied.probability, copied.rewards.values)
         )
+        next_state[:entries], probability[:entries] = open_next, form.probability[order]
+        if form.rewards.by_entry:
+            values[..., :entries] = form.rewards.values[..., order]
+        rewards, terminal = Rewards(values, form.rewards.by_entry), np.empty(0, form.terminal.dtype)
+        copied = replace(copied, next_state=next_state, probability=probability, rewards=rewards, terminal=terminal)
         labels = LabelSets({name: self._everywhere(members.indices) for name, members in mdp.labels.items()})
         final = None if mdp.final_reward is None else np.tile(mdp.final_reward, n)
         return MDP(names, mdp.actions, copied, mdp.horizon, mdp.discount, final, None, labels)
 
     def _everywhere(self, states: Ints) -> Ints:
         """Some states in every copy."""
-        copies = np.concatenate([np.asarray(states, np.int64) + i * self._S for i in range(len(self._status))])
-        return copies.astype(np.int32)
+        return shifted(states, len(self._status), self._S).astype(np.int32)
 
     def _sorted(self, start: Ints, next_state: Ints) -> tuple[Ints, Ints]:
         """Rows with their next states in order again, and where each entry was."""
@@ -163,10 +150,9 @@ class _Copies:
     def _layer(self, layer: Layer, pair: int) -> Layer:
         edits, n = layer.edits.rows(), len(self._status)
         open_next, order = self._sorted(edits.start, self._first[edits.next_state])
-        items = edits.next_state.size
         rows = Rows(
-            np.concatenate([edits.pairs + i * self._P for i in range(n)]),
-            np.concatenate([edits.start[:-1] + i * items for i in range(n)] + [np.array([n * items])]),
+            shifted(edits.pairs, n, self._P),
+            shifted_starts(edits.start, n),
             np.concatenate([open_next, *(edits.next_state + i * self._S for i in range(1, n))]).astype(np.int32),
             np.concatenate([edits.probability[order], *([edits.probability] * (n - 1))]),
             np.tile(edits.strength, n),
@@ -174,7 +160,7 @@ class _Copies:
         seen = layer.observed
         support = self._everywhere(seen.next_state).astype(seen.next_state.dtype)
         observed = ObservedStep(seen.t, support, np.tile(seen.probability, n), seen.outcome, pair)
-        meeting = np.concatenate([layer.meeting + i * self._P for i in range(n)])
+        meeting = shifted(layer.meeting, n, self._P)
         meeting.flags.writeable = False
         going = layer.states[~self._decided.ended[layer.states]]
         others = self._everywhere(layer.states)[layer.states.size :] if seen.t else going[:0]

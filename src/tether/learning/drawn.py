@@ -1,0 +1,156 @@
+"""What a plan, or each plan of a sweep, is worth in drawn models; and what the best plan there would be.
+
+Drawn models come in blocks, side by side (`tether.learning.worlds`): every question is asked once per block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.evaluation.evaluate import evaluate_plan
+from tether.evaluation.outcomes import outcome_chances
+from tether.learning.following import Follower, expected
+from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
+from tether.learning.worlds import asked_of_each, observed_values
+from tether.model.mdp import MDP
+from tether.plan.backward import solve_backward
+from tether.plan.chain import Chain
+from tether.plan.plan import Plan
+from tether.plan.sweep import Sweep
+
+__all__ = ["plan_in_draws", "sweep_in_draws"]
+
+
+class _Change(NamedTuple):
+    """A step in which a plan, in the state it is most likely in, does something else than was done."""
+
+    t: int
+    state: int
+    action: int
+
+
+class _OfBlock(NamedTuple):
+    """What a block of draws says of a plan, draw by draw; ``actions`` of the best plans, one column per change."""
+
+    values: Floats
+    observed: Floats
+    best: Floats
+    off_plan: Floats
+    actions: Ints
+    outcomes: dict[str, Floats]
+
+
+def plan_in_draws(plan: Plan, blocks: Iterable[CounterfactualMDP]) -> PlanUncertainty:
+    """What a plan is worth in drawn models, followed as it is."""
+    follower, changes = Follower([plan], [plan.m]), _changes(plan)
+    found = [_plan_in_block(plan, follower, changes, worlds) for worlds in blocks]
+    values, observed, best, off_plan = (
+        _frozen(np.concatenate([getattr(one, name) for one in found]))
+        for name in ("values", "observed", "best", "off_plan")
+    )
+    actions = np.concatenate([one.actions for one in found])
+    changed = tuple(_changed_action(plan, change, actions[:, i]) for i, change in enumerate(changes))
+    names = dict.fromkeys(name for one in found for name in one.outcomes)
+    outcomes = {
+        name: _frozen(np.concatenate([one.outcomes.get(name, np.zeros(one.values.size)) for one in found]))
+        for name in names
+    }
+    in_the_model = (plan.k, plan.m, plan.value, plan.observed_value)
+    about: Any = {"objective": plan.objective, "minimise": plan.minimise}
+    return PlanUncertainty(*in_the_model, values, observed, best, off_plan, changed, outcomes, **about)
+
+
+def sweep_in_draws(sweep: Sweep, blocks: Iterable[CounterfactualMDP]) -> SweepUncertainty:
+    """What each plan of a sweep is worth in drawn models, followed as it is."""
+    ks, ms = np.unique(sweep.ks), np.unique(sweep.ms)
+    row, column = np.searchsorted(ks, sweep.ks), np.searchsorted(ms, sweep.ms)
+    about: Any = {"rule": sweep.rule, "influence": sweep.influence}
+    about |= {"objective": sweep.objective, "minimise": sweep.minimise}
+    question = sweep.cf.tether(**about)
+    follower = Follower([question.plan(int(k), int(ms[-1])) for k in ks], ms.tolist())
+    values, best, observed = [], [], []
+    for worlds in blocks:
+        asked = asked_of_each(worlds, sweep.cf.mdp, sweep.objective)
+        values.append(follower.follow(asked)[0][:, row][:, :, column])
+        again = worlds.tether(**about)
+        best.append(again.values(again.thresholds(int(sweep.ks.max())), sweep.ks, sweep.ms))
+        observed.append(observed_values(asked))
+    of_plans, of_best, of_path = (_frozen(np.concatenate(parts)) for parts in (values, best, observed))
+    return SweepUncertainty(sweep.ks, sweep.ms, of_plans, of_best, of_path, sweep.minimise)
+
+
+def _plan_in_block(plan: Plan, follower: Follower, changes: list[_Change], worlds: CounterfactualMDP) -> _OfBlock:
+    asked = asked_of_each(worlds, plan.cf.mdp, plan.objective)
+    chain, lost = follower.walk(asked)
+    values, off_plan = expected(asked, chain, lost)
+    best, actions = _best_in_block(plan, changes, worlds)
+    return _OfBlock(values, observed_values(asked), best, off_plan, actions, _outcomes(plan.asked.mdp, chain))
+
+
+def _best_in_block(plan: Plan, changes: list[_Change], worlds: CounterfactualMDP) -> tuple[Floats, Ints]:
+    """What the best plan within the same limits is worth in each world, and what it does where ``plan`` changes."""
+    question = worlds.tether(plan.rule, plan.influence, objective=plan.objective, minimise=plan.minimise)
+    found = question.thresholds_for(plan.k)
+    solved = solve_backward(question.weighed(found), np.array([plan.k]), plan.m, keep=True)
+    best: Floats = question.signed(solved.of_copies[:, 0, plan.m])
+    actions = np.empty((best.size, len(changes)), np.int64)
+    if changes:
+        of_first = (float(best[0]), plan.observed_value, solved.nodes, solved.choices, found.influenced)
+        again = Plan(worlds, plan.k, plan.m, plan.rule, plan.influence, *of_first)
+        chain = again.chain_for(question.asked.graph)
+        mass = chain.occupancy(np.ones(best.size))
+        for i, change in enumerate(changes):
+            actions[:, i] = _actions(worlds, chain, mass[change.t], change.t, change.state)
+    return best, actions
+
+
+def _actions(worlds: CounterfactualMDP, chain: Chain, mass: Floats, t: int, state: int) -> Ints:
+    """The action that the plan of each world most likely takes in a state at t; -1 if never there, or it has ended."""
+    likeliest = np.full(worlds.graph.copies, -1)
+    if chain.ended is not None and chain.ended[state]:
+        return likeliest
+    world, states = np.divmod(chain.visits[t].states, worlds.mdp.n_states // worlds.graph.copies)
+    here = np.flatnonzero(states == state)
+    action = worlds.mdp.form.pair_action[chain.taken[t].pairs[here]]
+    weight = np.full((likeliest.size, worlds.mdp.n_actions), -1.0)  # of an action that is not taken
+    weight[world[here], action] = 0.0
+    np.add.at(weight, (world[here], action), mass[here])
+    likeliest[world[here]] = np.argmax(weight[world[here]], axis=1)
+    return likeliest
+
+
+def _outcomes(mdp: MDP, chain: Chain) -> dict[str, Floats]:
+    """Probability of each outcome at the end, in each world."""
+    n = chain.visits[0].size
+    world, states = np.divmod(chain.visits[-1].states, mdp.n_states)
+    distinct, which = np.unique(states, return_inverse=True)
+    chance = np.zeros((n, distinct.size))
+    np.add.at(chance, (world, which.reshape(-1)), chain.occupancy(np.ones(n))[-1])
+    return outcome_chances(mdp, distinct, chance)
+
+
+def _changes(plan: Plan) -> list[_Change]:
+    outlook, found = evaluate_plan(plan), []
+    for t in range(plan.T):
+        s = plan.cf.mdp.state_index(outlook.likeliest(t)[0])
+        (action,) = _actions(plan.cf, plan.chain, outlook.occupancy[t], t, s).tolist()
+        if action not in (-1, plan.cf.observation.actions[t]):
+            found.append(_Change(t, s, action))
+    return found
+
+
+def _changed_action(plan: Plan, change: _Change, actions: Ints) -> ChangedAction:
+    """A change of the plan, and how often the best plans of the draws take the same action."""
+    mdp, t = plan.cf.mdp, change.t
+    names = mdp.states[change.state], plan.cf.path.actions[t], mdp.actions[change.action]
+    return ChangedAction(t, *names, float(np.mean(actions == change.action)), float(np.mean(actions >= 0)))
+
+
+def _frozen(array: Floats) -> Floats:
+    array.flags.writeable = False
+    return array
