@@ -5,20 +5,23 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info)' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 RUN := $(VENV)/bin/python
-PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
+# Bytecode is made when a module is first imported: of what is installed, most never is.
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile
 CORES ?= $(shell $(RUN) -c 'import os; print(max(1, min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)))' 2>/dev/null || echo 2)
 
 # The tests that exercise the kernels: run once more with the JIT off, so that coverage sees inside them.
 KERNELS := tests/kernels tests/counterfactual/test_gumbel.py tests/influence/test_rules.py tests/plan/test_planning.py tests/plan/test_uncertain.py
 
-.PHONY: demo test lint types imports unit coverage test-random docs bench format clean
+.PHONY: demo test kernels lint types imports unit coverage test-random docs bench format clean
 
 demo: $(VENV)/installed
 	@$(RUN) -m tether.cli.demo
 
-# Each says what it does; types and import direction are checked beside the tests, which leave cores idle at times.
-test: lint
-	@$(MAKE) --no-print-directory -j 3 types imports unit
+# Each says what it does. The kernels are compiled on one core while types and import direction are checked on another:
+# otherwise every process of the tests would compile them.
+test: $(VENV)/installed-dev
+	@$(MAKE) --no-print-directory -j 2 kernels lint types imports
+	@$(MAKE) --no-print-directory unit
 	@echo "make test: lint, types, import direction and tests all passed"
 
 lint: $(VENV)/installed-dev
@@ -33,6 +36,10 @@ types: $(VENV)/installed-dev
 imports: $(VENV)/installed-dev
 	@echo "import direction …"
 	@$(VENV)/bin/lint-imports --no-cache
+
+kernels: $(VENV)/installed-dev
+	@echo "compiling the kernels …"
+	@$(RUN) tests/compile_kernels.py
 
 # Unit and property tests, the examples in docstrings, and every code block of README and docs; each once.
 unit: $(VENV)/installed-dev

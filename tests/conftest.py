@@ -4,13 +4,17 @@
 ``quick`` a handful, to work with; ``random`` many, and others each time (``make test-random``).
 """
 
+import functools
+import gc
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import tether
+from tether.cases import icu_data
 
 settings.register_profile(
     "default",
@@ -30,6 +34,24 @@ settings.register_profile(
 settings.register_profile("quick", settings.get_profile("default"), max_examples=8)
 settings.register_profile("interpreted", settings.get_profile("default"), max_examples=15)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure() -> None:
+    """The arrays of the installed ICU-Sepsis take a second to unpack: once per process, whoever asks for the case."""
+    unpack, unpacked = icu_data._arrays, functools.cache(icu_data._arrays)
+
+    def arrays(file: Path):
+        if "site-packages" not in file.parts:
+            return unpack(file)
+        return {name: array.copy() for name, array in unpacked(file).items()}
+
+    icu_data._arrays = arrays
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays until the end: it need not be looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")

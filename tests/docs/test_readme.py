@@ -23,6 +23,7 @@ def test_the_commands_run_and_print_what_is_shown(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("tether.views.audit.page._REPORTS", 1)
     output, ran = "", []
     for kind, body in BLOCK.findall(TEXT):
         if kind == "text":
@@ -35,7 +36,7 @@ def test_the_commands_run_and_print_what_is_shown(tmp_path, monkeypatch):
                 assert program == "tether"
                 if arguments[0] == "explore":  # it serves until it is stopped; tests/explorer
                     continue
-                # The reports beside an audit are drawn in tests/views; the one report of the page is drawn here.
+                # The reports beside an audit have tests in tests/views: here one, without drawings.
                 with undrawn() if arguments[0] == "audit" else contextlib.nullcontext():
                     done = CliRunner().invoke(main, arguments)
                 assert done.exit_code == 0, (line, done.output)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tether
 from tether.errors import QueryError
+from tether.evaluation import shares
 
 
 class UnsayableError(Exception):
@@ -110,13 +111,15 @@ def test_no_change_has_no_share() -> None:
     assert str(nothing) == "The plan changes nothing: there is no gain to share."
 
 
-def test_too_many_changed_steps_are_refused() -> None:
+def test_too_many_changed_steps_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shares.MOST == 12
+    monkeypatch.setattr(shares, "MOST", 7)  # the same, of 2^7 subsets
     P = [[[1.0], [1.0]]]
     mdp = tether.MDP.from_arrays(P, [[0.0, 1.0]], actions=["wait", "earn"])
-    cf = tether.counterfactual(mdp, tether.Path([0] * 14, ["wait"] * 13))
-    with pytest.raises(QueryError, match="at 13 times; shares are exact over all subsets of up to 12"):
-        cf.plan(k=14, m=13).shares()
-    twelve = cf.plan(k=14, m=12).shares()
-    assert [one.share for one in twelve.steps] == pytest.approx([1.0] * 12)
-    assert "1 from t = " in str(twelve)
-    assert "share of the gain" in twelve._repr_html_()
+    cf = tether.counterfactual(mdp, tether.Path([0] * 9, ["wait"] * 8))
+    with pytest.raises(QueryError, match="at 8 times; shares are exact over all subsets of up to 7"):
+        cf.plan(k=9, m=8).shares()
+    seven = cf.plan(k=9, m=7).shares()
+    assert [one.share for one in seven.steps] == pytest.approx([1.0] * 7)
+    assert "1 from t = " in str(seven)
+    assert "share of the gain" in seven._repr_html_()

@@ -2,7 +2,6 @@
 
 import ctypes
 import errno
-import itertools
 import os
 import stat
 import subprocess
@@ -11,6 +10,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from effort import tries
+from writers import place_of, version_of
 
 import tether
 from tether._foundation import writing
@@ -403,42 +404,15 @@ def python(code, *arguments):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def write_for_ever(folder, kind, exchange, who):
-    if exchange == "no":
-        writing._exchanger = lambda: None
-    for i in itertools.count():
-        with written(f"{folder}/model") if kind == "directory" else written_into(folder) as made:
-            made.mkdir(exist_ok=True)
-            for name in "abcd":
-                (made / name).write_text(f"{who} {i}")
-
-
 ENDLESS = """
     import sys
     sys.path.insert(0, sys.argv.pop())
-    from test_writing import write_for_ever
+    from writers import write_for_ever
     print("begins", flush=True)
     write_for_ever(*sys.argv[1:])
 """
+TESTS = Path(__file__).parent.parent
 KINDS = [("directory", "yes"), ("directory", "no"), ("files", "yes")]
-
-
-def version_of(place):
-    """What all four files say, if they say the same."""
-
-    def read():
-        try:
-            return {(place / name).read_text() for name in "abcd"}
-        except FileNotFoundError as error:
-            raise FileError(str(error)) from None
-
-    found = read_together([place / name for name in "abcd"] + [place], read)
-    assert len(found) == 1
-    return found.pop()
-
-
-def place_of(folder, kind):
-    return folder / "model" if kind == "directory" else folder
 
 
 def first_version(folder, kind):
@@ -461,16 +435,16 @@ def test_what_another_writer_moves_away_meanwhile_is_no_device(tmp_path, monkeyp
 @pytest.mark.parametrize("writers", [1, 2])
 def test_beside_writers_every_reading_is_of_one_version(tmp_path, kind, exchange, writers):
     place = first_version(tmp_path, kind)
-    running = [python(ENDLESS, tmp_path, kind, exchange, who, Path(__file__).parent) for who in range(writers)]
+    running = [python(ENDLESS, tmp_path, kind, exchange, who, TESTS) for who in range(writers)]
     for one in running:
         assert one.stdout.readline() == "begins\n"
-    versions = {version_of(place) for _ in range(300)}
+    versions = {version_of(place) for _ in range(tries(100, 300))}
     still_at_it = [one.poll() is None for one in running]
     for one in running:
         one.kill()
     said = [one.communicate()[1] for one in running]
     assert all(still_at_it), said
-    assert len(versions) > 20
+    assert len(versions) > 10
     assert {version.split()[0] for version in versions} >= {str(who) for who in range(writers)}
 
 
@@ -478,12 +452,12 @@ KILLS = """
     import os, random, signal, sys, time
     from pathlib import Path
     from tether._foundation import writing
-    folder, kind, exchange, source = sys.argv[1:]
+    folder, kind, exchange, source, times = sys.argv[1:]
     sys.path.insert(0, source)
-    from test_writing import place_of, version_of, write_for_ever
+    from writers import place_of, version_of, write_for_ever
     place = place_of(Path(folder), kind)
     delays = random.Random(1)
-    for i in range(60):
+    for i in range(int(times)):
         child = os.fork()
         if child == 0:
             write_for_ever(folder, kind, exchange, i)
@@ -499,7 +473,7 @@ KILLS = """
 @pytest.mark.parametrize(("kind", "exchange"), KINDS)
 def test_a_writer_killed_anywhere_leaves_a_whole_version_and_no_rubbish(tmp_path, kind, exchange):
     first_version(tmp_path, kind)
-    done = python(KILLS, tmp_path, kind, exchange, Path(__file__).parent)
+    done = python(KILLS, tmp_path, kind, exchange, TESTS, tries(15, 60))
     assert done.communicate() == ("", "")
     assert done.returncode == 0
     with written(tmp_path / "e") as partial:  # the next to write tidies up

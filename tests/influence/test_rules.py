@@ -250,9 +250,14 @@ def test_tv_just_below_one_is_the_papers_definition(rule, world):
 # --- Sizes ---------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=4)
+def hits_of(world, criterion):
+    return influenced(world, criterion)
+
+
 @lru_cache(maxsize=32)
 def best_of(world, rule, criterion, k):
-    return Best(world, rule, influenced(world, criterion), k)
+    return Best(world, rule, hits_of(world, criterion), k)
 
 
 def grown(world, rule, criterion, k, starts):

@@ -549,9 +549,10 @@ def test_many_problems_are_counted_and_the_first_hundred_kept(write, bad):
 
 @pytest.mark.parametrize("bad", ["7,go,O.5", "7,,0.5", "7,go", "7,g\0o,1"])
 @pytest.mark.parametrize("quoted", [False, True])
-def test_one_bad_row_among_very_many_is_named(write, bad, quoted):
+def test_one_bad_row_among_very_many_is_named(write, monkeypatch, bad, quoted):
     # Enough text for several of the blocks in which Arrow reads.
-    n = 600_000
+    monkeypatch.setattr("tether.io.delimited.BLOCK", 1 << 20)
+    n = 100_000
     rows = ["7,go,0.5" + 20 * "0"] * n
     rows[n - 10] = bad
     first = '"7",go,1\n' if quoted else "7,go,1\n"

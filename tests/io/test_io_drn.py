@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_io_prism import assert_same, models
@@ -341,7 +342,7 @@ def test_any_bytes_are_a_model_or_an_error(tmp_path_factory, content, headed):
 
 
 @given(st.data())
-@settings(max_examples=500)
+@settings(max_examples=tries(150, 500))
 def test_a_changed_file_is_a_model_or_an_error(tmp_path_factory, data):
     text = DRN
     for _ in range(data.draw(st.integers(1, 3))):

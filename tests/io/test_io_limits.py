@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc, parquet
@@ -249,7 +250,7 @@ def mutated(data, rng, n):
 
 
 @pytest.mark.parametrize("kind", VALID)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(25, 200))
 @given(seed=st.integers(0, 2**32), n=st.integers(1, 12))
 def test_a_damaged_file_is_read_or_refused(tmp_path_factory, kind, seed, n):
     file = tmp_path_factory.getbasetemp() / f"damaged{kind if kind.startswith('.') else '.' + kind}"

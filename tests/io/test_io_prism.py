@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -524,7 +525,7 @@ def test_any_bytes_are_a_model_or_an_error(tmp_path_factory, suffix, content):
 
 
 @given(st.sampled_from(sorted(TEXTS)), st.data())
-@settings(max_examples=300)
+@settings(max_examples=tries(100, 500))
 def test_a_changed_file_is_a_model_or_an_error(tmp_path_factory, suffix, data):
     folder = tmp_path_factory.mktemp("fuzz")
     file = save(folder, **TEXTS)

@@ -47,13 +47,13 @@ THREADS = (
     MODEL
     + """
 answers = []
-threads = [threading.Thread(target=lambda: answers.append([ask() for _ in range(20)])) for _ in range(8)]
+threads = [threading.Thread(target=lambda: answers.append([ask() for _ in range(6)])) for _ in range(8)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
 assert parallel._layer() == sys.argv[1], parallel._layer()
-assert answers == [[ask()] * 20] * 8
+assert answers == [[ask()] * 6] * 8
 print("same")
 """
 )

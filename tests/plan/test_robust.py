@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from brute import FEWER, RULES, Best, influenced, tiny_worlds, worlds
 from couplings import in_a_box, over_couplings
+from effort import tries
 from hypothesis import assume as assume_
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -189,7 +190,7 @@ class Guaranteed(Best):
 
 @pytest.mark.parametrize("assume", KINDS)
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=12)
+@settings(max_examples=tries(5, 60))
 @given(world=tiny_worlds())
 def test_against_a_linear_programme_per_pair(assume, rule, world):
     assume_(all(p > 1e-5 for row in world.nominal.values() for p in row.values()))  # the programmes know no less

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from brute import FEWER, RULES, influenced, tiny_worlds, worlds
 from couplings import over_intervals
+from effort import tries
 from hypothesis import assume as assume_
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,7 +83,7 @@ class Certain(Guaranteed):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=6)
+@settings(max_examples=tries(4, 30))
 @given(world=tiny_worlds(), data=st.data())
 def test_plans_against_a_linear_programme_per_pair(rule, world, data):
     assume_(all(p > 1e-5 for row in world.nominal.values() for p in row.values()))

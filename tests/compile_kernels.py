@@ -1,0 +1,42 @@
+"""Compile the kernels, once, before the tests: every process of theirs would compile the same ones beside the others.
+
+Tests need nothing of this. A kernel that is left out here is compiled by the first test that asks for it.
+"""
+
+import numpy as np
+
+import tether
+from tether._kernels import parallel
+from tether.audit import engine
+
+
+def ask_everything(case: tether.cases.Case) -> None:
+    """Each kind of question once, on a small case."""
+    cf = tether.counterfactual(case.mdp, case.path)
+    for rule in ("definition", "assured"):
+        tethered = cf.tether(rule=rule)
+        tethered.plan(3, 2).certify()
+        tethered.sweep()
+    for assume in ("stability", "nothing"):
+        guaranteed = tether.robust(case.mdp, case.path, assume=assume)
+        guaranteed.range(guaranteed.plan(3, 1))
+    tether.counterfactual(case.mdp, case.path, mechanism="comonotone").plan(3, 1)
+    case.mdp.simulate("optimal", case.path.T, rng=1)
+    engine._LOADING = 0.0  # the engine for many episodes, for one
+    for m in (1, 2):
+        tether.audit(case.mdp, [case.path], k=3, m=m, certify=True)
+
+
+def on_all_cores() -> None:
+    """The forms of kernels for large models, on a small one."""
+    parallel.LARGE = 1
+    rng = np.random.default_rng(1)
+    P = rng.random((6, 2, 6))
+    mdp = tether.MDP.from_arrays(P / P.sum(axis=2, keepdims=True), rng.random((6, 2)))
+    tether.counterfactual(mdp, tether.Path([0, 1, 2], [0, 1])).plan(2, 1)
+    mdp.solve(2)
+
+
+if __name__ == "__main__":
+    ask_everything(tether.cases.toy())
+    on_all_cores()
