@@ -222,7 +222,10 @@ def test_broken_episodes_are_listed_and_the_others_answered(tmp_path):
     assert rows[1]["logged"] == 2.0
     assert "line 6" in rows[2]["problem"]
     assert [row["episode"] for row in audit.problems.to_pylist()] == [2, 3, 4, 5, 6, 7, 8, None]
-    assert "8 could not be" in str(audit)
+    first = audit.sentences()[0]
+    assert "8 could not be: 2 (" in first
+    assert "line 6" in first
+    assert first.endswith("; and 5 more, in the column problem.")
     with pytest.raises(tether.PathError, match="8 problems"):
         tether.audit(mdp, file, k=2, strict=True)
     frame = {"episode": ["a", "a", "b"], "t": [0, 1, 0], "state": [0, 1, (5, 5)], "action": ["right", None, "up"]}

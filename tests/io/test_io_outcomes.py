@@ -156,7 +156,7 @@ def test_from_a_log_with_outcomes_to_the_audit(log):
     some = ["--episodes", 'outcome == "died"', "--fresh", "--reports", "0"]
     shown = CliRunner().invoke(main, [*asked, *some])
     assert json.loads(shown.stdout)["episodes"] == 1
-    of_path = ["--path-column", "episode=patient", "--path-column", "outcome=end"]
+    of_path = ["--path-column", "episode=patient", "--column", "outcome=end"]  # so for one episode
     why = CliRunner().invoke(main, ["explain", "model", "log.csv#2", *of_path, "-k", "2"])
     assert why.exit_code == 0, why.output
     assert "survived" in why.output

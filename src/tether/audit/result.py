@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit"]
 
+_REASONS = 3
+"""Of how many episodes without an answer the sentences say why."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(AuditDoors):
@@ -302,7 +305,7 @@ class Audit(AuditDoors):
         """
         summary = self.summary
         answered, wrong = summary.answered, summary.episodes - summary.answered
-        rest = f"; {wrong:,} could not be, see the column problem" if wrong else ""
+        rest = f"; {wrong:,} could not be{self._first_reasons(wrong)}" if wrong else ""
         sentences = [f"{counted(answered, 'episode')} {'was' if answered == 1 else 'were'} answered{rest}."]
         if not answered:
             return sentences
@@ -317,6 +320,15 @@ class Audit(AuditDoors):
                 f"In {summary.verdicts.get('holds', 0):,} of these the gain holds under every causal model."
             )
         return sentences if summary.consistency is None else [*sentences, str(summary.consistency)]
+
+    def _first_reasons(self, wrong: int) -> str:
+        """Why some episodes were not answered, of the first few."""
+        shown = self.first_problems(_REASONS).to_pylist()
+        reasons = "; ".join(
+            f"{'a row of no episode' if one['episode'] is None else one['episode']} ({one['problem']})" for one in shown
+        )
+        more = f"; and {wrong - len(shown):,} more, in the column problem" if wrong > len(shown) else ""
+        return f": {reasons}{more}"
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())

@@ -132,6 +132,13 @@ class Episode(ModelOptions):
     time: str | None
     step: str | None
 
+    def __post_init__(self) -> None:
+        from tether.io.opening import is_table
+
+        if self.columns and not is_table(self.model):  # it has none: they are the path's
+            object.__setattr__(self, "path_columns", {**self.columns, **self.path_columns})
+            object.__setattr__(self, "columns", {})
+
     @property
     def path_source(self) -> str:
         """PATH, or the case's own."""

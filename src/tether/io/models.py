@@ -135,10 +135,11 @@ def _fitting(handler: Callable[..., Any], format: str, options: dict[str, Any]) 
     """The options, if the handler takes them all, and the kind of file where it serves several."""
     known = {name for name, one in signature(handler).parameters.items() if one.kind is Parameter.KEYWORD_ONLY}
     offered = sorted(known - {"kind"})
-    for name in options:
+    for name, value in options.items():
         if name not in offered:
             takes = f"it takes {', '.join(f'{one}=' for one in offered)}" if offered else "it takes no options"
-            raise QueryError(f"{name}= does not apply to the format {format}; {takes}")
+            what = f"{name}= does not apply to the format {format}; {takes}"
+            raise QueryError(Problem(what, value=value, argument=name))
     return {**options, "kind": format} if "kind" in known else options
 
 
