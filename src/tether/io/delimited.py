@@ -1,12 +1,14 @@
 """Delimited text (CSV, TSV): into an Arrow table, and back from a row of it to its line.
 
-Arrow reads the text, at full speed. Only when something is wrong is the text read again, record by
-record, to find the lines: a quoted field may hold line breaks, so a row's line is not its number.
+Arrow reads the text, at full speed, and a large one straight from its file. Only when something is wrong is the text
+read again, record by record, to find the lines: a quoted field may hold line breaks, so a row's line is not its number.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
+import os
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -17,26 +19,41 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT, Complaints
 from tether._foundation.words import counted
-from tether.errors import Problem
-from tether.io.files import File, checked_text, file_error, lines_of, name_of
+from tether.errors import FileError, Problem
+from tether.io.checkedstream import opened_text
+from tether.io.files import File, check_text, checked_text, file_error, lines_of, name_of, opened_bytes
 
 __all__ = ["BLOCK", "Records", "Text", "header_of", "read_text", "scan", "table_as_text", "table_of_text"]
 
 BLOCK = 1 << 24
 """What is read at once; no record is longer."""
 
+IN_MEMORY = 1 << 24
+"""A file of more bytes is read piece by piece: its text is never in memory as a whole, unless something is wrong."""
+
+PIECE = 1 << 21
+"""How much of such a file Arrow is handed at once: little, so that it is still in the processor's cache."""
+
+_HEAD = 1 << 16
+"""In so many bytes of such a file its header has to be found, or it is read as a whole."""
+
 _END = "\0end\0"  # no text with a NUL gets this far
 
 
 class Text(NamedTuple):
-    """A delimited text whose header was read."""
+    """A delimited text whose header was read; ``data`` is None where a large one stays in its file."""
 
     file: str
     delimiter: str
     names: list[str]
-    data: bytes
-    start: int  # where in the data the header ends,
+    data: bytes | None
+    start: int  # where in the text the header ends,
     first_line: int  # and the line that begins there
+    max_unpacked: int | str | None = None
+
+    def content(self) -> bytes:
+        """All of the text, known to be UTF-8; read now where it is not in memory."""
+        return checked_text(self.file, self.max_unpacked) if self.data is None else self.data
 
 
 class Records(NamedTuple):
@@ -65,7 +82,26 @@ def read_text(file: File, wanted: Sequence[str], delimiter: str | None, max_unpa
 
     Without ``delimiter`` it is the one of comma, semicolon and tab that makes most of the wanted names appear.
     """
-    return header_of(name_of(file), checked_text(file, max_unpacked), wanted, delimiter)
+    name = name_of(file)
+    text = _text_in_file(name, wanted, delimiter, max_unpacked)
+    return header_of(name, checked_text(file, max_unpacked), wanted, delimiter) if text is None else text
+
+
+def _text_in_file(
+    name: str, wanted: Sequence[str], delimiter: str | None, max_unpacked: int | str | None
+) -> Text | None:
+    """The same of a large file by its first bytes; None where it is small, no file that can be read twice, or odd."""
+    if not os.path.isfile(name) or os.path.getsize(name) <= IN_MEMORY:
+        return None
+    with opened_bytes(name, max_unpacked) as stream:
+        head = stream.read(_HEAD).removeprefix(codecs.BOM_UTF8)
+    head = head[: head.rfind(b"\n") + 1]
+    try:
+        check_text(name, head)
+        text = header_of(name, head, wanted, delimiter)
+    except FileError:  # to be said of the whole file
+        return None
+    return text._replace(data=None, max_unpacked=max_unpacked) if text.start < len(head) else None
 
 
 def header_of(name: str, data: bytes, wanted: Sequence[str], delimiter: str | None) -> Text:
@@ -105,6 +141,48 @@ def table_of_text(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
     Records with the wrong number of fields are left out. Columns are named by position.
     """
     import pyarrow as pa
+
+    if text.data is None:
+        return _table_of_file(text, chosen)
+    body = pa.py_buffer(text.data).slice(text.start) if text.start < len(text.data) else pa.py_buffer(b"\n")
+    quotes = text.data.count(b'"', text.start) if text.data.find(b'"', text.start) >= 0 else 0  # to find is faster
+    table, left_out = _parsed(pa.BufferReader(body), text, chosen, quotes > 0, min(BLOCK, body.size), body.size > BLOCK)
+    return table, left_out or quotes % 2 == 1  # Arrow takes a quote that is never closed for one that is
+
+
+def _table_of_file(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
+    """The same of a text that stays in its file.
+
+    Few texts have quotes, line breaks in a field, or records of megabytes: only where the first try comes upon
+    something is the text read with regard to these.
+    """
+    import pyarrow as pa
+
+    try:
+        table, is_suspect, quotes = _table_of_pieces(text, chosen, False, PIECE)
+    except (pa.ArrowException, OSError):
+        quotes = 1
+    if quotes:
+        table, is_suspect, quotes = _table_of_pieces(text, chosen, True, BLOCK)
+    return table, is_suspect or quotes % 2 == 1
+
+
+def _table_of_pieces(text: Text, chosen: dict[int, Any], has_quotes: bool, block: int) -> tuple[Any, bool, int]:
+    """What `_parsed` says of a file, and how many quotes it has."""
+    import pyarrow as pa
+
+    with opened_text(text.file, text.start, text.max_unpacked, quotes_expected=has_quotes) as stream:
+        try:
+            found = _parsed(pa.PythonFile(stream, "r"), text, chosen, has_quotes, block, use_threads=True)
+        finally:
+            stream.raise_any()
+    return *found, stream.quotes
+
+
+def _parsed(
+    source: Any, text: Text, chosen: dict[int, Any], has_quotes: bool, block: int, use_threads: bool
+) -> tuple[Any, bool]:
+    """What Arrow reads, and whether it left out records with the wrong number of fields."""
     from pyarrow import csv as arrow_csv
 
     left_out = False
@@ -115,25 +193,23 @@ def table_of_text(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
         return "skip"
 
     types = {str(i): kind for i, kind in chosen.items()}
-    body = pa.py_buffer(text.data).slice(text.start) if text.start < len(text.data) else pa.py_buffer(b"\n")
-    quotes = text.data.count(b'"', text.start) if text.data.find(b'"', text.start) >= 0 else 0  # to find is faster
     table = arrow_csv.read_csv(
-        pa.BufferReader(body),
+        source,
         read_options=arrow_csv.ReadOptions(
             # Threads let go of the text a moment after the table is there. If Python ends in that moment, it aborts;
             # a large table takes longer to be made use of than that.
-            use_threads=body.size > BLOCK,
+            use_threads=use_threads,
             column_names=[str(i) for i in range(len(text.names))],
-            block_size=min(BLOCK, body.size),
+            block_size=block,
         ),
         parse_options=arrow_csv.ParseOptions(
-            delimiter=text.delimiter, newlines_in_values=quotes > 0, invalid_row_handler=skip
+            delimiter=text.delimiter, newlines_in_values=has_quotes, invalid_row_handler=skip
         ),
         convert_options=arrow_csv.ConvertOptions(
             column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False, check_utf8=False
         ),
     )
-    return table, left_out or quotes % 2 == 1  # Arrow takes a quote that is never closed for one that is
+    return table, left_out
 
 
 def table_as_text(text: Text, chosen: Sequence[int], complaints: Complaints) -> tuple[Any, bool]:
@@ -153,15 +229,14 @@ def table_as_text(text: Text, chosen: Sequence[int], complaints: Complaints) -> 
 
 def scan(text: Text) -> Records:
     """Read record by record: the line of each, and which are wrong."""
-    lone_return = text.data.count(b"\r", text.start) != text.data.count(b"\r\n", text.start)
-    if text.data.find(b'"', text.start) < 0 and not lone_return:
-        return _scan_lines(text)
+    data = text.content()
+    lone_return = data.count(b"\r", text.start) != data.count(b"\r\n", text.start)
+    if data.find(b'"', text.start) < 0 and not lone_return:
+        return _scan_lines(text, data)
     lines = array("q")
     wrong: list[tuple[int, str]] = []
     total, begin, offset, longest = 0, 0, text.first_line, 0
-    reader = csv.reader(
-        chain(lines_of(text.data, text.start), [f"{_END}{text.delimiter}{_END}"]), delimiter=text.delimiter
-    )
+    reader = csv.reader(chain(lines_of(data, text.start), [f"{_END}{text.delimiter}{_END}"]), delimiter=text.delimiter)
     try:
         for record in reader:
             line, begin = offset + begin, reader.line_num
@@ -179,9 +254,9 @@ def scan(text: Text) -> Records:
     return Records(np.array(lines, dtype=np.int64), wrong, total, longest)
 
 
-def _scan_lines(text: Text) -> Records:
+def _scan_lines(text: Text, content: bytes) -> Records:
     """The same where no quotes are: a record is a line, and its separators can be counted for all at once."""
-    data = np.frombuffer(text.data, np.uint8, offset=text.start)
+    data = np.frombuffer(content, np.uint8, offset=text.start)
     if not data.size:
         return Records(np.empty(0, np.int64), [], 0, 0)
     ends = np.flatnonzero(data == ord("\n"))

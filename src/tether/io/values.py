@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,9 @@ _THREADS = 4
 _FIRST = 1000
 """How many cells of a column are looked at before all are."""
 
+_MANY = 1 << 19
+"""So many cells are worth being looked at in ways that are quick for many."""
+
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0+)?")
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:nan|inf|infinity)$"
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
@@ -56,14 +59,17 @@ def labels_of_text(
         if all(column is not None for column in numbers.values()):
             return {name: column for name, column in numbers.items() if column is not None}
     labels, codes = _encoded_together(list(columns.values()))
-    found = dict(zip(columns, codes, strict=True))
-    for name, one in found.items():
-        _note_empty(np.flatnonzero(one == EMPTY), name, "a name", complaints, name in blank)
+    found = {name: Coded(labels, one) for name, one in zip(columns, codes, strict=True)}
+    empty = {name: column.empty_rows() for name, column in found.items()}
+    for name, rows in empty.items():
+        _note_empty(rows, name, "a name", complaints, name in blank)
     whole = None if as_text else _whole_if_all(labels)
     if whole is None:
-        return {name: Coded(labels, one) for name, one in found.items()}
+        return dict(found)
     lookup = np.array(whole, dtype=np.int64)
-    return {name: Coded(whole, one) if np.any(one == EMPTY) else lookup[one] for name, one in found.items()}
+    return {
+        name: Coded(whole, column.codes) if empty[name].size else lookup[column.codes] for name, column in found.items()
+    }
 
 
 def are_all_whole(column: Any) -> bool:
@@ -86,8 +92,9 @@ def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bo
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         values, codes = _encoded(column)
         labels, table = _labels_of(values)
-        _note_empty(np.flatnonzero(table[codes] == EMPTY), name, "a name", complaints, blank)
-        return Coded(labels, table[codes])
+        found = Coded(labels, _mapped(codes, table))
+        _note_empty(found.empty_rows(), name, "a name", complaints, blank)
+        return found
     if kind != column.type:
         column = _without_dictionary(column)
     if pa.types.is_floating(kind) or pa.types.is_integer(kind):
@@ -111,8 +118,7 @@ def labels_of_list(items: list[Any], name: str, complaints: Complaints, *, blank
             f"{cut(items[row])} in the column {name!r} cannot be a name, it is not hashable", fix="use a tuple"
         ),
     )
-    empty = np.flatnonzero(column.codes == EMPTY)
-    _note_empty(empty, name, "a name", complaints, blank)
+    _note_empty(column.empty_rows(), name, "a name", complaints, blank)
     kinds = {type(label) for label in column.names}
     if kinds == {float} and all(label.is_integer() for label in column.names):
         column = Coded([int(label) for label in column.names], column.codes)
@@ -205,8 +211,8 @@ def _is_number_type(kind: Any) -> bool:
 def _encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
     """The distinct texts of several columns, trimmed, and which of them each cell holds: -1 for an empty one.
 
-    The first column is numbered as it comes. The cells of the others are looked up among its values, by several
-    threads at once; only what is not found there is numbered anew.
+    The first column is numbered as it comes. The cells of the others are looked up among its values; only what is not
+    found there is numbered anew.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -227,16 +233,24 @@ def _encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
 
 def _looked_up(column: Any, values: Any) -> Ints:
     """Where each cell is among some distinct values; -1 where it is not there."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    def look_up(chunk: Any) -> Ints:
-        return np.asarray(pc.index_in(chunk, value_set=values).fill_null(EMPTY).to_numpy())
+    among = pc.SetLookupOptions(values)
+    if len(column) < _MANY:
+        return _flat(pc.index_in(column, options=among))
+    from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
 
-    # Each call first puts the values into a table: a few large parts, not many small ones.
-    size = max(-(-len(column) // _THREADS), 1)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(pool.map(look_up, (column.slice(at, size) for at in range(0, len(column), size))))
-    return np.concatenate(found)
+    # A plan looks up rows on all cores, in one table of the values; its rows come out in the order of the table.
+    source = Declaration("table_source", TableSourceNodeOptions(pa.table([column], ["cell"])))
+    places = ProjectNodeOptions([pc.index_in(pc.field("cell"), options=among)], ["place"])
+    return _flat(Declaration("project", places, [source]).to_table().column("place"))
+
+
+def _flat(column: Any) -> Ints:
+    """The numbers of a column as one array of its own, -1 where there is none."""
+    chunks = [chunk.fill_null(EMPTY) if chunk.null_count else chunk for chunk in column.chunks]
+    return np.concatenate([np.empty(0, np.int32), *(chunk.to_numpy() for chunk in chunks)])
 
 
 def _mapped(codes: Ints, table: Ints) -> Ints:
@@ -248,14 +262,46 @@ def _encoded(column: Any) -> tuple[Any, Ints]:
     """The distinct values of a column in the order in which they first appear, and which of them each cell holds."""
     import pyarrow as pa
 
-    given = pa.types.is_dictionary(column.type)
-    column = column.unify_dictionaries() if given else column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        values, indices = _in_one_dictionary(column.unify_dictionaries())
+        return _by_appearance(values, _flat(indices.cast(pa.int32())))
+    runs = _runs(column)
+    if runs is None:
+        values, indices = _in_one_dictionary(column.dictionary_encode())
+        return values, _flat(indices)
+    values, indices = _in_one_dictionary(runs.values.dictionary_encode())
+    return values, np.repeat(_flat(indices), runs.lengths)
+
+
+def _in_one_dictionary(column: Any) -> tuple[Any, Any]:
+    """The dictionary that all chunks of a column have, and the column of their indices."""
+    import pyarrow as pa
+
     if not column.num_chunks:
-        return pa.array([], column.type.value_type), np.empty(0, np.int32)
+        return pa.array([], column.type.value_type), pa.chunked_array([], pa.int32())
     values = column.chunk(0).dictionary
     assert all(chunk.dictionary.equals(values) for chunk in column.chunks[1:]), "Arrow gives all chunks one dictionary"
-    codes = np.concatenate([chunk.indices.cast(pa.int32()).fill_null(EMPTY).to_numpy() for chunk in column.chunks])
-    return _by_appearance(values, codes) if given else (values, codes)  # Arrow itself numbers as they appear
+    return values, pa.chunked_array([chunk.indices for chunk in column.chunks])
+
+
+class _Runs(NamedTuple):
+    """A column by its runs of equal cells: the value of each, and how many cells it has."""
+
+    values: Any
+    lengths: Ints
+
+
+def _runs(column: Any) -> _Runs | None:
+    """The runs of a column, where its first cells say that they are long: tables mostly come sorted by state."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(column) < _MANY or 2 * len(pc.run_end_encode(column.chunk(0)[:_FIRST]).values) > _FIRST:
+        return None
+    with ThreadPoolExecutor(_THREADS) as pool:
+        encoded = list(pool.map(pc.run_end_encode, column.chunks))
+    lengths = [np.diff(chunk.run_ends.to_numpy(), prepend=np.int32(0)) for chunk in encoded]
+    return _Runs(pa.chunked_array([chunk.values for chunk in encoded]), np.concatenate(lengths))
 
 
 def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:
@@ -280,6 +326,8 @@ def _labels_of(values: Any) -> tuple[list[Any], Ints]:
     """
     distinct = values.dictionary_encode()
     found = distinct.dictionary.to_pylist()
+    if len(found) == len(values) and all(found):
+        return found, np.append(np.arange(len(found), dtype=np.int32), np.int32(EMPTY))
     there = np.array([bool(label) for label in found], dtype=bool)
     place = np.append(np.where(there, np.cumsum(there) - 1, EMPTY), EMPTY)
     codes = distinct.indices.cast("int64").fill_null(EMPTY).to_numpy()

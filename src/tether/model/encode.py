@@ -57,6 +57,11 @@ class Coded:
         code = int(self.codes[row])
         return None if code < 0 else self.names[code]
 
+    def empty_rows(self) -> Ints:
+        """The rows of the cells that are empty; mostly there are none, and no array is made to see that."""
+        there = self.codes.size and self.codes.min() < 0
+        return np.flatnonzero(self.codes == EMPTY) if there else np.empty(0, np.int64)
+
     def tolist(self) -> list[Any]:
         """The name of each cell, None where it is empty."""
         lookup = np.empty(len(self.names) + 1, dtype=object)
@@ -122,7 +127,7 @@ def coded(column: Any, heading: str, complaints: Complaints, *, blank: bool = Fa
     """Any column as names and codes; cells that cannot be names are noted, and get the code -2."""
     if isinstance(column, Coded):
         if not blank:
-            _note_missing(np.flatnonzero(column.codes == EMPTY), heading, lambda _: None, complaints)
+            _note_missing(column.empty_rows(), heading, lambda _: None, complaints)
         return column
     numbers = as_integers(column)
     if numbers is not None:

@@ -153,10 +153,10 @@ def finish(
     complaints.raise_any()
     with np.errstate(over="ignore"):  # a sum of inf is reported like any other
         sums = np.add.reduceat(probability, row_start[:-1])
-    _check_sums(where, sums, tolerance, complaints)
+    deviation = np.abs(sums - 1.0)
+    _check_sums(where, sums, deviation > tolerance, tolerance, complaints)
     _check_defined(where, ends, frontier, complaints)
     complaints.raise_any()
-    deviation = np.abs(sums - 1.0)
     rounding = Rounding(int(np.count_nonzero(deviation > 1e-12)), float(deviation.max()), float(tolerance))
     _normalise(probability, row_start, sums)
     rewards = _by_pair_if_possible(rewards, row_start)
@@ -265,14 +265,14 @@ def _not_a_reward(what: str, value: float, fields: dict[str, Any]) -> Problem:
     )
 
 
-def _check_sums(where: _Where, sums: Floats, tolerance: float, complaints: Complaints) -> None:
+def _check_sums(where: _Where, sums: Floats, is_off: Ints, tolerance: float, complaints: Complaints) -> None:
     def problem(pair: int) -> Problem:
         value = float(sums[pair])
         shown = f"{value:.12g}" if f"{value:.12g}" != "1" else repr(value)
         expected = f"1 (tolerance {tolerance:g})"
         return Problem(f"probabilities sum to {shown}", value=value, expectation=expected, **where.pair(pair))
 
-    complaints.add_each(np.flatnonzero(np.abs(sums - 1.0) > tolerance), problem, row=where.row_of_pair)
+    complaints.add_each(np.flatnonzero(is_off), problem, row=where.row_of_pair)
 
 
 def _check_defined(where: _Where, ends: Ints, frontier: Ints | None, complaints: Complaints) -> None:
@@ -361,12 +361,16 @@ def _normalise(probability: Floats, row_start: Ints, sums: Floats) -> None:
 
 
 def _by_pair_if_possible(rewards: Rewards, row_start: Ints) -> Rewards:
+    """Rewards by pair where all entries of each row have the same one; mostly the first chunk tells."""
     if not rewards.by_entry:
         return rewards
-    starts = row_start[:-1]
-    lowest = np.minimum.reduceat(rewards.values, starts, axis=-1)
-    highest = np.maximum.reduceat(rewards.values, starts, axis=-1)
-    return Rewards(lowest, by_entry=False) if np.array_equal(lowest, highest) else rewards
+    by_pair = rewards.values[..., row_start[:-1]]
+    for low in range(0, row_start.size - 1, _CHUNK):
+        bounds = row_start[low : low + _CHUNK + 1]
+        repeated = np.repeat(by_pair[..., low : low + _CHUNK], np.diff(bounds), axis=-1)
+        if not np.array_equal(rewards.values[..., bounds[0] : bounds[-1]], repeated):
+            return rewards
+    return Rewards(by_pair, by_entry=False)
 
 
 def _with_terminal(

@@ -16,6 +16,12 @@ from tether.model.names import Names, plain
 
 __all__ = ["form_from_codes", "form_from_table"]
 
+_PART = 1 << 17
+"""So many rows are sorted at a time: what that takes stays in the processor's cache."""
+
+_THREADS = 4
+"""How many parts are sorted at once."""
+
 
 def form_from_table(
     state: Any,
@@ -80,18 +86,18 @@ def form_from_codes(
     own: bool = False,
 ) -> Form:
     """Sort transitions given by index into the tabular form; see `form_from_table` for ``source`` and ``own``."""
-    key: Ints = s.astype(np.int64 if len(states) * len(actions) >= 2**31 else np.int32)
-    key *= len(actions)
-    key += a
-    rows: Ints | range
+    key = _pair_keys(s, a, len(states), len(actions), own)
     if key.size and probability.all() and np.all(key[1:] >= key[:-1]):
-        rows, j, probability, reward = _sorted_within_pairs(key, j, probability, reward, own)
+        j, probability = _its_own(j.astype(np.int32, copy=False), own), _its_own(probability, own)
+        reward = None if reward is None else _its_own(reward, own)
+        first = _first_of_each(key)
+        pair_key, rows = key[first], _sort_within_pairs(first, j, probability, reward, key)
     else:
-        order = _order(key, j, probability, len(states))
-        key, j, probability, rows = key[order], j[order].astype(np.int32, copy=False), probability[order], order
-        reward = None if reward is None else reward[order]
-    first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1]))) if key.size else np.empty(0, np.int64)
-    pair_key = key[first]
+        rows = _order(key, j, probability, len(states))
+        key, j, probability = key[rows], j[rows], probability[rows]
+        reward = None if reward is None else reward[rows]
+        first = _first_of_each(key)
+        pair_key = key[first]
     pair_start = np.searchsorted(pair_key, np.arange(len(states) + 1) * len(actions)).astype(np.int64)
     rewards = Rewards(np.zeros(first.size), False) if reward is None else Rewards(reward, by_entry=True)
     return finish(
@@ -99,8 +105,8 @@ def form_from_codes(
         actions,
         pair_start=pair_start,
         pair_action=(pair_key % max(len(actions), 1)).astype(np.int32),
-        row_start=np.concatenate((first, [key.size])).astype(np.int64),
-        next_state=j,
+        row_start=np.append(first, j.size),
+        next_state=j.astype(np.int32, copy=False),
         probability=probability,
         rewards=rewards,
         terminal=terminal,
@@ -111,43 +117,60 @@ def form_from_codes(
     )
 
 
-_PART = 1 << 17
-"""So many rows are sorted at a time: what that takes stays in the processor's cache."""
+def _pair_keys(s: Ints, a: Ints, n_states: int, n_actions: int, own: bool) -> Ints:
+    """One number for each pair, ascending by state and action; in the place of the states, where these may go."""
+    kind = np.int64 if max(n_states * n_actions, s.size) >= 2**31 else np.int32  # row numbers take its place later
+    key: Ints = _its_own(s, own) if s.dtype == kind else s.astype(kind)
+    key *= n_actions
+    key += a
+    return key
 
 
-def _sorted_within_pairs(
-    key: Ints, j: Ints, probability: Floats, reward: Floats | None, own: bool
-) -> tuple[Ints | range, Ints, Floats, Floats | None]:
-    """Rows that come pair by pair, by next state within each: the rows in that order, and their columns.
+def _first_of_each(key: Ints) -> Ints:
+    """Where each run of equal keys begins."""
+    return np.flatnonzero(np.append(True, key[1:] != key[:-1])) if key.size else np.empty(0, np.int64)
 
-    A part at a time, so that large tables need no large arrays beside those of the model, which are its own: they are
-    normalised in place later.
+
+def _sort_within_pairs(
+    first: Ints, next_state: Ints, probability: Floats, reward: Floats | None, scratch: Ints
+) -> Ints | range:
+    """Sort the rows of each pair by next state, in place; which row of the table each one is, in that order.
+
+    ``first`` is where each pair begins. A part at a time, so that large tables need no large arrays beside those of the
+    model; ``scratch`` has one number for each row, which are those of the table in the end.
     """
-    next_state, chance = _its_own(j.astype(np.int32, copy=False), own), _its_own(probability, own)
-    gain = None if reward is None else _its_own(reward, own)
-    rows: Ints | range = range(key.size)
-    low = 0
-    while low < key.size:
-        high = int(np.searchsorted(key, key[min(low + _PART, key.size) - 1], side="right"))
+    size = next_state.size
+    bounds = np.append(first, size)
+    cuts = [*np.searchsorted(first, range(0, size, _PART)).tolist(), first.size]
+
+    def sort_part(low_pair: int, high_pair: int) -> bool:
+        """Whether the rows of some pairs were sorted already."""
+        low, high = int(bounds[low_pair]), int(bounds[high_pair])
         part = slice(low, high)
-        both = np.zeros(high - low, dtype=np.int64)  # pairs numbered off, and then the next state
-        np.cumsum(key[low + 1 : high] != key[low : high - 1], out=both[1:])
-        both <<= 32
+        both = np.repeat(np.arange(high_pair - low_pair) << 32, np.diff(bounds[low_pair : high_pair + 1]))
         both |= next_state[part]
-        if not np.all(both[1:] >= both[:-1]):
-            if isinstance(rows, range):
-                rows = np.arange(key.size, dtype=np.int64 if key.size >= 2**31 else np.int32)
-            order = np.argsort(both, kind="stable")  # quick where rows of a pair stand together
-            for column in (rows, next_state, chance, gain):
-                if column is not None:
-                    column[part] = column[part][order]
-        low = high
-    return rows, next_state, chance, gain
+        if np.all(both[1:] >= both[:-1]):
+            scratch[part] = np.arange(low, high)
+            return True
+        order = np.argsort(both, kind="stable")  # quick where rows of a pair stand together
+        scratch[part] = order + low
+        for column in (next_state, probability, reward):
+            if column is not None:
+                column[part] = column[part][order]
+        return False
+
+    if len(cuts) == 2:
+        return range(size) if sort_part(*cuts) else scratch
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        were_sorted = list(pool.map(sort_part, cuts[:-1], cuts[1:]))
+    return range(size) if all(were_sorted) else scratch
 
 
 def _its_own(column: Any, own: bool) -> Any:
     """The column itself where it may be changed, or a copy."""
-    return column if own and column.flags.owndata and column.flags.writeable else np.array(column)
+    return column if own and column.flags.writeable else np.array(column)
 
 
 def _order(key: Ints, j: Ints, probability: Floats, n_states: int) -> Ints:

@@ -258,7 +258,9 @@ def trusted_names(items: Sequence[Any]) -> Names:
     (Names(0 … 2), Names('a', 'b'))
     """
     items = tuple(items)
-    return _Counted(len(items)) if _is_count(items) else _Listed(items, {item: i for i, item in enumerate(items)})
+    if _is_count(items):
+        return _Counted(len(items))
+    return _Listed(items, dict(zip(items, range(len(items)), strict=True)))
 
 
 def _is_count(items: tuple[Any, ...]) -> bool:
