@@ -7,9 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from tether.errors import FileError, Problem
 from tether.io.files import checked_text, file_error, opened_bytes
 
-__all__ = ["CheckedStream", "opened_text"]
+__all__ = ["CheckedStream", "changed", "opened_text"]
+
+
+def changed(name: str) -> FileError:
+    """The error of a file in which a second reading does not find what the first one came upon."""
+    return file_error(name, Problem("the file was changed while it was read", fix="read it again"))
 
 
 @contextmanager
@@ -67,7 +73,7 @@ class CheckedStream:
         """Raise what ended the text before its end."""
         if isinstance(self._error, UnicodeError):
             checked_text(self._name, self._max_unpacked)  # raises an error with every line that is not text
-            raise file_error(self._name, "the file was changed while it was read")
+            raise changed(self._name)
         if self._error is not None:
             raise self._error
 

@@ -17,6 +17,7 @@ from tether._foundation.problems import Complaints, Located, Source
 from tether._foundation.words import counted
 from tether.errors import FileError, ModelError, Problem, QueryError
 from tether.io.arrowfiles import open_arrow, open_parquet, require_pyarrow
+from tether.io.checkedstream import changed
 from tether.io.delimited import Text, read_text, scan, table_as_text, table_of_text
 from tether.io.files import File, file_error, name_of
 from tether.io.frames import collected, frame_names, frame_to_arrow
@@ -283,6 +284,8 @@ def _of_text(text: Text, plan: _Plan) -> Columns:
     if suspect:
         records = scan(text)
         complaints.add_lines(records.wrong, records.total)
+        if text.data is None and not records.total and records.lines.size != table.num_rows:
+            raise changed(text.file)
     if table.num_rows == 0 and not complaints.total:
         raise file_error(text.file, "there is a header, but no rows")
     columns = {name: table.column(str(i)) for name, i in chosen.items()}
