@@ -43,6 +43,22 @@ def test_each_row_is_what_the_single_calls_say(episode, k, m, rule):
     assert rows[1]["logged"] == tether.counterfactual(mdp, log[1]).earned.logged
 
 
+def test_what_was_found_in_words():
+    mdp = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3, [0.0, 1.0, 0.0])
+    left, stayed = tether.Path(["s", "t"], ["a"]), tether.Path(["s", "s"], ["b"])
+
+    def found(model, *log):
+        return tether.audit(model, list(log), k=2, m=1, certify=False).sentences()[1:]
+
+    assert found(mdp, left, left) == ["In all of them something could be gained, 1 on average."]
+    assert found(mdp, left, stayed) == [
+        "In 1 of them (50 %) something could be gained, 1 on average; in 1 nothing could."
+    ]
+    assert found(mdp, stayed) == ["In none of them could anything be gained."]
+    free = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3)
+    assert found(free, stayed)[1].startswith("All rewards of the model are 0: no plan can gain anything. Ask for")
+
+
 def test_outcomes_and_decisions_are_counted_over_all_episodes():
     mdp, log = walks()
     audit = tether.audit(mdp, log, k=3, m=2)

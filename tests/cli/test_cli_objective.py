@@ -119,7 +119,7 @@ def test_report(tmp_path):
         ("avoid", "is none of 'reach GOAL', 'avoid BAD', 'until HOLD GOAL'"),
         ("until goal", "is none of"),
         ("avoid 'danger", "is none of"),
-        ("avoid dangr", "the model has no label 'dangr'; its labels are 'goal', 'danger'"),
+        ("avoid dangr", "the model has no label or state called 'dangr'; its labels are 'goal', 'danger'"),
         ("until danger goal", "it is decided at t = 0"),
     ],
 )

@@ -156,7 +156,7 @@ def test_gaps_and_repetitions_are_told_with_their_lines(log):
     )
     write("stamped.csv", "episode,when,state,action\n1,2024-01-01 06:00,a,x\n1,2024-01-01 14:00,b,\n")
     assert read_episodes("stamped.csv", time="when", step="8h")[1].T == 1
-    with pytest.raises(tether.FileError, match=r"line 3: .* comes 8:00:00 after 2024-01-01 06:00; expected 4:00:00"):
+    with pytest.raises(tether.FileError, match=r"line 3: .* comes 8 h after 2024-01-01 06:00; expected 4 h"):
         read_episodes("stamped.csv", time="when", step=datetime.timedelta(hours=4))
 
 

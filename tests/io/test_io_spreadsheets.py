@@ -64,8 +64,8 @@ def test_places_are_those_of_the_sheet():
     told = {found.episodes.ids[i]: problem.message for i, problem in found.broken.items()}
     assert told == {
         "cid": "log.xlsx, row 7: the reward 'much' is not a finite number",
-        "dan": "log.xlsx, row 9: episode 'dan': at = 2026-11-16 05:00:00 comes 5:00:00 after 2026-11-16 00:00:00; "
-        "expected 4:00:00 (step=)",
+        "dan": "log.xlsx, row 9: episode 'dan': at = 2026-11-16 05:00:00 comes 5 h after 2026-11-16 00:00:00; "
+        "expected 4 h (step=)",
     }
     assert found.episodes["ann"].rewards == (0.0, 1.5)  # a number is not cut where others are no numbers
 

@@ -240,7 +240,7 @@ def learned():
         (timed, "rewards that depend on time (for 3 steps)"),
         (lambda: tether.MDP.from_arrays([[[1.0]]]).with_objective(discount=0.5), "the discount 0.5"),
         (lambda: tether.MDP.from_arrays([[[1.0]]]).with_objective(final_reward=[1]), "the final reward"),
-        (learned, "the counts it was learned from"),
+        (learned, "the counts that it was learned from"),
         (
             lambda: tether.MDP.from_arrays([[[1.0]]]).with_objective(discount=0.5, final_reward=[1]),
             "the discount 0.5, the final reward",
@@ -252,7 +252,8 @@ def test_what_a_table_cannot_hold_is_refused_and_nothing_is_written(tmp_path, ma
     with pytest.raises(tether.errors.FileError) as caught:
         write_table(make(), file)
     assert str(caught.value) == (
-        f"{file}: a table cannot hold {held} of this model; save it as a directory, which can: mdp.save('<directory>')"
+        f"{file}: a table cannot hold what this model has: {held}; save it as a directory, which can: "
+        "mdp.save('<directory>')"
     )
     assert list(tmp_path.iterdir()) == []
 

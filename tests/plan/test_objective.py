@@ -264,7 +264,10 @@ def test_states_are_given_by_label_list_or_function():
 @pytest.mark.parametrize(
     ("ask", "told"),
     [
-        (lambda: tether.reach("gaol"), "the model has no label 'gaol'; its labels are 'goal', 'danger'"),
+        (
+            lambda: tether.reach("gaol"),
+            "no label or state called 'gaol'; its labels are 'goal', 'danger'",
+        ),
         (lambda: tether.reach([]), "reach {}: goal: no state is in this set; its labels are 'goal', 'danger'"),
         (lambda: tether.avoid(lambda s: s > 99), "no state is in this set"),
         (lambda: tether.avoid(["x"]), "'x'"),
@@ -280,6 +283,12 @@ def test_a_property_that_cannot_be(ask, told):
     cf = tether.counterfactual(grid.mdp, grid.path)
     with pytest.raises(tether.QueryError, match=told):
         cf.plan(6, 4, objective=ask())
+
+
+def test_a_word_that_is_no_label_may_be_a_state_written_wrong():
+    mdp = tether.MDP.from_table(["worn", "broken"], ["run", "run"], ["broken", "broken"], [1.0, 1.0])
+    with pytest.raises(tether.QueryError, match=r"it has no labels; it has 2 states: .* \(did you mean 'broken'\?\)"):
+        mdp.solve(3, objective=tether.reach("borken"))
 
 
 def test_a_label_of_no_state():

@@ -14,6 +14,7 @@ from tether.audit.front_doors import AuditDoors
 from tether.audit.rows import FileRows, Rows, TableRows, find_problems, find_top, is_more
 from tether.audit.summary import Summary, summarize
 from tether.errors import QueryError
+from tether.explanation.terms import UNREWARDED, is_unrewarded
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 
@@ -300,7 +301,7 @@ class Audit(AuditDoors):
         >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():
         ...     print(sentence)
         1 episode was answered.
-        In 1 of them (100 %) something could be gained, 0.8889 on average; in 0 nothing could.
+        In all of them something could be gained, 0.8889 on average.
         In 1 of these the gain holds under every causal model.
         """
         summary = self.summary
@@ -310,11 +311,14 @@ class Audit(AuditDoors):
         if not answered:
             return sentences
         gained = summary.gained
-        mean = f", {number(float(gained.mean()))} on average" if gained.size else ""
-        sentences.append(
-            f"In {gained.size:,} of them ({percent(gained.size / answered)}) something could be gained{mean}; in "
-            f"{answered - gained.size:,} nothing could."
-        )
+        if gained.size:
+            some = f"{gained.size:,} of them ({percent(gained.size / answered)})"
+            rest = "" if gained.size == answered else f"; in {answered - gained.size:,} nothing could"
+            mean = f"{number(float(gained.mean()))} on average"
+            sentences.append(f"In {some if rest else 'all of them'} something could be gained, {mean}{rest}.")
+        else:
+            sentences.append("In none of them could anything be gained.")
+            sentences += [UNREWARDED] if self.question["objective"] is None and is_unrewarded(self.mdp) else []
         if self.question["certify"] and gained.size and summary.is_certified:
             sentences.append(
                 f"In {summary.verdicts.get('holds', 0):,} of these the gain holds under every causal model."

@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from tether.counterfactual.mechanism import Mechanism
     from tether.explanation.explain import Explanation
     from tether.influence.rules import Rule
+    from tether.model.mdp import MDP
     from tether.model.properties import Property
     from tether.plan.plan import Plan
     from tether.plan.sweep import Sweep
 
 __all__ = [
+    "UNREWARDED",
     "best_for_anyone",
     "beyond_sentences",
     "beyond_the_limits",
     "granted",
     "influence_in_words",
+    "is_unrewarded",
     "limits_in_words",
     "mechanism_in_words",
     "objective_in_words",
@@ -163,11 +166,21 @@ def mechanism_in_words(mechanism: Mechanism) -> str:
 # ---- other limits ------------------------------------------------------------------------------------------------
 
 
+UNREWARDED = (
+    "All rewards of the model are 0: no plan can gain anything. Ask for an outcome in place of the return (objective), "
+    "or say what it is worth to end in a state (final reward)."
+)
+
+
+def is_unrewarded(mdp: MDP) -> bool:
+    """Whether a model has no reward but 0, so that no return can be gained."""
+    return mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None
+
+
 def beyond_sentences(explanation: Explanation) -> list[str]:
     """What a larger k and a larger m would add; or that no reward can be gained at all."""
-    mdp = explanation.plan.cf.mdp
-    if explanation.plan.objective is None and mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None:
-        return ["All rewards of the model are 0: no plan can gain anything."]
+    if explanation.plan.objective is None and is_unrewarded(explanation.plan.cf.mdp):
+        return [UNREWARDED]
     return [*explanation.beyond.sentences(), best_for_anyone(explanation)]
 
 

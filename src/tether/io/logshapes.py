@@ -260,8 +260,19 @@ def are_timestamps(items: list[Any]) -> bool:
 
 
 def _length(size: float, stamped: bool) -> str:
-    """How far apart two times are, in words."""
-    return str(timedelta(seconds=size)) if stamped else f"{size:g}"
+    """How far apart two times are, in words.
+
+    >>> _length(4.0, False), _length(14_400.0, True), _length(100_800.5, True)
+    ('4', '4 h', '1 day 4 h 0.5 s')
+    """
+    if not stamped:
+        return f"{size:g}"
+    minutes, seconds = divmod(size, 60.0)
+    hours, minutes = divmod(int(minutes), 60)
+    days, hours = divmod(hours, 24)
+    parts = [counted(days, "day")] if days else []
+    parts += [f"{n:g} {unit}" for n, unit in ((hours, "h"), (minutes, "min"), (seconds, "s")) if n]
+    return " ".join(parts)
 
 
 def _text(item: Any) -> str:

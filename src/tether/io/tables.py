@@ -143,12 +143,12 @@ def check_plain(mdp: MDP, file: File, what: str) -> None:
         f"the horizon {mdp.horizon}": mdp.horizon is not None and mdp.rewards.horizon is None,
         f"the discount {mdp.discount:g}": mdp.discount != 1.0,
         "the final reward": mdp.final_reward is not None,
-        "the counts it was learned from": mdp.counts is not None,
+        "the counts that it was learned from": mdp.counts is not None,
     }
     lost = [one for one, there in beyond.items() if there]
     if lost:
         fix = "save it as a directory, which can: mdp.save('<directory>')"
-        problem = Problem(f"{what} cannot hold {', '.join(lost)} of this model", fix=fix, argument="save")
+        problem = Problem(f"{what} cannot hold what this model has: {', '.join(lost)}", fix=fix, argument="save")
         raise file_error(file, problem)
 
 

@@ -228,6 +228,10 @@ def _members(mdp: MDP, what: str, given: Any) -> Ints:
         alone = -1 if given in mdp.labels else mdp.states.find(given)
         if alone >= 0:  # the name of a state, where no label is called so
             return np.array([alone])
+        if given not in mdp.labels:
+            some = mdp.labels.known() if mdp.labels else f"it has no labels; {mdp.states.known('state')}"
+            message = f"the model has no label or state called {given!r}; {some}{mdp.states.near(given)}"
+            raise QueryError(Problem(message, value=given))
         found: Ints = mdp.labels.find(given).indices
         if found.size == 0:
             raise QueryError(Problem(f"{what}: no state has the label {given!r}; {mdp.labels.known()}", value=given))
