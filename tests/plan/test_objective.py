@@ -287,7 +287,7 @@ def test_a_property_that_cannot_be(ask, told):
 
 def test_a_word_that_is_no_label_may_be_a_state_written_wrong():
     mdp = tether.MDP.from_table(["worn", "broken"], ["run", "run"], ["broken", "broken"], [1.0, 1.0])
-    with pytest.raises(tether.QueryError, match=r"it has no labels; it has 2 states: .* \(did you mean 'broken'\?\)"):
+    with pytest.raises(tether.QueryError, match="called 'borken'; it has no labels; it has 2 states: 'worn', 'broken'"):
         mdp.solve(3, objective=tether.reach("borken"))
 
 

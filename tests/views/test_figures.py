@@ -931,3 +931,14 @@ print("matplotlib" in sys.modules, "matplotlib.pyplot" in sys.modules)
 def test_every_figure_is_documented_with_an_example():
     for name in plot.__all__:
         assert ">>> " in getattr(plot, name).__doc__
+
+
+def test_marks_on_light_cells_stay_dark_on_a_dark_page():
+    """Black turns white there; the cells stay light, so that white squares on them were not to be seen."""
+    grid = tether.cases.grid_world()
+    ax = plot.plot_decisions(tether.counterfactual(grid.mdp, grid.path).decisions())
+    (done,) = ax.lines
+    assert len(done.get_xdata()) == grid.path.T
+    drawn_marks = plot.inline_svg(ax, "decisions", "Decisions")
+    assert f"stroke: {done.get_color()}" in drawn_marks
+    assert "var(" not in done.get_color()

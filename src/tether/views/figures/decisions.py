@@ -34,6 +34,9 @@ __all__ = ["plot_decisions", "plot_shares"]
 
 _WHAT = ("gain", "best", "necessity")
 
+_ON_CELLS = "#1a1a1a"
+"""The ink of marks on shaded cells: these stay light on a dark page, where other black turns white."""
+
 _SHADES = 41
 """Of more shades, Matplotlib makes a bitmap of the colour bar; there is one in the middle, for what changes nothing."""
 
@@ -99,7 +102,7 @@ def plot_decisions(
         for i, t in unknown:
             ax.add_patch(_cell(t, i))
         done = [(row.t + 0.5, actions.index(row.action) + 0.5) for row in decisions.rows if row.is_observed]
-        ax.plot(*zip(*done, strict=True), "s", color="black", markerfacecolor="none", markersize=7, linestyle="none")
+        ax.plot(*zip(*done, strict=True), "s", color=_ON_CELLS, markerfacecolor="none", markersize=7, linestyle="none")
         ax.set_xlim(0, values.shape[1])
         ax.set_ylim(len(actions), 0)
         every = -(-values.shape[1] // 20)

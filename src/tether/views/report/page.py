@@ -58,7 +58,7 @@ def report(
     date : datetime.date, optional
         The date that the page carries: by default today, or the day of ``SOURCE_DATE_EPOCH`` where that is set.
     certificate : bool
-        Whether the page tells what holds whatever the causal model is.
+        Whether the page says what holds whatever the causal model is.
     draws, rng
         Of a learned model: in how many models that its log leaves possible the plan is looked at, and the seed; see
         `Plan.explain`.
