@@ -16,6 +16,8 @@ from tether.audit import directory, engine, logs, pieces, running, streamed, tex
 from tether.audit.where import make_where
 from tether.cli import main
 from tether.io import write_episodes
+from tether.learning import front_doors
+from tether.learning.kinds import gather_kinds
 
 TABLES = ("episodes.parquet", "decisions.parquet", "outcomes.parquet")
 MDP = tether.cases.grid_world().mdp
@@ -414,6 +416,10 @@ def test_a_large_log_is_learned_from_piece_by_piece(tmp_path, monkeypatch, rows,
     found, whole = tether.MDP.load("model"), tether.MDP.load("whole")
     assert str(tether.learned(found)) == str(tether.learned(whole))
     assert found.row(2, "down")[1].tolist() == whole.row(2, "down")[1].tolist()
+    monkeypatch.setattr(front_doors, "gather_kinds", lambda pieces: gathered.append(1) or gather_kinds(pieces))
+    gathered = []
+    assert str(tether.learned(tether.learn(name))) == str(tether.learned(whole))
+    assert gathered  # the library too reads it piece by piece
     with open("log.csv", "a") as file:
         file.write("77,0,0,up\n77,0,0,up\n")
     parts_of(tmp_path / "apart", parquet.read_table("log.parquet").take(np.r_[0:3, 9:40, 3:9]), [])

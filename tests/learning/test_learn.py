@@ -341,8 +341,19 @@ def test_questions_without_an_answer(options, message):
 def test_what_is_no_log(episodes):
     with pytest.raises(tether.QueryError, match="expected Episodes, or a list of paths"):
         learn(episodes)
-    with pytest.raises(tether.QueryError, match=r"read it first: read_episodes\('log.csv'\)"):
-        learn("log.csv")
+
+
+def test_a_file_is_read_as_the_episodes_in_it_are(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("patient,hour,state,action,reward\n1,0,a,x,2\n1,4,b,x,\n1,8,a,,\n2,0,a,x,1\n")
+    reading = {"columns": {"episode": "patient"}, "time": "hour", "step": 4}
+    episodes = tether.io.read_episodes(file, **reading)
+    found = learn(str(file), prior=1, empty_rewards="zero", **reading)
+    assert str(tether.learned(found)) == str(tether.learned(learn(episodes, prior=1, empty_rewards="zero")))
+    with pytest.raises(tether.QueryError, match="columns, time, step say how to read a file; these episodes are read"):
+        learn(episodes, **reading)
+    with pytest.raises(tether.FileError, match="there is no such file"):
+        learn(tmp_path / "other.csv")
 
 
 def test_labels_that_are_not_given():

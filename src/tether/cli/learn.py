@@ -69,27 +69,20 @@ def learn(
     reward, next_state and outcome (how the episode ended: it becomes a terminal state). OUT without a suffix is a
     directory: it keeps the counts, which credible intervals need. A table does not keep them.
     """
-    from tether.audit.logs import open_pieces
     from tether.cli.screen import progress, put
     from tether.explanation.answers import as_data
     from tether.explanation.naming import shown
-    from tether.io.logs import read_episodes
     from tether.io.models import write_model
     from tether.io.opening import must_exist
     from tether.io.words import word_to_label
-    from tether.learning.kinds import gather_kinds
+    from tether.learning.front_doors import read_log
     from tether.learning.learn import learn as fit
     from tether.learning.learned import learned
 
     must_exist(log)
     with progress() as say:
         say(f"reading {log}")
-        pieces = open_pieces(log, columns=columns or None, time=time, step=step)
-        episodes: Episodes | Kinds
-        if pieces is None:
-            episodes = read_episodes(log, columns=columns, time=time, step=step)
-        else:
-            episodes = gather_kinds(pieces.sound())
+        episodes = read_log(log, columns=columns, time=time, step=step)
         say("counting")
         mdp = fit(
             episodes,

@@ -26,6 +26,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
+from tether.learning.front_doors import read_log
 from tether.learning.kinds import Kinds
 from tether.learning.prior import Support, Transitions, add_support, checked_prior
 from tether.learning.rewards import Earnings, fill_empty, mean_rewards
@@ -41,7 +42,7 @@ __all__ = ["learn"]
 
 
 def learn(
-    episodes: Episodes | Kinds | Iterable[Path] | Mapping[Any, Path],
+    episodes: Episodes | Kinds | Iterable[Path] | Mapping[Any, Path] | str | os.PathLike[str],
     prior: float = 0.0,
     *,
     minimum: int = 1,
@@ -51,14 +52,18 @@ def learn(
     states: Iterable[Any] | None = None,
     actions: Iterable[Any] | None = None,
     end: Any = "(end)",
+    columns: Mapping[str, Any] | None = None,
+    time: str | None = None,
+    step: Any = None,
 ) -> MDP:
     """Learn a model from observed episodes.
 
     Parameters
     ----------
-    episodes : Episodes, or paths
-        What happened: `tether.io.read_episodes` reads a log. Outcomes of episodes, where it has them, become terminal
-        states, in place of the last states.
+    episodes : Episodes, paths, or the name of a log
+        What happened. A file is read as `tether.io.read_episodes` does it; a large one, or a directory of Parquet
+        files, piece by piece, so that it need not fit into memory. Outcomes of episodes, where there are any, become
+        terminal states, in place of the last states.
     prior : float
         Pseudo-count α: each possible outcome of a pair counts as seen so many times more. 0: maximum likelihood.
         1: every distribution over the possible outcomes was equally likely before the log (Laplace); 0.5 is
@@ -83,6 +88,8 @@ def learn(
     end : hashable
         Where a pair leads whose outcome was never recorded: a terminal state of this name, added only if it is
         needed, or a state of the log in which nothing is done. None: such a pair is not available.
+    columns, time, step
+        How to read a file; see `tether.io.read_episodes`.
 
     Returns
     -------
@@ -107,7 +114,7 @@ def learn(
     >>> mdp.reward("sick", "wait", "well")
     10.0
     """
-    log = _kinds(episodes)
+    log = _kinds(episodes, {"columns": columns, "time": time, "step": step})
     prior = checked_prior(prior, support)
     minimum = whole_number("minimum", minimum, 1)
     if rewards not in ("transition", "pair"):
@@ -135,16 +142,18 @@ def learn(
     return _model(table, seen, rewards == "pair", counts)
 
 
-def _kinds(episodes: Any) -> Kinds:
+def _kinds(episodes: Any, reading: dict[str, Any]) -> Kinds:
     """The steps of a log, as they are counted."""
+    if isinstance(episodes, str | os.PathLike):
+        episodes = read_log(episodes, **reading)
+    elif given := [name for name, value in reading.items() if value]:
+        raise QueryError(f"{', '.join(given)} say how to read a file; these episodes are read already")
     if isinstance(episodes, Kinds):
         return episodes
     return Kinds.of(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes)))
 
 
 def _paths(episodes: Any) -> Any:
-    if isinstance(episodes, str | os.PathLike):
-        raise QueryError(f"expected episodes, not the name of a log; read it first: read_episodes({str(episodes)!r})")
     if isinstance(episodes, Path) or not isinstance(episodes, Iterable):
         raise QueryError(f"expected Episodes, or a list of paths, not {type(episodes).__name__}: learn([path, …])")
     return episodes
