@@ -1,5 +1,6 @@
 """Uncertain models: draws have the Dirichlet's moments and the model's structure; every value against a slow twin."""
 
+import itertools
 import pickle
 from collections import Counter
 from dataclasses import replace
@@ -16,6 +17,7 @@ from scipy import stats
 
 import tether
 import tether.learning.worlds as worlds_of_draws
+from tether._kernels.parallel import LARGE
 from tether.learning.learn import learn
 from tether.learning.posterior import posterior
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
@@ -378,13 +380,13 @@ def test_draws_asked_at_once_are_those_asked_one_by_one(plan, mechanism):
 
 def test_a_block_is_small():
     """100 draws of a small model are one block; a large model is drawn by itself."""
-    sizes = {"n_transitions": 160, "n_pairs": 60, "n_states": 16}
-    assert block_size(SimpleNamespace(**sizes)) == worlds_of_draws.COPIES
-    for name in ("n_transitions", "n_states"):
-        for n in (10, 10**3, 10**5, 10**7):
-            copies = block_size(SimpleNamespace(**sizes | {name: n}))
-            assert copies == 1 or copies * n <= worlds_of_draws.BLOCK
-    assert block_size(SimpleNamespace(**sizes | {"n_transitions": 10**7})) == 1
+    sizes = {"n_transitions": 160, "n_states": 16, "n_pairs": 32}
+    assert block_size(SimpleNamespace(**sizes), 10) == worlds_of_draws.COPIES
+    for n, T in itertools.product((10, 10**3, 10**5, 10**7), (1, 30, 10**4)):
+        copies = block_size(SimpleNamespace(**sizes | {"n_transitions": n}), T, plans=18)
+        assert copies == 1 or copies * n * T * 9 <= worlds_of_draws.BLOCK
+        assert block_size(SimpleNamespace(**sizes | {"n_states": n}), T) * n < LARGE or n >= LARGE
+    assert block_size(SimpleNamespace(**sizes | {"n_transitions": 10**7}), 1) == 1
 
 
 # --- Sweeps ------------------------------------------------------------------------------------------

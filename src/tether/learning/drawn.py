@@ -12,14 +12,13 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.evaluation.evaluate import evaluate_plan
 from tether.evaluation.outcomes import outcome_chances
 from tether.learning.following import Follower, expected
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
 from tether.learning.worlds import asked_of_each, observed_values
 from tether.model.mdp import MDP
 from tether.plan.backward import solve_backward
-from tether.plan.chain import Chain
+from tether.plan.chain import Chain, collect
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
@@ -135,10 +134,11 @@ def _outcomes(mdp: MDP, chain: Chain) -> dict[str, Floats]:
 
 
 def _changes(plan: Plan) -> list[_Change]:
-    outlook, found = evaluate_plan(plan), []
+    chain, mass, found = plan.chain, plan.chain.occupancy(), []
     for t in range(plan.T):
-        s = plan.cf.mdp.state_index(outlook.likeliest(t)[0])
-        (action,) = _actions(plan.cf, plan.chain, outlook.occupancy[t], t, s).tolist()
+        states, which = np.unique(chain.visits[t].states, return_inverse=True)
+        s = int(states[np.argmax(collect(which.reshape(-1), mass[t], states.size))])
+        (action,) = _actions(plan.cf, chain, mass[t], t, s).tolist()
         if action not in (-1, plan.cf.observation.actions[t]):
             found.append(_Change(t, s, action))
     return found

@@ -46,9 +46,10 @@ class Follower:
     def walk(self, cf: CounterfactualMDP) -> tuple[Chain, list[Ints]]:
         """The chain of all plans and numbers of changes, side by side; and which nodes of a step are off the plan."""
         starts = cf.graph.states_of_copies(int(cf.observation.states[0]))
-        minds = (np.arange(len(self.plans))[:, None] * self._width + np.array(self.ms)).reshape(-1)
-        n = starts.size * minds.size
-        first = Visits(np.repeat(starts, minds.size), np.tile(minds, starts.size), np.zeros(n, np.int64))
+        plan_and_changes = (np.arange(len(self.plans))[:, None] * self._width + np.array(self.ms)).reshape(-1)
+        n = starts.size * plan_and_changes.size
+        states, minds = np.repeat(starts, plan_and_changes.size), np.tile(plan_and_changes, starts.size)
+        first = Visits(states, minds, np.zeros(n, np.int64))
         lost: list[Ints] = []
 
         def decide(t: int, visits: Visits) -> Taken:

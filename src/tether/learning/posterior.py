@@ -77,7 +77,7 @@ class Posterior:
 
     def models(self) -> Iterator[MDP]:
         """The drawn models, one after the other."""
-        for block in self._blocks(self.mdp):
+        for block in self._blocks(block_size(self.mdp)):
             for probability in self._probabilities(self.mdp, block):
                 yield copied_model(self.mdp, probability[None].copy())
 
@@ -104,19 +104,19 @@ class Posterior:
             raise QueryError(
                 "this was made with another model; ask the posterior of its own: tether.posterior(plan.cf.mdp)"
             )
-        worlds = self._worlds(asked.cf, progress)
-        return plan_in_draws(asked, worlds) if isinstance(asked, Plan) else sweep_in_draws(asked, worlds)
+        if isinstance(asked, Plan):
+            return plan_in_draws(asked, self._worlds(asked.cf, 1, progress))
+        return sweep_in_draws(asked, self._worlds(asked.cf, asked.values.size, progress))
 
-    def _worlds(self, cf: CounterfactualMDP, progress: Progress | None) -> Iterator[CounterfactualMDP]:
+    def _worlds(self, cf: CounterfactualMDP, plans: int, progress: Progress | None) -> Iterator[CounterfactualMDP]:
         """The draws, conditioned on the observed path; a block at a time, side by side."""
-        for block in self._blocks(cf.mdp):
+        for block in self._blocks(block_size(cf.mdp, cf.T, plans)):
             yield drawn_worlds(cf, self._probabilities(cf.mdp, block))
             if progress is not None:
                 progress(block.stop, self.draws)
 
-    def _blocks(self, mdp: MDP) -> Iterator[range]:
-        """Which draws are made at a time."""
-        size = block_size(mdp)
+    def _blocks(self, size: int) -> Iterator[range]:
+        """Which draws are made at a time, so many at the most."""
         return (range(first, min(first + size, self.draws)) for first in range(0, self.draws, size))
 
     def _probabilities(self, mdp: MDP, which: range) -> Floats:

@@ -4,8 +4,9 @@ All draws have the states, pairs and transitions of the learned model, and only 
 are copies of one model (`tether.model.side_by_side`), and what is asked of each is asked of all at once: rows, κ, plans
 and chains are found by the same calls as those of a single model, with the same numbers.
 
-Copies take memory. A block of draws has at most `BLOCK` transitions, states or pairs, and at most `COPIES` models; a
-larger model is a block of its own.
+Copies take memory: their rows are edited anew at each step, and each plan that is followed has links of its own. A
+block of draws therefore has at most `BLOCK` transitions over all steps and plans, and at most `COPIES` models; a larger
+model is a block of its own.
 """
 
 from __future__ import annotations
@@ -31,17 +32,21 @@ from tether.plan.objective import asked
 
 __all__ = ["BLOCK", "COPIES", "asked_of_each", "block_size", "drawn_worlds", "observed_values"]
 
-BLOCK = 1 << 17
-"""How many transitions, states and pairs a block of draws has, at most: a few megabytes."""
+BLOCK = 1 << 20
+"""How many transitions a block of draws has, at most, over all steps and plans: 70 megabytes if all are edited."""
 
 COPIES = 128
 """How many models are asked at once, at most: whoever waits for them wants to know how far it is."""
 
 
-def block_size(mdp: MDP) -> int:
-    """How many draws of a model are asked at once: so many that its arrays stay small, and one core is enough."""
-    size = max(mdp.n_transitions, mdp.n_pairs)
-    return max(1, min(COPIES, BLOCK // size, (LARGE - 1) // mdp.n_states))
+def block_size(mdp: MDP, T: int = 1, plans: int = 1) -> int:
+    """How many draws of a model are asked at once: so many that arrays stay small, and one core will do.
+
+    They are larger the more steps an episode has, and the more plans are followed side by side: in each state a plan
+    takes one of the actions.
+    """
+    followed = max(1, plans * mdp.n_states // mdp.n_pairs)
+    return max(1, min(COPIES, BLOCK // (mdp.n_transitions * T * followed), (LARGE - 1) // mdp.n_states))
 
 
 def drawn_worlds(cf: CounterfactualMDP, probability: Floats) -> CounterfactualMDP:
