@@ -6,14 +6,14 @@ import time
 
 import numpy as np
 import pytest
-from brute import World, tiny_worlds, worlds
+from brute import World, in_package, rules_and_criteria, tiny_worlds, worlds
 from effort import tries
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tether
 from tether.observation.changes import nothing_to_change
-from tether.plan.backward import choice_type
+from tether.plan.backward import choice_type, solve_backward
 
 RULES = ("definition", "published", "printed", "assured")
 
@@ -114,6 +114,41 @@ def test_over_long_horizons_ties_are_still_ties(seed):
         visited[t].size for t in range(1, 200)
     )
     assert [mdp.solve(200).action(t, 1) for t in (0, 100, 199)] == [0, 0, 0]
+
+
+# --- Large layers ------------------------------------------------------------------------------------
+
+
+@given(worlds(), rules_and_criteria(), st.data())
+def test_the_kernel_for_large_layers_chooses_as_the_general_one(world, asked, data):
+    """It takes plans with m = 2 or 3 for one k: the same bits in every node, not only in those that are visited."""
+    assume(world.T >= 2)
+    rule, criterion = asked
+    found = world.cf.tether(rule=rule, influence=in_package(criterion)).thresholds()
+    m, k = data.draw(st.integers(2, min(3, world.T))), np.array([data.draw(st.integers(1, world.T + 1))])
+    general = solve_backward(found, k, m, keep=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tether._kernels.parallel.LARGE", 1)
+        large = solve_backward(found, k, m, keep=True)
+    assert general.values.tobytes() == large.values.tobytes()
+    for one, other in zip(general.choices, large.choices, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("m", "expected"), [(1, 0), (2, 6), (3, 6), (4, 2)])
+def test_plans_of_few_changes_take_the_kernel_for_large_layers(m, expected, monkeypatch):
+    from tether._kernels import plan_large
+
+    steps, plan_few_numbers = [], plan_large.plan_few_numbers
+
+    def record(*arguments):
+        steps.append(arguments)
+        plan_few_numbers(*arguments)
+
+    monkeypatch.setattr(plan_large, "plan_few_numbers", record)
+    monkeypatch.setattr("tether._kernels.parallel.LARGE", 1)
+    assert escape(6, ["rest"]).cf.plan(7, m).value == -1
+    assert len(steps) == expected
 
 
 # --- Memory that is too small -----------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Backward induction: one layer of V_t(s, c), for some numbers c of changes left and for several k at once.
 
-Numbers of a node (run, state) lie side by side, from ``(run·S + state)·width`` on: all c for the first k,
+Numbers of a node (run, state) lie side by side, from ``(run·S + state)·step`` on: all c for the first k,
 then all c for the next. Where choices are kept (for a single k), the first number of a node is its *size*, which bounds
 what rounding can have done to its values: all that was added up on the way to them. Actions are tied if they differ
 by less.
@@ -65,23 +65,25 @@ class Limits(NamedTuple):
 class Values(NamedTuple):
     """V of the next layer and of this one, with their numbers of columns c and of k; and the choices.
 
-    Beyond its last column, and beyond its last k, V of the next layer does not change any more. ``sized`` is 1 where
-    nodes have a size, else 0.
+    From one node to the next it is ``step`` numbers, the last of which may be of no use. Beyond its last column, and
+    beyond its last k, V of the next layer does not change any more. ``sized`` is 1 where nodes have a size, else 0.
     ``choice[node, c]``, if it has rows, is the number of the chosen pair among those of the state, -1 where none is
     allowed (the value is then -∞).
     """
 
     after: Floats
+    step_after: int
     columns_after: int
     ks_after: int
     before: Floats
+    step: int
     columns: int
     sized: int
     choice: Ints
 
 
 @part_of_kernel
-def _find(pair_action: Ints, begin: np.uint64, end: np.uint64, action: int) -> np.uint64:
+def find_pair(pair_action: Ints, begin: np.uint64, end: np.uint64, action: int) -> np.uint64:
     """The pair of a state with an action, or ``end``; looked for first where it is if every action is available."""
     guess = begin + np.uint64(max(action, 0))
     if guess < end and pair_action[guess] == action:
@@ -93,7 +95,7 @@ def _find(pair_action: Ints, begin: np.uint64, end: np.uint64, action: int) -> n
 
 
 @part_of_kernel
-def _is_absorbing(s: Index, begin: Index, end: Index, row_start: Ints, next_state: Ints) -> bool | np.bool_:
+def is_absorbing(s: Index, begin: Index, end: Index, row_start: Ints, next_state: Ints) -> bool | np.bool_:
     """Whether every action of a state leads back to it for certain."""
     for x in range(begin, end):
         start = np.uint64(row_start[x])
@@ -121,6 +123,7 @@ def _add_up(
     stop: Index,
     after: Floats,
     base: Index,
+    step: Index,
     width: Index,
     low: Index,
     total: Floats,
@@ -130,13 +133,13 @@ def _add_up(
     Four at a time, in registers; up to three sums beyond the last number are of no use. A single number is the other
     case that counts: that of plans with one change.
     """
-    if width == ONE:
+    if step == ONE:
         total[ZERO] = _expectation(next_state, probability, start, stop, after, base)
     else:
         for c in range(low, width, FOUR):
             one, two, three, four = 0.0, 0.0, 0.0, 0.0
             for i in range(start, stop):
-                p, there = probability[i], base + np.uint64(next_state[i]) * width + c
+                p, there = probability[i], base + np.uint64(next_state[i]) * step + c
                 one += p * after[there]
                 two += p * after[there + ONE]
                 three += p * after[there + TWO]
@@ -188,11 +191,12 @@ def plan_nodes(
     after, before, choice = values.after, values.before, values.choice
     sized, columns, columns_after = np.uint64(values.sized), np.uint64(values.columns), np.uint64(values.columns_after)
     last_k_after = np.uint64(values.ks_after) - ONE
-    width, width_after = sized + n_ks * columns, sized + (last_k_after + ONE) * columns_after
+    width_after = sized + (last_k_after + ONE) * columns_after
     stride = columns + THREE  # of ``best``: four columns at a time are improved, and those beyond are not used
-    one_run = np.uint64(n_states) * width_after
+    step, step_after = np.uint64(values.step), np.uint64(values.step_after)
+    one_run = np.uint64(n_states) * step_after
     without_changes = observed >= 0 and columns == ONE
-    one_number = without_changes and width == ONE and width_after == ONE and not with_runs
+    one_number = without_changes and step == ONE and step_after == ONE and not with_runs
     largest_kappa = index_of_k.size - 1
     fetch = after.size * 8 >= FETCH_FROM
     e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
@@ -203,15 +207,15 @@ def plan_nodes(
             ahead = np.uint64(states[node + np.uint64(AHEAD)])
             first_pair, last_pair = np.uint64(pair_start[ahead]), np.uint64(pair_start[ahead + ONE])
             if without_changes:
-                first_pair = _find(pair_action, first_pair, last_pair, observed)
+                first_pair = find_pair(pair_action, first_pair, last_pair, observed)
                 last_pair = min(first_pair + ONE, last_pair)
-            prefetch_successors(first_pair, last_pair, row_start, next_state, after, width_after)
+            prefetch_successors(first_pair, last_pair, row_start, next_state, after, step_after)
         run = np.uint64(runs[node]) if with_runs else ZERO
         first = np.uint64(first_k[node]) if first_k.size > 0 else ZERO
         kappa_at = np.uint64(pair_offset[node]) if kappa.size > 0 else ZERO
-        at_observed = _find(pair_action, begin, end, observed)
-        all_free = observed < 0 or (at_observed == end and _is_absorbing(s, begin, end, row_start, next_state))
-        to = (run * np.uint64(n_states) + s) * width + sized
+        at_observed = find_pair(pair_action, begin, end, observed)
+        all_free = observed < 0 or (at_observed == end and is_absorbing(s, begin, end, row_start, next_state))
+        to = (run * np.uint64(n_states) + s) * step + sized
         if one_number and not all_free:  # of the observed action alone: most of the work where one change is allowed
             value, number, x = -np.inf, np.int64(-1), at_observed
             if x < end and (kappa.size == 0 or index_of_k[min(kappa[kappa_at + x - begin], largest_kappa)] == 0):
@@ -258,7 +262,7 @@ def plan_nodes(
                 gain, successor, chance = reward[x], next_state, probability
                 start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
             low = ZERO if sized else min(from_k, last_k_after) * columns_after
-            _add_up(successor, chance, start, stop, after, base, width_after, low, total)
+            _add_up(successor, chance, start, stop, after, base, step_after, width_after, low, total)
             if sized:
                 size = max(size, abs(gain) + discount * total[ZERO])
             shift = ZERO if x == at_observed or all_free else ONE

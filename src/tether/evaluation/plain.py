@@ -121,7 +121,7 @@ def _backward(
     for t in range(T - 1, -1, -1):
         nodes, reward = Nodes(states[t]).arguments(n), expected.of_pairs(t, states[t])
         goal = Objective(np.negative(reward) if minimise else reward, np.empty(0), world.discount, -1)
-        plan_step(nodes, rows, limits, goal, Values(flat[(t + 1) % 2], 1, 1, flat[t % 2], 1, 1, choices[t]))
+        plan_step(nodes, rows, limits, goal, Values(flat[(t + 1) % 2], 2, 1, 1, flat[t % 2], 2, 1, 1, choices[t]))
         if decided is not None:  # also where there is no action
             tables[t % 2][decided.ended] = _settled(sign, decided)
         yield t, tables[t % 2][:, 1]

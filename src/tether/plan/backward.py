@@ -133,9 +133,13 @@ class _Problem:
         """1 where ties must be told from differences: where choices are kept and there is a choice, else 0."""
         return int(self.keep and self.m > 1)
 
-    def width(self, t: int) -> int:
-        """Numbers of one node at time t: V for each k and c, and its size."""
-        return self.sized + self.n_ks(t) * self.columns(t)
+    def step(self, t: int) -> int:
+        """Numbers from one node to the next at time t: V for each k and c, and its size.
+
+        Kernels read four at a time. In steps of four these never lie across two lines of the cache.
+        """
+        used = self.sized + self.n_ks(t) * self.columns(t)
+        return -(-used // 4) * 4 if used > 2 or self.sized else used
 
 
 def solve_backward(
@@ -189,8 +193,18 @@ def plan_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objectiv
     if not use_cores(nodes.states.size):
         scratch, chosen = scratch_for(values, limits.n_ks, 1)
         plan_nodes(nodes, rows, limits, goal, values, 0, nodes.states.size, scratch[0, 0], scratch[0, 1], chosen[0])
+    elif _few_numbers(nodes, limits, goal, values):
+        from tether._kernels.plan_large import plan_few_numbers
+
+        plan_few_numbers(nodes, rows, limits, goal, values, CHUNKS)
     else:
         plan_all_nodes(nodes, rows, limits, goal, values, *scratch_for(values, limits.n_ks, CHUNKS))
+
+
+def _few_numbers(nodes: LayerNodes, limits: Limits, goal: Objective, values: Values) -> bool:
+    """Whether a node has so few numbers that the kernel for large layers takes them: a size, and V for m = 2 or 3."""
+    one_k = limits.n_ks == values.ks_after == 1 and values.sized == 1 and not nodes.with_runs
+    return one_k and goal.observed >= 0 and 2 <= values.columns <= 3 and values.step == values.step_after == 4
 
 
 def choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
@@ -232,7 +246,9 @@ def _solve_layer(problem: _Problem, t: int, of_pairs: Floats, tables: _Tables, c
 
     found, nodes = problem.found, problem.nodes[t]
     mdp, observed = found.graph.mdp, int(found.graph.observation.actions[t])
-    n_ks, after = problem.n_ks(t), (tables.layer(t + 1), problem.columns(t + 1), problem.n_ks(t + 1))
+    n_ks, sized = problem.n_ks(t), problem.sized
+    after = tables.layer(t + 1), problem.step(t + 1), problem.columns(t + 1), problem.n_ks(t + 1)
+    before = tables.layer(t), problem.step(t), problem.columns(t)
     offsets, first_k = problem.offsets(t), np.minimum(problem.first_k[t], n_ks - 1)
     for part in layer_parts(found.graph, t, nodes, found.influenced[t], needed=problem.needed(t)):
         plan_step(
@@ -240,7 +256,7 @@ def _solve_layer(problem: _Problem, t: int, of_pairs: Floats, tables: _Tables, c
             part.rows,
             Limits(found.kappa[t], offsets[part.nodes], problem.index_of_k, first_k[part.nodes], n_ks),
             Objective(of_pairs, problem.of_edits(t, part.edits, part.at), mdp.discount, observed),
-            Values(*after, tables.layer(t), problem.columns(t), problem.sized, choice[part.nodes]),
+            Values(*after, *before, sized, choice[part.nodes]),
         )
 
 
@@ -255,9 +271,9 @@ class _Tables:
         self._n_states, self._T = graph.mdp.n_states, graph.T
         self._rows = run_count(problem.found.nodes) * self._n_states
         touched = max(layer.size for layer in nodes)
-        widths = [problem.width(t) for t in range(self._T + 1)]
+        steps = [problem.step(t) for t in range(self._T + 1)]
         used = touched / self._rows
-        sizes = [self._rows * max(widths[even::2]) + SPARE for even in (0, 1)]
+        sizes = [self._rows * max(steps[even::2]) + SPARE for even in (0, 1)]
         self._layers = [scratch_array(size, np.float64, touched=int(used * size)) for size in sizes]
         for array in self._layers:
             array[-SPARE:] = 0.0
@@ -286,17 +302,17 @@ class _Tables:
 
     def layer(self, t: int) -> Floats:
         """All numbers of a layer, and the spare ones."""
-        return self._layers[t % 2][: self._rows * self._problem.width(t) + self._spare]
+        return self._layers[t % 2][: self._rows * self._problem.step(t) + self._spare]
 
     def _by_node(self, t: int) -> Floats:
         return self.layer(t)[: -self._spare].reshape(self._rows, -1)
 
     def read(self, t: int, places: Ints) -> Floats:
         """V of some nodes, by place: (node, k, c)."""
-        numbers = self._by_node(t)[places, self._problem.sized :]
-        n_ks = self._problem.n_ks(t)
+        n_ks, columns, sized = self._problem.n_ks(t), self._problem.columns(t), self._problem.sized
+        numbers = self._by_node(t)[places, sized : sized + n_ks * columns]
         told_apart = np.minimum(np.arange(self._problem.ks.size), n_ks - 1)
-        return numbers.reshape(len(places), n_ks, self._problem.columns(t))[:, told_apart]
+        return numbers.reshape(len(places), n_ks, columns)[:, told_apart]
 
 
 class _ObservedPath:
