@@ -11,6 +11,7 @@ can reach a few thousand, and only those are explored.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from math import comb
 from typing import NamedTuple
 
@@ -81,8 +82,9 @@ def _labelled(mdp: MDP) -> MDP:
     return mdp.with_labels({"over": lambda state: state.I == 0})
 
 
+@lru_cache(maxsize=1)
 def _listed() -> MDP:
-    """The released table: every state there could be."""
+    """The released table: every state there could be; made once."""
     everyone, doses = range(_POPULATION + 1), range(2 * _POPULATION + 1)
     states = [EpidemicState(S, I, V) for S in everyone for I in everyone for V in doses]
     rows = [
