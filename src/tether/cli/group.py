@@ -54,14 +54,14 @@ PATH   what happened: a file (CSV with columns t, state, action; JSON;
        Parquet), an episode of a log (log.csv#17), or a path of a case
        (case:sepsis-suboptimal); may be left out if MODEL is a case
 k      the length of the tether: from every step of the plan, a step that
-       the observation influences can be reached within k steps; T + 1 is
+       is influenced by the observation can be met within k steps; T + 1 is
        without a tether
 m      how many of the T actions may change
 
 \b
-Every command that answers takes --json: its answer as JSON on standard output.
-Exit codes: 0 success; 1 a check found a problem, a number differs from the
-published one, or choose-k found no k; 2 wrong use or bad input; 130 interrupted."""
+Every command that answers takes --json: it then prints its answer as JSON.
+Exit codes: 0 success; 1 a check found a problem, reproduce --check a number
+that has moved, choose-k no k; 2 wrong use or bad input; 130 interrupted."""
 
 
 class _Commands(click.Group):

@@ -397,7 +397,7 @@ _OBJECTIVE = [
         callback=_objective,
         metavar="PROPERTY",
         help="What to ask for instead of the return: 'reach GOAL', 'avoid BAD' or 'until HOLD GOAL', with labels of "
-        "the model.",
+        "the model or names of states.",
     ),
     click.option("--minimise", is_flag=True, help="Ask for the smallest value, not the largest: for costs."),
 ]

@@ -49,7 +49,7 @@ def why(
 ) -> None:
     """Say why an action is allowed for k, or is not.
 
-    One sentence per action: where the nearest step is that the observation influences, and which k allows the action.
+    One sentence per action: where the nearest influenced step is, and which k allows the action.
     """
     from tether.cli.screen import grid, put
     from tether.explanation.answers import as_data, objective_data

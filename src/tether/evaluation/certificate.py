@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from tether._foundation.markup import grid
+from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.counterfactual.sets import Assumption, has_copies, model_set
@@ -121,8 +122,8 @@ class Certificate:
     @property
     def is_certain(self) -> bool:
         """Whether every causal model gives the observed return: it does where nothing changes."""
-        near = 1e-9 * max(1.0, abs(self.observed_value))
-        return max(abs(self.nothing.best - self.observed_value), abs(self.gain)) <= near
+        off = max(abs(self.nothing.best - self.observed_value), abs(self.gain))
+        return off <= rounding_of(self.observed_value)
 
     @property
     def _value_is(self) -> str:
@@ -152,11 +153,11 @@ class Certificate:
 
     def _verdict(self) -> str:
         """The verdict in a sentence; another one where Gumbel-max itself expects a loss."""
-        near = 1e-9 * max(1.0, abs(self.observed_value))
+        rounding = rounding_of(self.observed_value)
         sign = -1.0 if self.minimise else 1.0
-        if sign * (self.nothing.best - self.observed_value) < -near:
+        if sign * (self.nothing.best - self.observed_value) < -rounding:
             return "Worse than what was done, under every causal model."
-        if sign * (self.value - self.observed_value) < -near:
+        if sign * (self.value - self.observed_value) < -rounding:
             return "Gumbel-max expects it to be worse than what was done; another causal model can make it better."
         return _SENTENCES[self.verdict]
 

@@ -57,7 +57,7 @@ class ExplainedStep:
     changed : float
         Probability that the action differs from the observed one.
     influenced : float
-        Probability that the observation influences the step.
+        Probability that the step is influenced by the observation: the test that k counts.
     strength : float
         Expected total variation between the counterfactual and the nominal row taken.
     return_so_far : float
