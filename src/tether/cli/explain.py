@@ -52,8 +52,8 @@ def explain(
 
     First the answer in a few sentences. The last ones say whether it holds under other causal models and, for a model
     that was learned from a log, how much the log leaves open. Then a table with one row per step: what happened, what
-    the best plan within k and m would do, what that gains, its strength (how much of the probability the observation moves), and
-    whether the step passes the test that k counts.
+    the best plan within k and m would do, what that gains, its strength (how much of the probability the observation
+    moves), and whether it passes the test that k counts.
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress

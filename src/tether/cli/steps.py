@@ -38,7 +38,7 @@ def legend(objective: Property | None = None, luck: bool = True) -> str:
 
 
 def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: bool = True) -> Table:
-    """One row per step: what happened, what ``who`` would do, what it gains, its strength, and whether it is influenced.
+    """One row per step: what happened, what ``who`` would do, what it gains, its strength, whether it is influenced.
 
     Without ``luck`` no step is left to chance: there is nothing for the observation to influence, and no column of it.
     """

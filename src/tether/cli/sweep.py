@@ -52,8 +52,8 @@ def sweep(
 ) -> None:
     """Show the best value for every k and m, as a table.
 
-    The tether gets longer down the table, and more actions may change to the right. The value never gets worse in either
-    direction. Neighbouring k with the same values share a row, and neighbouring m share a column.
+    The tether gets longer down the table, and more actions may change to the right. The value never gets worse in
+    either direction. Neighbouring k with the same values share a row, and neighbouring m share a column.
     """
     from tether.cli.screen import progress
     from tether.explanation.answers import objective_data
