@@ -22,7 +22,7 @@ from tether.errors import QueryError  # noqa: E402
 from tether.explorer.app import make_app  # noqa: E402
 from tether.explorer.asking import Asking, BusyError, SupersededError, TooLongError  # noqa: E402
 from tether.explorer.memory import Memory  # noqa: E402
-from tether.explorer.offered import Cases, Log, One, Source  # noqa: E402
+from tether.explorer.offered import Cases, Log, One, Opening  # noqa: E402
 from tether.explorer.panels import Asked, parts  # noqa: E402
 from tether.explorer.panels.take import command_line, python_lines  # noqa: E402
 from tether.explorer.safety import Keys  # noqa: E402
@@ -483,7 +483,7 @@ def test_what_is_kept_is_bounded_in_bytes():
 
 def test_a_log_is_ranked_searched_and_opened():
     episodes, grid = log_of(60)
-    log = Log(grid, episodes, Source(("grid", "log.csv#{episode}"), ("path = log[{episode!r}]",)))
+    log = Log(grid, episodes, Opening(("grid", "log.csv#{episode}"), ("path = log[{episode!r}]",)))
     listed = log.listed()
     values = [one.value for one in listed]
     assert values == sorted(values)
@@ -499,7 +499,7 @@ def test_a_log_is_ranked_searched_and_opened():
         assert rows[0].replace("\N{MINUS SIGN}", "-") == f"{first:.4g}"
     entry = log.entry("17")
     assert entry.open().path == episodes[17]
-    assert (entry.source.command, entry.source.python) == (("grid", "log.csv#17"), ("path = log[17]",))
+    assert (entry.opening.command, entry.opening.python) == (("grid", "log.csv#17"), ("path = log[17]",))
     with pytest.raises(QueryError, match="no episode"):
         log.entry("60")
 

@@ -11,7 +11,7 @@ import click
 from tether.cli.options import Episode, about_an_episode_or_none, as_json
 
 if TYPE_CHECKING:
-    from tether.explorer.offered import Gained, Offered, Source
+    from tether.explorer.offered import Gained, Offered, Opening
 
 __all__ = ["explore"]
 
@@ -84,10 +84,10 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
         with progress() as say:
             say(f"reading {episode.path}")
             episodes = read_episodes(episode.path, mdp, **episode.reading_path)
-        return Log(mdp, episodes, _source(episode, "#{episode}"), None if audit is None else _audited(audit))
+        return Log(mdp, episodes, _opening(episode, "#{episode}"), None if audit is None else _audited(audit))
     if audit is not None:
         raise click.UsageError("--audit goes with a log of many episodes as PATH.")
-    return One(episode.replay(), episode.path_source, _source(episode))
+    return One(episode.replay(), episode.path_source, _opening(episode))
 
 
 def _audited(directory: str) -> dict[Any, Gained]:
@@ -117,9 +117,9 @@ def _is_log(episode: Episode) -> bool:
     )
 
 
-def _source(episode: Episode, of_log: str = "") -> Source:
+def _opening(episode: Episode, of_log: str = "") -> Opening:
     """The same in words: what opens it on the command line, and in Python."""
-    from tether.explorer.offered import Source
+    from tether.explorer.offered import Opening
 
     words = [episode.model, *([] if episode.path is None else [f"{episode.path}{of_log}"]), *episode.words]
     lines = ["import tether", "", f"mdp = tether.io.open_model({_call(episode.model, **episode.reading)})"]
@@ -131,7 +131,7 @@ def _source(episode: Episode, of_log: str = "") -> Source:
         opened = f"tether.io.read_episodes({_call(episode.path, 'mdp', **episode.reading_path)})[{{episode!r}}]"
     else:
         opened = f"tether.io.open_path({_call(episode.path_source, 'mdp', **episode.reading_path)})"
-    return Source(tuple(words), (*lines, f"path = {opened}"))
+    return Opening(tuple(words), (*lines, f"path = {opened}"))
 
 
 def _call(first: Any, *names: str, **options: Any) -> str:

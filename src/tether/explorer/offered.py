@@ -25,7 +25,7 @@ from tether.observation.earned import model_return
 from tether.observation.episodes import Episodes
 from tether.observation.path import observe
 
-__all__ = ["Cases", "Entry", "Gained", "Listed", "Log", "Offered", "One", "Source", "audit_of"]
+__all__ = ["Cases", "Entry", "Gained", "Listed", "Log", "Offered", "One", "Opening", "audit_of"]
 
 _FROM_ELSEWHERE = ("icu-sepsis",)
 """Cases whose model is read from a package of others, of the same name."""
@@ -35,8 +35,8 @@ _COUNTED = 20_000
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where a model came from: the words on the command line, and the Python lines that open the same."""
+class Opening:
+    """How an episode is opened: the words on the command line, and the Python lines that do the same."""
 
     command: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
@@ -51,13 +51,13 @@ class Entry:
     key, name : str
         What it is called in addresses, and on the page.
     open : callable
-    source : Source
+    opening : Opening
     """
 
     key: str
     name: str
     open: Callable[[], CounterfactualMDP]
-    source: Source
+    opening: Opening
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class One:
 
     cf: CounterfactualMDP
     name: str
-    source: Source = field(default_factory=Source)
+    opening: Opening = field(default_factory=Opening)
 
     @property
     def first(self) -> str:
@@ -141,7 +141,7 @@ class One:
         """The episode."""
         if key != self.first:
             raise _not_offered(key)
-        return Entry(key, self.name, self._anew, self.source)
+        return Entry(key, self.name, self._anew, self.opening)
 
     def _anew(self) -> CounterfactualMDP:
         """The same, without what was asked of it before: what an explorer keeps is bounded."""
@@ -188,7 +188,7 @@ class Cases:
         opened = f"mdp = tether.io.open_model({model!r})", f"path = tether.io.open_path({key!r}, mdp)"
         lines = ("import tether", "", *opened)
         words = (model,) if model == key else (model, key)
-        return Entry(key, key.removeprefix("case:"), lambda: _opened_case(key), Source(words, lines))
+        return Entry(key, key.removeprefix("case:"), lambda: _opened_case(key), Opening(words, lines))
 
     def listed(self) -> list[Listed]:
         """Every path of every case."""
@@ -206,7 +206,7 @@ class Log:
 
     mdp: MDP
     episodes: Episodes
-    source: Source = field(default_factory=Source)
+    opening: Opening = field(default_factory=Opening)
     audited: Mapping[Any, Gained] | None = None
 
     @property
@@ -219,9 +219,9 @@ class Log:
         if not (key.isascii() and key.isdecimal() and len(key) < 12 and int(key) < len(self.episodes)):
             raise _not_offered(key)
         name = self.episodes.ids[int(key)]
-        command = tuple(word.replace("{episode}", str(name)) for word in self.source.command)
-        python = tuple(line.replace("{episode!r}", repr(name)) for line in self.source.python)
-        return Entry(key, shown(name), lambda: self._open(name), Source(command, python))
+        command = tuple(word.replace("{episode}", str(name)) for word in self.opening.command)
+        python = tuple(line.replace("{episode!r}", repr(name)) for line in self.opening.python)
+        return Entry(key, shown(name), lambda: self._open(name), Opening(command, python))
 
     def _open(self, name: Any) -> CounterfactualMDP:
         return counterfactual(self.mdp, self.episodes.observation(name, self.mdp))

@@ -26,8 +26,8 @@ def take_part(asked: Asked) -> dict[str, Any]:
 
 def python_lines(answer: Answer, view: View) -> list[str]:
     """Python that gives the same answer."""
-    plan, source = answer.plan, answer.entry.source
-    opened = source.python or (
+    plan, opening = answer.plan, answer.entry.opening
+    opened = opening.python or (
         "import tether",
         "",
         "# mdp and path: the model and the episode that this page was given",
@@ -55,7 +55,7 @@ def _what_if_lines(answer: Answer, chosen: Choices, options: str) -> list[str]:
 
 def command_line(answer: Answer) -> list[str]:
     """Commands that give the same answer; none where the page was opened from Python."""
-    words = answer.entry.source.command
+    words = answer.entry.opening.command
     if not words:
         return []
     plan = answer.plan
