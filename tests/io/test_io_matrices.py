@@ -291,7 +291,7 @@ def test_other_options_of_writing(tmp_path):
         write_arrays(mdp, tmp_path / "a.npz", order="AS")
     with pytest.raises(tether.QueryError, match="sparse=True writes one matrix per action"):
         write_arrays(mdp, tmp_path / "a.npz", order="ASS", sparse=True)
-    with pytest.raises(FileError, match=r"cannot hold the discount 0\.5"):
+    with pytest.raises(FileError, match=r"cannot hold what this model has: the discount 0\.5"):
         write_arrays(mdp.with_objective(discount=0.5), tmp_path / "a.npz")
     with pytest.raises(FileError, match=r"expected \.npz or \.mat"):
         write_arrays(mdp, tmp_path / "a.txt")
