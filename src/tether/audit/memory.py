@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._foundation.arrays import read_only
 from tether._kernels.scratch import scratch_array
 from tether.model.mdp import MDP
 from tether.observation.changes import nothing_to_change
@@ -30,18 +31,18 @@ def model_arrays(mdp: MDP) -> Model:
     reward = np.array(ExpectedRewards(mdp).of_pairs(0, every)) if by_entry else mdp.rewards.at(0)
     final = np.zeros(n) if mdp.final_reward is None else mdp.final_reward
     return Model(
-        pair_start=_read_only(form.pair_start),
-        pair_action=_read_only(form.pair_action),
-        row_start=_read_only(form.row_start),
-        next_state=_read_only(form.next_state),
-        probability=_read_only(form.probability),
-        after_start=_read_only(after_start),
-        after_state=_read_only((keys % n).astype(np.int32)),
-        reward=_read_only(reward),
-        entry_reward=_read_only(mdp.rewards.at(0) if by_entry else np.empty(0)),
-        final=_read_only(final),
+        pair_start=read_only(form.pair_start),
+        pair_action=read_only(form.pair_action),
+        row_start=read_only(form.row_start),
+        next_state=read_only(form.next_state),
+        probability=read_only(form.probability),
+        after_start=read_only(after_start),
+        after_state=read_only((keys % n).astype(np.int32)),
+        reward=read_only(reward),
+        entry_reward=read_only(mdp.rewards.at(0) if by_entry else np.empty(0)),
+        final=read_only(final),
         discount=mdp.discount,
-        absorbing=_read_only(nothing_to_change(form, every, -1).astype(np.uint8)),
+        absorbing=read_only(nothing_to_change(form, every, -1).astype(np.uint8)),
     )
 
 
@@ -116,7 +117,7 @@ def certifying_scratch(mdp: MDP, longest: int, nodes: int) -> Certifying:
         is_met=np.zeros(size, np.uint8),
         next_state=np.zeros(row, mdp.form.next_state.dtype),
         probability=np.zeros(row),
-        nothing=_read_only(np.empty(0)),
+        nothing=read_only(np.empty(0)),
         limits=limits_for(row),
         row=scratch_for(row),
     )
@@ -143,10 +144,3 @@ def place_for(episodes: int, steps: int, labels: int) -> Found:
 
 def _longest_row(mdp: MDP) -> int:
     return int(np.diff(mdp.form.row_start).max(initial=1))
-
-
-def _read_only(array: Any) -> Any:
-    """Kernels are compiled for one kind of array."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view

@@ -345,15 +345,13 @@ def nominal_rollout(graph: Graph) -> Graph:
 def expand(mdp: MDP, edits: EditedRows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:
     """Entries of the rows of ``pairs``: (position in ``pairs``, entry of the model, probability)."""
     form = mdp.form
-    owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-    if edits is None:
-        return owner, entry, form.probability[entry]
-    at = edits.locate(pairs)
+    at = np.full(pairs.shape, -1) if edits is None else edits.locate(pairs)
     edited = np.flatnonzero(at >= 0)
-    if edited.size == 0:
-        return owner, entry, form.probability[entry]
-    if edited.size == pairs.size:
+    if edits is not None and 0 < edited.size == pairs.size:
         return edits.expand(form, at)
+    owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+    if edits is None or edited.size == 0:
+        return owner, entry, form.probability[entry]
     nominal = at[owner] < 0
     owner, entry = owner[nominal], entry[nominal]
     of_edited, edited_entry, probability = edits.expand(form, at[edited])

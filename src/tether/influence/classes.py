@@ -130,10 +130,11 @@ def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tupl
     """
     graph, T = cf.graph, cf.T
     nodes = tuple(Nodes(graph.states(t)) for t in range(T + 1))
-    own: Own = found.own.__getitem__
     if found.rule == "assured" or found.graph is not graph:  # whose nodes are not the states alone
         rule: Rule = "definition" if found.rule == "assured" else found.rule
-        own = own_thresholds(graph, rule, nodes, found.influenced)
+        own: Own = own_thresholds(graph, rule, nodes, found.influenced)
+    else:
+        own = found.own.__getitem__
     codes = []
     for t in range(T, -1, -1):
         states = graph.states(t)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, read_only
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.counterfactual.layers import Graph
 from tether.counterfactual.on_demand import cut
@@ -72,14 +72,7 @@ class Nodes:
         from tether._kernels.layer import LayerNodes
 
         runs = np.empty(0, np.int32) if self.runs is None else self.runs
-        return LayerNodes(_read_only(self.states), _read_only(runs), self.runs is not None, n_states)
-
-
-def _read_only(array: Ints) -> Ints:
-    """The same array as kernels are compiled for: they take one that may be written to for another kind."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+        return LayerNodes(read_only(self.states), read_only(runs), self.runs is not None, n_states)
 
 
 def pair_offsets(layers: tuple[Nodes, ...], pair_start: Ints) -> tuple[Ints, ...]:
@@ -156,9 +149,9 @@ def layer_parts(
         first = last
 
 
-def nominal_rows(mdp: MDP) -> LayerRows:
+def nominal_rows(mdp: MDP, influenced: Ints = _NONE) -> LayerRows:
     """The rows of the model, none of them edited, as kernels take them."""
-    return _rows(mdp, Rows.none(), _NONE)
+    return _rows(mdp, Rows.none(), influenced)
 
 
 def _rows(mdp: MDP, edits: Rows, influenced: Ints) -> LayerRows:

@@ -24,7 +24,7 @@ from tether._kernels.scratch import scratch_array
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.sets import IN_WORDS, Assumption, ModelSet, model_set
 from tether.errors import QueryError
-from tether.influence.nodes import Nodes, layer_rows, run_count
+from tether.influence.nodes import Nodes, nominal_rows, run_count
 from tether.influence.rules import Rule
 from tether.influence.thresholds import Thresholds
 from tether.model.properties import Property, make_property
@@ -350,7 +350,7 @@ def _solve(
         choice = np.full((nodes[t].size, m + 1), -1, dtype=choice_type(mdp))
         robust_nodes(
             nodes[t].arguments(mdp.n_states),
-            layer_rows(graph, t, found.influenced[t]),
+            nominal_rows(mdp, found.influenced[t]),  # what an observed step changes is the sets' to say
             found.kappa[t],
             found.offsets[t][kept[t]],
             k,
