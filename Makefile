@@ -12,15 +12,15 @@ CORES ?= $(shell $(RUN) -c 'import os; print(max(1, min(4, len(os.sched_getaffin
 # The tests that exercise the kernels: run once more with the JIT off, so that coverage sees inside them.
 KERNELS := tests/kernels tests/counterfactual/test_gumbel.py tests/influence/test_rules.py tests/plan/test_planning.py tests/plan/test_uncertain.py
 
-.PHONY: demo test kernels lint types imports unit coverage test-random docs bench format clean
+.PHONY: demo test kernels lint types imports modules unit coverage test-random docs bench format clean
 
 demo: $(VENV)/installed
 	@$(RUN) -m tether.cli.demo
 
-# Each says what it does. The kernels are compiled on one core while types and import direction are checked on another:
-# otherwise every process of the tests would compile them.
+# Each says what it does. The kernels are compiled on one core while the rest is checked and all modules are imported
+# once on another: otherwise every process of the tests would compile the same kernels and the same modules.
 test: $(VENV)/installed-dev
-	@$(MAKE) --no-print-directory -j 2 kernels lint types imports
+	@$(MAKE) --no-print-directory -j 2 kernels lint types imports modules
 	@$(MAKE) --no-print-directory unit
 	@echo "make test: lint, types, import direction and tests all passed"
 
@@ -40,6 +40,10 @@ imports: $(VENV)/installed-dev
 kernels: $(VENV)/installed-dev
 	@echo "compiling the kernels …"
 	@$(RUN) tests/compile_kernels.py
+
+modules: $(VENV)/installed-dev
+	@echo "importing all modules and tests …"
+	@$(RUN) -m pytest tests src/tether --doctest-modules --collect-only -qq -p no:cacheprovider > /dev/null
 
 # Unit and property tests, the examples in docstrings, and every code block of README and docs; each once.
 unit: $(VENV)/installed-dev
