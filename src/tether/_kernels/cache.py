@@ -39,6 +39,7 @@ from numba.core import caching, serialize
 from numba.core.compiler import CompileResult
 
 from tether._foundation.private import can_others_write, is_private, private_directory
+from tether._kernels.ahead import wait_for
 
 __all__ = ["KernelCache", "find_place", "source_key"]
 
@@ -71,8 +72,10 @@ class KernelCache(caching._Cache):
         key = self._key(sig, target_context.codegen())
         file = place / self._file_name(key)
         try:
+            if not file.exists() and not wait_for(self._stem(), file):
+                return None
             content = file.read_bytes()
-        except FileNotFoundError:
+        except FileNotFoundError:  # removed by another process
             return None
         except OSError as error:
             _warn_once(f"cannot be read ({error})")

@@ -79,18 +79,13 @@ def _add(total: float, low: float, x: float) -> tuple[float, float]:
     return moved, low + ((x - moved) + total)
 
 
-@kernel
+@part_of_kernel
 def _can_win(p: float, q: float, p_o: float, q_o: float) -> bool:
-    """Whether r = p / q < p_o / q_o = r_o beyond rounding, for p > 0; r_o is infinite where q_o = 0.
+    """Whether r = p / q < p_o / q_o = r_o beyond rounding, for p > 0 and an r_o that is infinite, or overflows.
 
-    Ratios that overflow are compared upside down: q / p cannot underflow, as p ≤ 1.
+    Ratios are compared upside down: q / p cannot underflow, as p ≤ 1.
     """
-    if q_o == 0.0:
-        return True
-    r, r_o = p / q, p_o / q_o
-    if r_o == np.inf:
-        return q / p * (1.0 - _SAME_RATIO) > q_o / p_o
-    return r < r_o * (1.0 - _SAME_RATIO)
+    return q_o == 0.0 or q / p * (1.0 - _SAME_RATIO) > q_o / p_o
 
 
 @part_of_kernel

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import numba
 
 from tether._kernels.cache import KernelCache, find_place
+from tether._kernels.compiler import QuickCompiler
 from tether._kernels.parallel import turn
 
 __all__ = ["kernel", "parallel_kernel", "part_of_kernel"]
@@ -45,7 +46,7 @@ def parallel_kernel(function: Function) -> Function:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    compiled = numba.njit(nogil=True, **_QUICK_TO_COMPILE, **options)(function)
+    compiled = numba.njit(nogil=True, pipeline_class=QuickCompiler, **_QUICK_TO_COMPILE, **options)(function)
     if hasattr(compiled, "enable_caching"):  # with the JIT off it is the function itself
         compiled._cache = KernelCache(function, find_place)
     return cast(Callable[..., Any], compiled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.jit import kernel, part_of_kernel
+from tether._kernels.jit import part_of_kernel
 
 _SMALL = 32
 
@@ -72,7 +72,7 @@ def _heap(key: Floats, item: Ints, begin: int, end: int) -> None:
         item[begin + root] = x
 
 
-@kernel
+@part_of_kernel
 def sort_by_key(key: Floats, item: Ints, n: int, spare_key: Floats, spare_item: Ints, count: Ints) -> None:
     """Sort ``key[:n]`` (finite) ascending and take ``item[:n]`` along; the other arrays are scratch of at least ``n``.
 

@@ -16,9 +16,9 @@ from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 from tether._kernels.layer import LayerNodes, LayerRows
 from tether._kernels.sets import (
-    Limits,
     Nominal,
     Observed,
+    RowLimits,
     RowScratch,
     can_happen,
     expectation,
@@ -76,7 +76,7 @@ def robust_nodes(
     before: Floats,
     columns: int,
     choice: Ints,
-    limits: Limits,
+    limits: RowLimits,
     scratch: RowScratch,
 ) -> None:
     """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 where none is."""
@@ -156,7 +156,7 @@ class RowsTaken(NamedTuple):
     order: Ints
     how: Ints
     chance: Floats
-    limits: Limits
+    limits: RowLimits
 
 
 @kernel
@@ -170,7 +170,7 @@ def limit_rows(
     models: Models,
     entries: Ints,
     how: Ints,
-    limits: Limits,
+    limits: RowLimits,
     scratch: RowScratch,
 ) -> None:
     """The limits of the rows ``first`` … ``last - 1``, all of one step. ``entries``: where they lie in the model."""
@@ -180,7 +180,7 @@ def limit_rows(
         n = stop - start
         base = entries[start]
         row = Nominal(next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n])
-        one = Limits(
+        one = RowLimits(
             limits.low[start:stop],
             limits.high[start:stop],
             limits.level[start:stop],
@@ -222,7 +222,7 @@ def followed_values(
         found, found_slope = usual, usual_slope
         if mixed > 0.0:
             order = orders[start:stop]
-            one = Limits(
+            one = RowLimits(
                 limits.low[start:stop],
                 limits.high[start:stop],
                 limits.level[start:stop],
@@ -260,7 +260,7 @@ def extreme_rows(
     entries: Ints,
     out: Floats,
     row: Floats,
-    limits: Limits,
+    limits: RowLimits,
     scratch: RowScratch,
 ) -> None:
     """The extreme expectation of each of some rows, and the rows that attain it, entry for entry."""

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.jit import kernel
+from tether._kernels.jit import kernel, part_of_kernel
 
 NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY, INTERVALS = range(5)
 
@@ -64,7 +64,7 @@ class Nominal(NamedTuple):
     upper: Floats
 
 
-class Limits(NamedTuple):
+class RowLimits(NamedTuple):
     """What limits a row of the set, outcome by outcome; ``slack`` is by level, and has one item more."""
 
     low: Floats
@@ -90,9 +90,9 @@ def scratch_for(longest: int) -> RowScratch:
     return RowScratch(np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n))
 
 
-def limits_for(entries: int, rows: int = 1) -> Limits:
+def limits_for(entries: int, rows: int = 1) -> RowLimits:
     """Room for the limits of so many rows with so many outcomes in all."""
-    return Limits(np.empty(entries), np.empty(entries), np.empty(entries, np.int64), np.empty(entries + rows))
+    return RowLimits(np.empty(entries), np.empty(entries), np.empty(entries, np.int64), np.empty(entries + rows))
 
 
 @kernel
@@ -115,30 +115,31 @@ def sort_by(keys: Floats, order: Ints, n: int) -> None:
         order[j + 1] = item
 
 
-@kernel
+@part_of_kernel
 def _sort_by_heap(keys: Floats, order: Ints, n: int) -> None:
-    for start in range(n // 2 - 1, -1, -1):
-        _sift(keys, order, start, n)
-    for end in range(n - 1, 0, -1):
-        order[0], order[end] = order[end], order[0]
-        _sift(keys, order, 0, end)
+    """First every item that has children sinks, from the last on; then the top goes to the end, and its place sinks."""
+    size, start = n, n // 2
+    while size > 1:
+        if start > 0:
+            start -= 1
+        else:
+            size -= 1
+            order[0], order[size] = order[size], order[0]
+        root = start
+        while 2 * root + 1 < size:
+            child = 2 * root + 1
+            if child + 1 < size and keys[order[child]] < keys[order[child + 1]]:
+                child += 1
+            if keys[order[root]] >= keys[order[child]]:
+                break
+            order[root], order[child] = order[child], order[root]
+            root = child
 
 
-@kernel
-def _sift(keys: Floats, order: Ints, start: int, end: int) -> None:
-    root = start
-    while 2 * root + 1 < end:
-        child = 2 * root + 1
-        if child + 1 < end and keys[order[child]] < keys[order[child + 1]]:
-            child += 1
-        if keys[order[root]] >= keys[order[child]]:
-            return
-        order[root], order[child] = order[child], order[root]
-        root = child
-
-
-@kernel
-def limit_row(row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: Limits, scratch: RowScratch) -> int:
+@part_of_kernel
+def limit_row(
+    row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: RowLimits, scratch: RowScratch
+) -> int:
     """The limits of a row of the set, and how it is then found: one of the four ways.
 
     The observed pair itself is the point mass at the outcome; where the outcome was not recorded the row is nominal.
@@ -169,7 +170,7 @@ def limit_row(row: Nominal, n: int, pair: int, step: Observed, kind: int, limits
     return _BOX
 
 
-@kernel
+@part_of_kernel
 def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: int, p: Floats) -> tuple[int, bool]:
     """p_j of each outcome of q, by merging; where o is in q (-1: nowhere), and whether the supports overlap."""
     at, o, overlap = 0, -1, False
@@ -185,8 +186,8 @@ def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: i
     return o, overlap
 
 
-@kernel
-def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, limits: Limits, p: Floats) -> None:
+@part_of_kernel
+def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, limits: RowLimits, p: Floats) -> None:
     """The published sets: stability at the observed outcome, and with it, if asked for, monotonicity."""
     low, high = limits.low, limits.high
     q_o = q[o] if o >= 0 else 0.0
@@ -204,8 +205,8 @@ def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, l
                 high[j] = min(high[j], q[j])
 
 
-@kernel
-def _nested(q: Floats, n: int, o: int, p_o: float, limits: Limits, scratch: RowScratch) -> None:
+@part_of_kernel
+def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: RowScratch) -> None:
     """The nested caps of counterfactual stability.
 
     ``level[j]`` is 0 for o, 1, 2, … for what lies above it, -1 for what cannot be; ``slack[k]`` is A(k) / p_o for
@@ -215,7 +216,7 @@ def _nested(q: Floats, n: int, o: int, p_o: float, limits: Limits, scratch: RowS
     low, high, level, slack = limits.low, limits.high, limits.level, limits.slack
     p, by_ratio = scratch.p, scratch.by_ratio
     r_o = q[o] / p_o if o >= 0 else 0.0
-    above, beside = 0, 0.0
+    above, beside = n - n, 0.0  # not the literal 0, for which the sorting would be compiled once more
     for j in range(n):
         level[j] = 0 if j == o else -1
         high[j] = min(1.0, q[j] / p_o)
@@ -252,8 +253,8 @@ def _nested(q: Floats, n: int, o: int, p_o: float, limits: Limits, scratch: RowS
         slack[k] = max(0.0, slack[k]) / p_o
 
 
-@kernel
-def can_happen(how: int, limits: Limits, j: int) -> bool:
+@part_of_kernel
+def can_happen(how: int, limits: RowLimits, j: int) -> bool:
     """Whether some row of the set leads to an outcome."""
     if how == _FIXED:
         return bool(limits.low[j] > 0.0)
@@ -262,8 +263,8 @@ def can_happen(how: int, limits: Limits, j: int) -> bool:
     return bool(limits.high[j] > 0.0)
 
 
-@kernel
-def fill_row(how: int, limits: Limits, n: int, order: Ints, sign: float, chance: float, scratch: RowScratch) -> None:
+@part_of_kernel
+def fill_row(how: int, limits: RowLimits, n: int, order: Ints, sign: float, chance: float, scratch: RowScratch) -> None:
     """The extreme row, in ``scratch.x``: the outcomes in the given order (``sign`` = 1), or the opposite one (-1)."""
     x, low = scratch.x, limits.low
     if how == _FIXED:
@@ -277,8 +278,8 @@ def fill_row(how: int, limits: Limits, n: int, order: Ints, sign: float, chance:
             _keep_tail(n, order, sign, chance, x)
 
 
-@kernel
-def _fill_box(limits: Limits, n: int, order: Ints, sign: float, x: Floats) -> None:
+@part_of_kernel
+def _fill_box(limits: RowLimits, n: int, order: Ints, sign: float, x: Floats) -> None:
     """Start from the floors and pour the rest in order, up to the caps."""
     low, high = limits.low, limits.high
     rest = 1.0
@@ -296,7 +297,7 @@ def _fill_box(limits: Limits, n: int, order: Ints, sign: float, x: Floats) -> No
     _give_rest(n, rest, order, sign, x)
 
 
-@kernel
+@part_of_kernel
 def _keep_tail(n: int, order: Ints, sign: float, chance: float, x: Floats) -> None:
     """Of a row, what comes first in order, up to a share of ``chance``; as a row."""
     rest = 1.0
@@ -307,7 +308,7 @@ def _keep_tail(n: int, order: Ints, sign: float, chance: float, x: Floats) -> No
     _give_rest(n, rest, order, sign, x)
 
 
-@kernel
+@part_of_kernel
 def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None:
     """What rounding left over goes to the last outcome that has any."""
     if rest > 0.0:
@@ -318,8 +319,8 @@ def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None
                 return
 
 
-@kernel
-def _fill_nested(limits: Limits, n: int, order: Ints, sign: float, scratch: RowScratch) -> None:
+@part_of_kernel
+def _fill_nested(limits: RowLimits, n: int, order: Ints, sign: float, scratch: RowScratch) -> None:
     """Give each outcome as much as all caps leave."""
     low, high, level, x, left = limits.low, limits.high, limits.level, scratch.x, scratch.left
     rest, levels = 1.0, 0
@@ -364,7 +365,7 @@ def extreme_row(
     step: Observed,
     kind: int,
     sign: float,
-    limits: Limits,
+    limits: RowLimits,
     scratch: RowScratch,
 ) -> float:
     """The smallest (``sign`` = 1) or largest (-1) mean of ``value`` over the set; its row is in ``scratch.x``."""
@@ -376,7 +377,7 @@ def extreme_row(
     return expectation(n, scratch.x, value)
 
 
-@kernel
+@part_of_kernel
 def expectation(n: int, x: Floats, value: Floats) -> float:
     """Σ x·value over what can happen."""
     total = 0.0

@@ -13,7 +13,7 @@ from tether.counterfactual.rows import spans
 from tether.model.mdp import MDP
 
 if TYPE_CHECKING:
-    from tether._kernels.audit.arrays import Model, Pool
+    from tether._kernels.audit.arrays import EditedRows, Model
 
 __all__ = ["SharedRows", "leads_to"]
 
@@ -68,7 +68,7 @@ class SharedRows:
             for name, array in pool._asdict().items()
         )
 
-    def of(self, pairs: Ints, outcomes: Ints) -> tuple[Ints, Ints, Pool]:
+    def of(self, pairs: Ints, outcomes: Ints) -> tuple[Ints, Ints, EditedRows]:
         """For each step the number of its transition; where the rows of each transition lie; and the rows."""
         wanted = pairs * (self._mdp.n_states + 1) + outcomes + 1
         distinct, which = np.unique(wanted, return_inverse=True)
@@ -107,9 +107,9 @@ class SharedRows:
                 self._pool = _grown(pool, 2 * pool.pair.size, 2 * pool.next_state.size, pool.next_state.dtype)
 
 
-def _grown(pool: Pool | None, rows: int, entries: int, dtype: Any) -> Pool:
+def _grown(pool: EditedRows | None, rows: int, entries: int, dtype: Any) -> EditedRows:
     """A larger pool with the same rows in it."""
-    from tether._kernels.audit.arrays import Pool
+    from tether._kernels.audit.arrays import EditedRows
 
     kinds = {"pair": np.int64, "state": np.int64, "start": np.int64, "next_state": dtype, "probability": np.float64}
     kinds |= {"strength": np.float64, "reward": np.float64}
@@ -120,4 +120,4 @@ def _grown(pool: Pool | None, rows: int, entries: int, dtype: Any) -> Pool:
             before = getattr(pool, name)
             array[: before.size] = before
         arrays[name] = array
-    return Pool(**arrays)
+    return EditedRows(**arrays)

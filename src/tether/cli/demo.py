@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.text import Text
 
+from tether._kernels.ahead import second_compiler
 from tether.cases import epidemic, sepsis, toy
 from tether.cases.case import Case
 from tether.cli.screen import put
@@ -98,8 +99,9 @@ def _compile() -> None:
     waiting.daemon = True
     waiting.start()
     small = toy()
-    plan = counterfactual(small.mdp, small.path).plan()
-    plan.explain().sentences()
+    with second_compiler():
+        plan = counterfactual(small.mdp, small.path).plan()
+        plan.explain().sentences()
     waiting.cancel()
 
 

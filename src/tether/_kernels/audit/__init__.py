@@ -13,6 +13,7 @@ is what is looked at.
   (METHOD: "the column c = m is needed at the observed states only").
 - Of a certificate only the two worst cases are found: they say what is guaranteed, and the verdict.
 
-`arrays` says what the kernels work on; `rows`, `layers`, `plan`, `follow` and `certify` are the steps of an answer, and
-`answer` takes them for every episode of a batch.
+`arrays` says what the kernels work on; `rows`, `layers`, `plan` (or `one_change`, where m is 1), `follow` and `certify`
+are the steps of an answer, and `answer` takes them for every episode of a batch. `search` finds pairs and edited rows,
+`sums` adds up in the order in which NumPy does.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.sets import Limits, RowScratch
+from tether._kernels.sets import RowLimits, RowScratch
 
 
 class Model(NamedTuple):
@@ -29,7 +29,7 @@ class Model(NamedTuple):
     absorbing: Ints
 
 
-class Pool(NamedTuple):
+class EditedRows(NamedTuple):
     """Edited rows: those of one observed transition lie side by side, pairs ascending.
 
     Row i, of a pair of ``state[i]``, leads to ``next_state[start[i]:start[i + 1]]``.
@@ -135,7 +135,7 @@ class Certifying(NamedTuple):
     next_state: Ints
     probability: Floats
     nothing: Floats
-    limits: Limits
+    limits: RowLimits
     row: RowScratch
 
 

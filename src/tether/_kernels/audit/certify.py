@@ -11,11 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.audit.arrays import Batch, Certifying, Found, Model, Pool
-from tether._kernels.audit.plan import find_observed
+from tether._kernels.audit.arrays import Batch, Certifying, EditedRows, Found, Model
+from tether._kernels.audit.search import edited_row, find_observed
 from tether._kernels.jit import kernel, part_of_kernel
-from tether._kernels.sets import NOTHING, STABILITY, Nominal, Observed, expectation, fill_row, limit_row, sort_by
-from tether._kernels.sorting import lower_bound
+from tether._kernels.sets import NOTHING, STABILITY, Nominal, Observed, extreme_row
 
 _SEEN, _MET = 1, 2
 """Marks of a node: some causal model leads there; Gumbel-max does."""
@@ -23,8 +22,8 @@ _SEEN, _MET = 1, 2
 
 @part_of_kernel
 def visit_row(
-    model: Model, pool: Pool, low_row: int, high_row: int, x: int, outcome: int, is_met: bool, height: int, onward: int,
-    mark: Ints, node: Ints, n: int,
+    model: Model, pool: EditedRows, low_row: int, high_row: int, x: int, outcome: int, is_met: bool, height: int,
+    onward: int, mark: Ints, node: Ints, n: int,
 ) -> int:  # fmt: skip
     """Mark where a pair leads, and note what is new; ``outcome`` is not below 0 where it leads there for certain.
 
@@ -39,10 +38,9 @@ def visit_row(
             n += 1
             mark[key] = _SEEN
     if is_met:
-        edited = pool.pair[low_row:high_row]
-        row = lower_bound(edited, x)
-        if row < edited.size and edited[row] == x:
-            for e in range(pool.start[low_row + row], pool.start[low_row + row + 1]):
+        row = edited_row(pool, low_row, high_row, x)
+        if row >= 0:
+            for e in range(pool.start[row], pool.start[row + 1]):
                 mark[pool.next_state[e] * height + onward] = _SEEN | _MET
         else:
             for e in range(model.row_start[x], model.row_start[x + 1]):
@@ -52,8 +50,9 @@ def visit_row(
 
 @part_of_kernel
 def visit_layers(
-    model: Model, pool: Pool, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints, certifying: Certifying
-) -> bool:
+    model: Model, pool: EditedRows, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints,
+    certifying: Certifying,
+) -> bool:  # fmt: skip
     """All that the plan can come to, and what it does there; False where there is no place for it.
 
     ``mark``, by node, is left as found: 0.
@@ -110,12 +109,9 @@ def worst_of_row(
         worth = model.entry_reward[low + j] if model.entry_reward.size > 0 else model.reward[x]
         if not is_certain or s == step.outcome:
             worth += model.discount * value[after + s * height + onward]
-        row.value[j], row.order[j] = worth, j
+        row.value[j] = worth
     nominal = Nominal(next_state[:n], probability[:n], certifying.nothing[:n], certifying.nothing[:n])
-    how = limit_row(nominal, n, x, step, kind, limits, row)
-    sort_by(row.value, row.order, n)
-    fill_row(how, limits, n, row.order, 1.0, step.chance, row)
-    return expectation(n, row.x, row.value)
+    return extreme_row(nominal, row.value, n, x, step, kind, 1.0, limits, row)
 
 
 @part_of_kernel
@@ -153,7 +149,7 @@ def worst_value(
 
 @kernel
 def certify_episode(
-    model: Model, pool: Pool, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints, value: Floats,
+    model: Model, pool: EditedRows, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints, value: Floats,
     certifying: Certifying, episode: int, found: Found,
 ) -> bool:  # fmt: skip
     """The two worst cases of a plan; False where there is no place for all that it can come to."""

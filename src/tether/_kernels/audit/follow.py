@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tether._foundation.arrays import Ints
-from tether._kernels.audit.arrays import Batch, Following, Found, Model, Outcomes, Pool
-from tether._kernels.audit.plan import find_observed
+from tether._kernels.audit.arrays import Batch, EditedRows, Following, Found, Model, Outcomes
+from tether._kernels.audit.search import edited_row, find_observed
 from tether._kernels.audit.sums import pairwise
 from tether._kernels.jit import kernel, part_of_kernel
-from tether._kernels.sorting import lower_bound, sort_ascending
+from tether._kernels.sorting import sort_ascending
 
 
 @part_of_kernel
@@ -25,8 +25,8 @@ def sort_nodes(node: Ints, low: int, n: int, mark: Ints) -> None:
 
 @part_of_kernel
 def follow_step(
-    model: Model, pool: Pool, choice: Ints, following: Following, t: int, T: int, m: int, low_row: int, high_row: int,
-    action: int, here: int, n: int, there: int, step: int, found: Found,
+    model: Model, pool: EditedRows, choice: Ints, following: Following, t: int, T: int, m: int, low_row: int,
+    high_row: int, action: int, here: int, n: int, there: int, step: int, found: Found,
 ) -> int:  # fmt: skip
     """One step of the plan: from the nodes ``node[here:here + n]`` to those from ``there`` on; returns how many.
 
@@ -34,7 +34,6 @@ def follow_step(
     """
     n_states, height = model.pair_start.size - 1, m + 1
     node, mass, mark, terms = following.node, following.mass, following.mark, following.terms
-    edited = pool.pair[low_row:high_row]
     size = terms.size // 2
     met, after = here - here, 0  # not a literal, for which sums would be compiled once more
     best_chance, best_pair = -1.0, -1
@@ -42,16 +41,16 @@ def follow_step(
     for i in range(n):
         s, c = node[here + i] // height, node[here + i] % height
         x = model.pair_start[s] + choice[(t * n_states + s) * height + min(c, m, T - t)]
-        row = lower_bound(edited, x)
-        is_edited = row < edited.size and edited[row] == x
+        row = edited_row(pool, low_row, high_row, x)
+        is_edited = row >= 0
         is_change = model.pair_action[x] != action
         if is_change and model.absorbing[s] > 0 and find_observed(model.pair_start, model.pair_action, s, action) < 0:
             is_change = False
         if is_edited:
-            terms[met] = mass[here + i] * pool.strength[low_row + row]
+            terms[met] = mass[here + i] * pool.strength[row]
             terms[size + met] = mass[here + i]
             met += 1
-            low, high = pool.start[low_row + row], pool.start[low_row + row + 1]
+            low, high = pool.start[row], pool.start[row + 1]
         else:
             low, high = model.row_start[x], model.row_start[x + 1]
         if is_change:
@@ -87,7 +86,7 @@ def follow_step(
 
 @part_of_kernel
 def push_mass(
-    model: Model, pool: Pool, following: Following, m: int, here: int, n: int, there: int, after: int
+    model: Model, pool: EditedRows, following: Following, m: int, here: int, n: int, there: int, after: int
 ) -> None:
     """The probability of each next node, added up in the order of the nodes before and of their rows."""
     height = m + 1
@@ -150,7 +149,7 @@ def tell_ends(outcomes: Outcomes, following: Following, m: int, here: int, n: in
 
 @kernel
 def follow_episode(
-    model: Model, pool: Pool, choice: Ints, following: Following, batch: Batch, first: int, T: int, m: int,
+    model: Model, pool: EditedRows, choice: Ints, following: Following, batch: Batch, first: int, T: int, m: int,
     episode: int, found: Found,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Follow a plan from the first state to the end: where the last nodes lie, how many they are, and how many in all.

@@ -15,10 +15,11 @@ from __future__ import annotations
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._kernels.audit.arrays import Batch, Model, Planning, Pool
-from tether._kernels.audit.layers import FAR
-from tether._kernels.audit.plan import ALLOWED, NEAR, find_observed, plan_observed
+from tether._kernels.audit.arrays import Batch, EditedRows, Model, Planning
+from tether._kernels.audit.plan import ALLOWED, NEAR, plan_observed
+from tether._kernels.audit.search import edited_row, find_observed, rows_of_state
 from tether._kernels.jit import kernel, part_of_kernel
+from tether._kernels.thresholds import FAR
 
 
 @kernel
@@ -80,7 +81,7 @@ def first_k(
 
 @kernel
 def weigh_states(
-    model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, least: int, state: Ints,
+    model: Model, pool: EditedRows, planning: Planning, batch: Batch, first: int, T: int, least: int, state: Ints,
     start: Ints, stride: int,
 ) -> bool:  # fmt: skip
     """W, κ and f of some states of each layer, and the choice with no change left.
@@ -106,6 +107,7 @@ def weigh_states(
             at_observed = find_observed(model.pair_start, model.pair_action, s, action)
             is_free = at_observed < 0 and model.absorbing[s] > 0
             first_row, best = planning.edited[here] - 1, -np.inf
+            last_row = rows_of_state(first_row, high_row, end - begin)
             smallest, all_smallest = FAR, FAR
             chosen = -1
             bound = least
@@ -118,12 +120,8 @@ def weigh_states(
                 is_taken = is_free or turn == 0
                 if not is_taken and (is_any_allowed or stride == 1 or smallest <= bound):
                     break
-                row = first_row
-                is_edited = False
-                if first_row >= 0:
-                    while row < high_row and pool.pair[row] < x:
-                        row += 1
-                    is_edited = row < high_row and pool.pair[row] == x
+                row = edited_row(pool, first_row, last_row, x)
+                is_edited = row >= 0
                 if is_edited:
                     successor, chance, gain = pool.next_state, pool.probability, pool.reward[row]
                     low, high = pool.start[row], pool.start[row + 1]
@@ -156,7 +154,9 @@ def weigh_states(
 
 
 @kernel
-def plan_one_change(model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, k: int) -> float:
+def plan_one_change(
+    model: Model, pool: EditedRows, planning: Planning, batch: Batch, first: int, T: int, k: int
+) -> float:
     """The value of the best plan of one change within k; its choices along the observed path are in ``planning``."""
     n_states = model.pair_start.size - 1
     found, known = 0.0, k < 0  # not a literal, for which this would be compiled once more

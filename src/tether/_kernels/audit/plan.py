@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._kernels.audit.arrays import Batch, Model, Planning, Pool
+from tether._kernels.audit.arrays import Batch, EditedRows, Model, Planning
+from tether._kernels.audit.search import edited_row, find_observed, rows_of_state
 from tether._kernels.audit.sums import pairwise
 from tether._kernels.jit import kernel, part_of_kernel
 from tether._kernels.plan import ROUNDING
-from tether._kernels.sorting import lower_bound
 
 ALLOWED, NEAR = 1, 2
 """Flags of a node: some pair is allowed; influence is met within k - 1 steps."""
@@ -19,19 +19,6 @@ ALLOWED, NEAR = 1, 2
 def columns_at(m: int, T: int, t: int) -> int:
     """How many numbers c of changes left are kept at time t."""
     return 1 if t == T else min(m, T - t + 1)
-
-
-@kernel
-def find_observed(pair_start: Ints, pair_action: Ints, s: int, action: int) -> int:
-    """The pair of a state and an action, or -1."""
-    begin, end = pair_start[s], pair_start[s + 1]
-    guess: int = begin + action
-    if guess < end and pair_action[guess] == action:
-        return guess
-    for x in range(begin, end):
-        if pair_action[x] == action:
-            return x
-    return -1
 
 
 @part_of_kernel
@@ -47,7 +34,7 @@ def is_pair_allowed(next_state: Ints, low: int, high: int, flag: Ints, after: in
 
 @part_of_kernel
 def plan_layer(
-    model: Model, pool: Pool, planning: Planning, t: int, T: int, k: int, m: int, sized: int, high_row: int,
+    model: Model, pool: EditedRows, planning: Planning, t: int, T: int, k: int, m: int, sized: int, high_row: int,
     action: int,
 ) -> None:  # fmt: skip
     """What is allowed, and V with c < m changes left, of the nodes of one layer from those of the next."""
@@ -63,6 +50,7 @@ def plan_layer(
         s = planning.layer[n]
         begin, end = model.pair_start[s], model.pair_start[s + 1]
         first_row = planning.edited[t * n_states + s] - 1
+        last_row = rows_of_state(first_row, high_row, end - begin)
         at_observed = find_observed(model.pair_start, model.pair_action, s, action)
         all_free = at_observed < 0 and model.absorbing[s] > 0
         is_okay, size = ends_soon, 0.0  # where the end is within k every pair is allowed, and so is all that follows
@@ -76,12 +64,8 @@ def plan_layer(
             shift = 0 if x == at_observed or all_free else 1
             if is_okay and columns <= shift:  # nothing more can be learned of this node
                 break
-            row = first_row
-            is_edited = False
-            if first_row >= 0:
-                while row < high_row and pool.pair[row] < x:
-                    row += 1
-                is_edited = row < high_row and pool.pair[row] == x
+            row = edited_row(pool, first_row, last_row, x)
+            is_edited = row >= 0
             if is_edited:
                 successor, chance, gain = pool.next_state, pool.probability, pool.reward[row]
                 low, high = pool.start[row], pool.start[row + 1]
@@ -122,7 +106,7 @@ def plan_layer(
 
 @part_of_kernel
 def plan_observed(
-    model: Model, pool: Pool, planning: Planning, t: int, T: int, k: int, m: int, sized: int, low_row: int,
+    model: Model, pool: EditedRows, planning: Planning, t: int, T: int, k: int, m: int, sized: int, low_row: int,
     high_row: int, s: int, observed: int, known: bool, value_after: float,
 ) -> float:  # fmt: skip
     """V_t(s_t, m), with all changes left on the observed path; its choice is kept."""
@@ -131,7 +115,6 @@ def plan_observed(
     columns_after = columns_at(m, T, t + 1)
     width = sized + m + 1
     v_there = there * width
-    edited = pool.pair[low_row:high_row]
     begin, end = model.pair_start[s], model.pair_start[s + 1]
     values, terms = planning.by_pair, planning.terms
     best, largest = -np.inf, 0.0
@@ -139,11 +122,11 @@ def plan_observed(
         values[x - begin] = -np.inf
         if m == 0 and x != observed:
             continue
-        row = lower_bound(edited, x)
-        is_edited = row < edited.size and edited[row] == x
+        row = edited_row(pool, low_row, high_row, x)
+        is_edited = row >= 0
         if is_edited:
-            successor, chance, gain = pool.next_state, pool.probability, pool.reward[low_row + row]
-            low, high = pool.start[low_row + row], pool.start[low_row + row + 1]
+            successor, chance, gain = pool.next_state, pool.probability, pool.reward[row]
+            low, high = pool.start[row], pool.start[row + 1]
         else:
             successor, chance, gain = model.next_state, model.probability, model.reward[x]
             low, high = model.row_start[x], model.row_start[x + 1]
@@ -180,7 +163,7 @@ def plan_observed(
 
 @kernel
 def plan_episode(
-    model: Model, pool: Pool, planning: Planning, batch: Batch, first: int, T: int, k: int, m: int, keep: bool
+    model: Model, pool: EditedRows, planning: Planning, batch: Batch, first: int, T: int, k: int, m: int, keep: bool
 ) -> float:
     """The value of the best plan of one episode within k and m ≤ T; its choices are in ``planning``."""
     n_states = model.pair_start.size - 1

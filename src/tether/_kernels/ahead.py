@@ -1,0 +1,121 @@
+"""A second process that compiles, the first time that something is explained.
+
+numba compiles on one core, and a first explanation waits for it. So a child compiles some of the kernels, while this
+process compiles those that it needs before them. They meet in the cache on disk (`tether._kernels.cache`): a kernel
+that the child is at is waited for, and not compiled twice.
+
+The child is a help and nothing more. It is started only where its kernels are not in the cache, and where there are two
+cores; it ends with its parent, and whatever becomes of it, all that can be missing is a kernel in the cache.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["compile_share", "second_compiler", "wait_for"]
+
+SHARE = ("thresholds.gather_nodes", "thresholds.spread", "robust.limit_rows", "robust.followed_values")
+"""What the child compiles, in this order. The other kernels of an explanation take about as long."""
+
+_PATIENCE = 60.0
+"""Seconds after which a kernel of the child is compiled here after all."""
+
+_at_work: list[subprocess.Popen[bytes]] = []
+
+
+@contextmanager
+def second_compiler() -> Iterator[None]:
+    """Have a child compile its share meanwhile, if that is missing; at the end it is gone."""
+    child = _start() if _is_of_use() else None
+    if child is None:
+        yield
+        return
+    _at_work.append(child)
+    try:
+        yield
+    finally:
+        _at_work.remove(child)
+        child.communicate()  # closes what it listens to, at which it ends
+
+
+def wait_for(kernel: str, file: Path) -> bool:
+    """Whether a child is at a kernel and then leaves it in a file."""
+    until = time.monotonic() + _PATIENCE
+    for child in _at_work if kernel in SHARE else ():
+        while child.poll() is None and not file.exists() and time.monotonic() < until:
+            time.sleep(0.005)
+        return file.exists()
+    return False
+
+
+def _is_of_use() -> bool:
+    import numba
+
+    from tether._kernels.cache import find_place
+
+    if getattr(numba.config, "DISABLE_JIT", False) or getattr(sys, "frozen", False) or not sys.executable or _at_work:
+        return False
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    place = find_place() if cores > 1 else None
+    return place is not None and not any(any(place.glob(f"{kernel}-*")) for kernel in SHARE)
+
+
+def _start() -> subprocess.Popen[bytes] | None:
+    # What is imported here is found there, too, however this process came to it.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    with suppress(OSError):
+        quiet = subprocess.DEVNULL
+        command = [sys.executable, "-m", __name__]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, env=environment)
+    return None
+
+
+def compile_share() -> None:
+    """Compile the kernels of the share, by calling each with nothing to do."""
+    from tether._kernels.layer import LayerNodes, LayerRows
+    from tether._kernels.robust import Models, RowsTaken, followed_values, limit_rows
+    from tether._kernels.sets import Observed, limits_for, scratch_for
+    from tether._kernels.thresholds import gather_nodes, spread
+
+    states, pairs, numbers = _nothing(np.int32), _nothing(np.int64), _nothing(np.float64)
+    nodes = LayerNodes(states, states, False, 1)
+    rows = LayerRows(pairs, states, pairs, states, numbers, pairs, pairs, states, numbers, pairs)
+    whole, real, small = np.empty(0, np.int64), np.empty(0), np.empty(0, np.int16)
+    both = np.empty(0, np.int32)
+    gather_nodes(nodes, rows, whole, 0, 0, both, both, small, 0, 0)
+    spread(nodes, rows, whole, small, small)
+    limits, scratch = limits_for(0), scratch_for(0)
+    models = Models(Observed(states, numbers, 0, 0, 1.0), 0, 1.0, numbers, numbers)
+    limit_rows(whole, both, real, whole, 0, 0, models, whole, whole, limits, scratch)
+    taken = RowsTaken(whole, whole, real, real, whole, real, whole, whole, real, limits)
+    followed_values(taken, np.empty(0, np.uint8), 1.0, 1.0, 1.0, real, real, real, scratch)
+
+
+def _nothing(kind: Any) -> Any:
+    """An empty array that cannot be written to: what the arrays of a model are."""
+    empty = np.empty(0, kind)
+    empty.setflags(write=False)
+    return empty
+
+
+def _leave_with_parent() -> None:
+    """End when the other end of standard input is closed: its process has what it wanted, or is gone."""
+    os.read(sys.stdin.fileno(), 1)  # not by sys.stdin, whose lock would be held when this process ends
+    _thread.interrupt_main()
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    with suppress(KeyboardInterrupt):
+        compile_share()
