@@ -61,18 +61,18 @@ def _are_plain(arguments: Any) -> bool:
     return all(isinstance(one, _PLAIN) for one in arguments)
 
 
-class QuickCompiler(Compiler):  # type: ignore[misc]  # numba has no types
+class QuickCompiler(Compiler):
     """Compiles as numba does: for ``pipeline_class``."""
 
     def __init__(self, context: Any, *others: Any) -> None:
-        super().__init__(_Remembered(context), *others)
+        super().__init__(_Remembered(context), *others)  # type: ignore[no-untyped-call]
         self._context = context
 
     def compile_extra(self, function: Callable[..., Any]) -> CompileResult:
         """Compile a function."""
         with _no_collection(), _one_list_of_variables():
-            result: Any = super().compile_extra(function)
-        return result._replace(typing_context=self._context)
+            result: CompileResult = super().compile_extra(function)  # type: ignore[no-untyped-call]
+        return result._replace(typing_context=self._context)  # type: ignore[call-arg]
 
 
 @contextmanager
@@ -93,8 +93,8 @@ def _one_list_of_variables() -> Iterator[None]:
     if hasattr(ir.Scope, "__deepcopy__"):  # of a later numba, or as one kernel is compiled within another
         yield
         return
-    ir.Scope.__deepcopy__ = lambda scope, _memo: scope
+    ir.Scope.__deepcopy__ = lambda scope, _memo: scope  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        del ir.Scope.__deepcopy__
+        del ir.Scope.__deepcopy__  # type: ignore[attr-defined]
