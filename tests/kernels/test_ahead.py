@@ -21,9 +21,9 @@ def listener():
 @pytest.mark.compiled
 def test_what_is_compiled_ahead_is_what_an_explanation_calls():
     from tether._kernels.robust import followed_values, limit_rows
-    from tether._kernels.thresholds import gather_nodes, spread
+    from tether._kernels.thresholds import gather_nodes
 
-    kernels = [gather_nodes, spread, limit_rows, followed_values]
+    kernels = [gather_nodes, limit_rows, followed_values]
     case = tether.cases.toy()
     tether.counterfactual(case.mdp, case.path).plan().explain().sentences()
     called = [one.signatures for one in kernels]

@@ -25,7 +25,7 @@ import numpy as np
 
 __all__ = ["compile_share", "second_compiler", "wait_for"]
 
-SHARE = ("thresholds.gather_nodes", "thresholds.spread", "robust.limit_rows", "robust.followed_values")
+SHARE = ("thresholds.gather_nodes", "robust.limit_rows", "robust.followed_values")
 """What the child compiles, in this order. The other kernels of an explanation take about as long."""
 
 _PATIENCE = 60.0
@@ -86,7 +86,7 @@ def compile_share() -> None:
     from tether._kernels.layer import LayerNodes, LayerRows
     from tether._kernels.robust import Models, RowsTaken, followed_values, limit_rows
     from tether._kernels.sets import Observed, limits_for, scratch_for
-    from tether._kernels.thresholds import gather_nodes, spread
+    from tether._kernels.thresholds import gather_nodes
 
     states, pairs, numbers = _nothing(np.int32), _nothing(np.int64), _nothing(np.float64)
     nodes = LayerNodes(states, states, False, 1)
@@ -94,7 +94,6 @@ def compile_share() -> None:
     whole, real, small = np.empty(0, np.int64), np.empty(0), np.empty(0, np.int16)
     both = np.empty(0, np.int32)
     gather_nodes(nodes, rows, whole, 0, 0, both, both, small, 0, 0)
-    spread(nodes, rows, whole, small, small)
     limits, scratch = limits_for(0), scratch_for(0)
     models = Models(Observed(states, numbers, 0, 0, 1.0), 0, 1.0, numbers, numbers)
     limit_rows(whole, both, real, whole, 0, 0, models, whole, whole, limits, scratch)

@@ -14,8 +14,8 @@ from tether._kernels.parallel import turn
 
 __all__ = ["kernel", "parallel_kernel", "part_of_kernel"]
 
-_QUICK_TO_COMPILE: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
-"""No code for what no kernel needs: a Python error for a division by zero, and a way in for C."""
+_QUICK_TO_COMPILE: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_rewrites": True}
+"""Nothing that no kernel needs: a Python error for a division by zero, a way in for C, expressions of whole arrays."""
 
 _NOTHING_ALLOCATED: dict[str, Any] = {"_nrt": False}
 """Kernels write to what they are given, so that no references to arrays have to be counted: less code to compile."""
@@ -35,7 +35,7 @@ def part_of_kernel(function: Function) -> Function:
 
 def parallel_kernel(function: Function) -> Function:
     """The same for a function with ``prange`` in it, on all cores: call it from Python, where `use_cores` says so."""
-    compiled = _compiled(function, parallel=True)
+    compiled = _compiled(function, parallel=True, no_rewrites=False)
 
     @functools.wraps(function)
     def run(*arguments: Any) -> Any:
@@ -46,7 +46,7 @@ def parallel_kernel(function: Function) -> Function:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    compiled = numba.njit(nogil=True, pipeline_class=QuickCompiler, **_QUICK_TO_COMPILE, **options)(function)
+    compiled = numba.njit(nogil=True, pipeline_class=QuickCompiler, **(_QUICK_TO_COMPILE | options))(function)
     if hasattr(compiled, "enable_caching"):  # with the JIT off it is the function itself
         compiled._cache = KernelCache(function, find_place)
     return cast(Callable[..., Any], compiled)
