@@ -62,7 +62,7 @@ def test_the_child_is_silent_and_ends_with_its_parent(tmp_path):
     command = [sys.executable, "-m", ahead.__name__]
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, env=environment, check=True
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, env=environment, check=False
     )
     assert done.stdout == b""
     assert not list(tmp_path.glob("*/.new-*"))
