@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tether._foundation.arrays import Floats
 from tether.cli.screen import decimals, grid
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ def heat_tables(table: Sweep) -> list[Table | str]:
     """The table, rows and columns that are all the same taken together; below each other where it is too wide."""
     rows, columns = _runs(table.values), _runs(table.values.T)
     places = decimals(table.values.reshape(-1).tolist())
-    shaded = Console().color_system in ("256", "truecolor")  # with fewer colours, ink and paper may be the same
+    coloured = Console().color_system in ("256", "truecolor")  # with fewer colours, ink and paper may be the same
+    shares = _shares(table.gains) if coloured else np.full(table.values.shape, np.nan)
     heads = [_range(table.ms[columns[j] : columns[j + 1]]) for j in range(len(columns) - 1)]
-    cells = [
-        [_cell(table, rows[i], columns[j], places, shaded) for j in range(len(heads))] for i in range(len(rows) - 1)
-    ]
+    cells = [[_cell(table.values[i, j], shares[i, j], places) for j in columns[:-1]] for i in rows[:-1]]
     width = 2 + max(*(len(head) for head in heads), *(cell.cell_len for row in cells for cell in row))
     side = [_range(table.ks[rows[i] : rows[i + 1]]) for i in range(len(rows) - 1)]
     per_block = max(1, (Console().width - max(len(name) for name in [*side, "k \\ m"]) - 2) // width)
@@ -51,15 +51,19 @@ def _range(numbers: Any) -> str:
     return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
 
 
-def _cell(table: Sweep, i: int, j: int, places: int, shaded: bool) -> Text:
-    value = float(table.values[i, j])
+def _shares(gains: Floats) -> Floats:
+    """How much of the shade each cell gets, from 0 for the worst to 1 for the best; NaN for none."""
+    finite = gains[np.isfinite(gains)]
+    low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
+    shares: Floats = (gains - low) / (high - low) if high > low else np.full(gains.shape, np.nan)
+    return shares
+
+
+def _cell(value: float, share: float, places: int) -> Text:
     if not np.isfinite(value):
         return Text("–")
-    finite = table.values[np.isfinite(table.values)]
-    low, high = float(finite.min()), float(finite.max())
     text = Text(f"{value:,.{places}f}")
-    if shaded and high > low:
-        share = (value - low) / (high - low)
+    if np.isfinite(share):
         red, green, blue = (_LOW + share * (_HIGH - _LOW)).astype(int)
         text.stylize(f"{'rgb(0,0,0)' if share < 0.5 else 'rgb(255,255,255)'} on rgb({red},{green},{blue})")
     return text
