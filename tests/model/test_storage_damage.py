@@ -80,7 +80,7 @@ FLIPS = """
 """
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", range(1, 1 + tries(1, 2)))
 def test_a_flipped_bit_is_found_or_means_nothing(tmp_path, seed):
     """In the space of a head, or of model.json, a bit may mean nothing. A crash would end the other process."""
     path = tether.cases.grid_world().path
