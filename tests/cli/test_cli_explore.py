@@ -59,9 +59,9 @@ def test_a_model_and_a_path_or_a_log(served, tmp_path, monkeypatch):
     assert explore("model.csv", "path.csv", "--discount", "0.9").exit_code == 0
     one = served[-1].offered
     assert isinstance(one, One)
-    assert one.source.command == ("model.csv", "path.csv", "--discount", "0.9")
+    assert one.opening.command == ("model.csv", "path.csv", "--discount", "0.9")
     names: dict = {}
-    exec("\n".join(one.source.python), names)
+    exec("\n".join(one.opening.python), names)
     assert names["path"] == one.cf.path
     assert names["mdp"].discount == 0.9
     tether.learn(tether.io.read_episodes(WARD), prior=1).save("ward")
@@ -69,8 +69,8 @@ def test_a_model_and_a_path_or_a_log(served, tmp_path, monkeypatch):
     log = served[-1].offered
     assert isinstance(log, Log)
     entry = log.entry("3")
-    assert entry.source.command == ("ward", f"{WARD}#{log.episodes.ids[3]}")
-    exec("\n".join(entry.source.python), names)
+    assert entry.opening.command == ("ward", f"{WARD}#{log.episodes.ids[3]}")
+    exec("\n".join(entry.opening.python), names)
     assert names["path"] == log.episodes[log.episodes.ids[3]]
 
 
