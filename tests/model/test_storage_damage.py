@@ -253,7 +253,8 @@ def test_beside_writers_every_model_that_opens_is_one_that_was_saved(tmp_path):
     try:
         for one in running:
             assert one.stdout.readline() == "begins\n"
-        for _ in range(tries(40, 100)):
+        latest = time.monotonic() + 60
+        while len(seen) < tries(10, 30) and time.monotonic() < latest:
             mdp = MDP.load(tmp_path / "m")
             assert set(mdp.rewards.values) == {float(mdp.n_states)}
             assert mdp.form.pair_action.size == mdp.n_states
@@ -263,7 +264,7 @@ def test_beside_writers_every_model_that_opens_is_one_that_was_saved(tmp_path):
         for one in running:
             one.kill()
             one.communicate()
-    assert len(seen) > 5
+    assert len(seen) >= tries(10, 30)
     assert {n for n, _ in seen} - {5} <= {n for part in sizes for n in part}
     ring(3).save(tmp_path / "m")
     assert os.listdir(tmp_path) == ["m"]
