@@ -33,7 +33,7 @@ SLOW = 2.0
 
 
 def measure(quick: bool) -> list[Result]:
-    n, repeats = (QUICK, 3) if quick else (FULL, 3)
+    n, repeats = (QUICK, 3) if quick else (FULL, 7)
     results = []
     mdp = random_model(n)
     path = mdp.simulate("random", T, rng=1)
