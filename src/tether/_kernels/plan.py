@@ -192,7 +192,6 @@ def plan_nodes(
     sized, columns, columns_after = np.uint64(values.sized), np.uint64(values.columns), np.uint64(values.columns_after)
     last_k_after = np.uint64(values.ks_after) - ONE
     width_after = sized + (last_k_after + ONE) * columns_after
-    stride = columns + THREE  # of ``best``: four columns at a time are improved, and those beyond are not used
     step, step_after = np.uint64(values.step), np.uint64(values.step_after)
     one_run = np.uint64(n_states) * step_after
     without_changes = observed >= 0 and columns == ONE
@@ -235,7 +234,7 @@ def plan_nodes(
             continue
         tries = ONE if without_changes and not all_free else end - begin + ONE
         size = 0.0
-        for c in range(n_ks * stride):
+        for c in range(n_ks * columns):
             best[c] = -np.inf
             chosen[c] = -1
         e = seek(edited, e, np.int64(begin))
@@ -270,18 +269,15 @@ def plan_nodes(
             # From the last k: the number after those of one k is the first of the next.
             for back in range(n_ks - from_k):
                 ki = n_ks - ONE - back
-                at, source = ki * stride + shift, sized + min(ki, last_k_after) * columns_after
+                at, source = ki * columns + shift, sized + min(ki, last_k_after) * columns_after
                 # Where there are more changes than steps, the last of them is of no use.
                 total[source + columns_after] = total[source + columns_after - ONE]
-                for c in range(ZERO, columns - shift, FOUR):
+                for c in range(columns - shift):
                     _improve(best, chosen, at + c, gain + discount * total[source + c], tie, number)
-                    _improve(best, chosen, at + c + ONE, gain + discount * total[source + c + ONE], tie, number)
-                    _improve(best, chosen, at + c + TWO, gain + discount * total[source + c + TWO], tie, number)
-                    _improve(best, chosen, at + c + THREE, gain + discount * total[source + c + THREE], tie, number)
         largest = 0.0
         for of_k in range(n_ks):
             for c in range(columns):
-                value = best[of_k * stride + c]
+                value = best[of_k * columns + c]
                 before[to + of_k * columns + c] = value
                 if largest < abs(value) < np.inf:
                     largest = abs(value)
