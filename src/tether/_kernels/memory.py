@@ -16,7 +16,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import part_of_kernel
 
-__all__ = ["AHEAD", "FETCH_FROM", "Index", "prefetch", "prefetch_successors"]
+__all__ = ["AHEAD", "FETCH_FROM", "Index", "prefetch", "prefetch_node", "prefetch_successors"]
 
 Index = int | np.unsignedinteger[Any]
 """A place in an array; unsigned where time counts, because a signed one is tested for being negative each time."""
@@ -69,3 +69,12 @@ def prefetch_successors(
     if stop - start <= np.uint64(LONGEST):
         for i in range(start, stop):
             prefetch(array, np.uint64(next_state[i]) * width)
+
+
+@part_of_kernel
+def prefetch_node(
+    s: Index, pair_start: Ints, row_start: Ints, next_state: Ints, array: Floats | Ints, width: Index
+) -> None:
+    """The same for all pairs of a state."""
+    first_pair, last_pair = np.uint64(pair_start[s]), np.uint64(pair_start[s + np.uint64(1)])
+    prefetch_successors(first_pair, last_pair, row_start, next_state, array, width)

@@ -290,7 +290,7 @@ def plan_nodes(
 
 def scratch_for(values: Values, n_ks: int, chunks: int) -> tuple[Floats, Ints]:
     """Scratch for the numbers of one node, for some pieces of a layer side by side."""
-    numbers = values.sized + n_ks * (max(values.columns, values.columns_after) + SPARE) + SPARE + 1
+    numbers = values.sized + n_ks * max(values.columns, values.columns_after) + SPARE + 1
     numbers += _CACHE_LINE  # no two threads write to one cache line
     return np.empty((chunks, 2, numbers)), np.empty((chunks, numbers), np.int64)
 

@@ -13,7 +13,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
-from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_successors
+from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_node
 from tether._kernels.plan import (
     FOUR,
     ONE,
@@ -76,8 +76,7 @@ def _plan_some(
         begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])
         if fetch and node + np.uint64(AHEAD) < np.uint64(high_node):
             ahead = np.uint64(states[node + np.uint64(AHEAD)])
-            first_pair, last_pair = np.uint64(pair_start[ahead]), np.uint64(pair_start[ahead + ONE])
-            prefetch_successors(first_pair, last_pair, row_start, next_state, after, FOUR)
+            prefetch_node(ahead, pair_start, row_start, next_state, after, FOUR)
         kappa_at = np.uint64(pair_offset[node]) if kappa.size > 0 else ZERO
         at_observed = find_pair(pair_action, begin, end, observed)
         all_free = at_observed == end and is_absorbing(s, begin, end, row_start, next_state)

@@ -16,7 +16,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
-from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_successors
+from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_node
 from tether._kernels.sorting import is_in, lower_bound, seek
 
 FAR = 1 << 14
@@ -86,8 +86,7 @@ def gather_nodes(
         begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])
         if fetch and node + np.uint64(AHEAD) < np.uint64(high_node):
             ahead = np.uint64(states[node + np.uint64(AHEAD)])
-            first_pair, last_pair = np.uint64(pair_start[ahead]), np.uint64(pair_start[ahead + ONE])
-            prefetch_successors(first_pair, last_pair, row_start, next_state, after, ONE)
+            prefetch_node(ahead, pair_start, row_start, next_state, after, ONE)
         run = np.uint64(runs[node]) if with_runs else ZERO
         nearest, lowest = FAR, FAR
         to = np.uint64(offsets[node])
