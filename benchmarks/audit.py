@@ -93,7 +93,7 @@ def _local() -> Result:
 
 def _in_grid(n_states: int) -> tuple[float, float]:
     """Seconds until the engine is ready, and then per episode."""
-    from tether.audit.answering import Asked
+    from tether.audit.answering import PreparedQuestion
     from tether.audit.compiled import Engine
     from tether.audit.logs import open_log
     from tether.audit.question import make_question
@@ -101,7 +101,7 @@ def _in_grid(n_states: int) -> tuple[float, float]:
     mdp = local_model(n_states)
     first, *others = [batch for _, batch in open_log(local_log(n_states, WALKS)).batches(mdp)]
     question = make_question(K, M, "definition", "support", None, True, None, 0, 0)
-    made, engine = timed(lambda: Engine(Asked.of(mdp, question)))
+    made, engine = timed(lambda: Engine(PreparedQuestion.of(mdp, question)))
     engine(first)
 
     def answer() -> None:

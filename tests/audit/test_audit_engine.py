@@ -12,7 +12,7 @@ import tether
 from tether._kernels.audit.sums import pairwise
 from tether._kernels.sorting import sort_ascending
 from tether.audit import compiled, engine, sharing
-from tether.audit.answering import Asked, answer_each
+from tether.audit.answering import PreparedQuestion, answer_each
 from tether.audit.compiled import Engine, is_usual
 from tether.audit.logs import open_log
 from tether.audit.question import make_question
@@ -29,7 +29,7 @@ def question(k, m, certify=False):
 
 
 def check_same(mdp, log, k, m, certify=False, solver=None):
-    asked, cohort = Asked.of(mdp, question(k, m, certify)), cohort_of(mdp, log)
+    asked, cohort = PreparedQuestion.of(mdp, question(k, m, certify)), cohort_of(mdp, log)
     assert is_usual(mdp, asked.question)
     found, expected = (solver or Engine(asked))(cohort), answer_each(asked, cohort)
     for field in fields(expected):
@@ -77,7 +77,7 @@ def test_more_place_for_ends_is_no_more_place_for_certificates():
     states, actions = ["ill"] * 21, ["wait", *["treat"] * 20]
     ends = ["ill", *(f"end {i}" for i in range(20))]
     mdp = tether.MDP.from_table(states, actions, ends, [1.0, *[0.05] * 20], [0, *range(20)], terminal=ends[1:])
-    log, asked = [tether.Path(["ill"] * 3, ["wait"] * 2)], Asked.of(mdp, question(3, 1, certify=True))
+    log, asked = [tether.Path(["ill"] * 3, ["wait"] * 2)], PreparedQuestion.of(mdp, question(3, 1, certify=True))
     solver = Engine(asked)
     assert solver(cohort_of(mdp, log)).end_outcome.size == 20  # there is place for 16 per episode at first
     size = compiled.certifying_scratch(mdp, 2, compiled._NODES).node.size
@@ -92,7 +92,7 @@ def test_plans_that_come_to_very_much_have_no_certificate(monkeypatch):
         monkeypatch.setattr(module, "MOST_NODES", 15)
     log = [case.path, case.mdp.simulate("optimal", 5, rng=1)]
     check_same(case.mdp, log, 9, 1, certify=True)
-    found = Engine(Asked.of(case.mdp, question(9, 1, True)))(cohort_of(case.mdp, log))
+    found = Engine(PreparedQuestion.of(case.mdp, question(9, 1, True)))(cohort_of(case.mdp, log))
     assert (found.verdict >= 0).tolist() == [False, True]
 
 
@@ -109,7 +109,7 @@ def test_the_shortest_tether_that_is_enough_is_found_for_a_ward():
 def test_batches_share_rows_until_they_are_too_many(monkeypatch):
     mdp = tether.cases.sepsis().mdp
     log = [mdp.simulate("optimal", 6 + i, start=mdp.states[700 + 7 * i], rng=i, noise=0.3) for i in range(6)]
-    solver = Engine(Asked.of(mdp, question(4, 2)))
+    solver = Engine(PreparedQuestion.of(mdp, question(4, 2)))
     for some in (log[:2], log[1:5], log[:2]):
         check_same(mdp, some, 4, 2, solver=solver)
     monkeypatch.setattr(sharing, "_MOST_BYTES", 0)
@@ -126,13 +126,13 @@ def test_the_engine_is_made_when_it_is_worth_it(monkeypatch):
         engine, "Engine", lambda asked: made.append(asked) or (lambda cohort: answer_each(asked, cohort))
     )
     monkeypatch.setattr(engine, "_LOADING", 0.05)  # as long as five episodes
-    asked = Asked.of(mdp, question(2, 1))
+    asked = PreparedQuestion.of(mdp, question(2, 1))
     answer, cohort = engine.prepare(asked), cohort_of(mdp, log)
     for times in (0, 1, 1):
         assert answer(cohort).value.tolist() == answer_each(asked, cohort).value.tolist()
         assert made == [asked] * times
     published = make_question(2, 1, "published", "support", None, False, None, 0, 0)
-    assert len(engine.prepare(Asked.of(mdp, published))(cohort)) == 3
+    assert len(engine.prepare(PreparedQuestion.of(mdp, published))(cohort)) == 3
 
 
 @given(st.integers(0, 700), st.integers(0, 2**32 - 1))

@@ -105,7 +105,10 @@ def test_another_version_or_another_file_is_refused(tmp_path, monkeypatch):
 
 
 def test_one_process_at_a_time(tmp_path):
-    with directory.opened(tmp_path, {}, fresh=True), pytest.raises(tether.FileError, match="another audit is at work"):
+    with (
+        directory.opened_directory(tmp_path, {}, fresh=True),
+        pytest.raises(tether.FileError, match="another audit is at work"),
+    ):
         ask(tmp_path)
     ask(tmp_path, fresh=True)
 

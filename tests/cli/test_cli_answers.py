@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import tether
 from tether.cli import main
 from tether.explanation.answers import as_data
-from tether.explanation.terms import best_for_anyone
+from tether.explanation.terms import best_for_anyone_in_words
 from tether.influence.reach import coverage
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.models import read_model, write_model
@@ -54,7 +54,11 @@ def test_explain_tells_what_the_library_explains(epidemic, k, m):
             None if limit is None else {"k": limit.k, "m": limit.m, "value": limit.value, "added": limit.added}
         )
     assert answer["tailoring"]["longest_run"] == explanation.outlook.tailoring.longest_run
-    assert answer["sentences"] == [*explanation.sentences(str), *further.sentences(), best_for_anyone(explanation)]
+    assert answer["sentences"] == [
+        *explanation.sentences(str),
+        *further.sentences(),
+        best_for_anyone_in_words(explanation),
+    ]
     assert answer["sentences"][: sum(map(len, answer["answer"].values()))] == [
         one for part in answer["answer"].values() for one in part
     ]

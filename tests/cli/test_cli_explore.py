@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 import tether
 from tether.cli import main
-from tether.explorer.offered import Cases, Log, One
+from tether.explorer.offered import Cases, LogEpisodes, One
 from tether.io.models import write_model
 from tether.io.paths import write_path
 
@@ -67,7 +67,7 @@ def test_a_model_and_a_path_or_a_log(served, tmp_path, monkeypatch):
     tether.learn(tether.io.read_episodes(WARD), prior=1).save("ward")
     assert explore("ward", WARD).exit_code == 0
     log = served[-1].offered
-    assert isinstance(log, Log)
+    assert isinstance(log, LogEpisodes)
     entry = log.entry("3")
     assert entry.opening.command == ("ward", f"{WARD}#{log.episodes.ids[3]}")
     exec("\n".join(entry.opening.python), names)

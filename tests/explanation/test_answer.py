@@ -7,7 +7,7 @@ import tether
 from tether.explanation.answers import explanation_data
 from tether.explanation.caveats import cannot_know
 from tether.explanation.evidence import default_draws
-from tether.learning.following import Follower, expected
+from tether.learning.following import Follower, expected_return
 
 
 def clinic(treated=8, prior=1.0):
@@ -111,7 +111,7 @@ def test_a_long_property_is_followed_as_it_is_planned():
     mdp = tether.learn([*paths, grid.path], prior=1).with_labels({"danger": [6]})
     plan = tether.counterfactual(mdp, grid.path).plan(8, 2, objective=tether.avoid("danger"))
     chain, lost = Follower([plan], [plan.m]).walk(plan.asked)
-    assert expected(plan.asked, chain, lost)[0] == pytest.approx(plan.value, abs=1e-12)
+    assert expected_return(plan.asked, chain, lost)[0] == pytest.approx(plan.value, abs=1e-12)
     assert not any(off.any() for off in lost)
 
 

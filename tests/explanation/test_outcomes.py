@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import tether
 from tether.evaluation.outcomes import absorbing
 from tether.explanation.outcomes import WHO
-from tether.explanation.terms import best_for_anyone
+from tether.explanation.terms import best_for_anyone_in_words
 
 
 def class_of(mdp, state):
@@ -85,5 +85,6 @@ def test_where_the_best_for_anyone_was_done_that_is_said():
     case = tether.cases.sepsis()
     plan = tether.counterfactual(case.mdp, case.path).plan(k=8, m=1)
     assert (
-        best_for_anyone(plan.explain()) == "What is best for anyone in the model, without any limit, is what was done."
+        best_for_anyone_in_words(plan.explain())
+        == "What is best for anyone in the model, without any limit, is what was done."
     )

@@ -20,7 +20,7 @@ pytest.importorskip("uvicorn", reason="the explorer is not tested here: uvicorn 
 
 from pages import EVIL, walk
 
-from tether.explorer.offered import Cases, Log, One
+from tether.explorer.offered import Cases, LogEpisodes, One
 from tether.explorer.server import Explorer
 
 pytestmark = pytest.mark.compiled
@@ -177,7 +177,7 @@ def test_a_learned_log(browser):
     """The list, a search, and an episode that is opened from it; in less than a second, as a person waits."""
     episodes = tether.io.read_episodes(WARD)
     mdp = tether.learn(episodes, prior=1)
-    for explorer in serving(Log(mdp, episodes)):
+    for explorer in serving(LogEpisodes(mdp, episodes)):
         with Visit(browser, explorer, "tab=episodes") as visit:
             page = visit.page
             assert page.locator(".episodes tbody tr").count() == min(50, len(episodes))

@@ -22,7 +22,7 @@ from tether.errors import QueryError  # noqa: E402
 from tether.explorer.app import make_app  # noqa: E402
 from tether.explorer.asking import Asking, BusyError, SupersededError, TooLongError  # noqa: E402
 from tether.explorer.memory import Memory  # noqa: E402
-from tether.explorer.offered import Cases, Log, One, Opening  # noqa: E402
+from tether.explorer.offered import Cases, LogEpisodes, One, Opening  # noqa: E402
 from tether.explorer.panels import Asked, parts  # noqa: E402
 from tether.explorer.panels.take import command_line, python_lines  # noqa: E402
 from tether.explorer.safety import Keys  # noqa: E402
@@ -457,7 +457,7 @@ def log_of(n):
 
 def test_episodes_and_questions_are_forgotten():
     episodes, grid = log_of(12)
-    memory = Memory(Log(grid, episodes))
+    memory = Memory(LogEpisodes(grid, episodes))
     first = memory.answer(View("0"))
     assert memory.answer(View("0")) is first
     for key in range(12):
@@ -473,7 +473,7 @@ def test_episodes_and_questions_are_forgotten():
 
 def test_what_is_kept_is_bounded_in_bytes():
     episodes, grid = log_of(4)
-    memory = Memory(Log(grid, episodes), most=1)
+    memory = Memory(LogEpisodes(grid, episodes), most=1)
     for key in "0123":
         for k in (1, 2, 3):
             _ = memory.answer(View(key, k)).outlook
@@ -483,7 +483,7 @@ def test_what_is_kept_is_bounded_in_bytes():
 
 def test_a_log_is_ranked_searched_and_opened():
     episodes, grid = log_of(60)
-    log = Log(grid, episodes, Opening(("grid", "log.csv#{episode}"), ("path = log[{episode!r}]",)))
+    log = LogEpisodes(grid, episodes, Opening(("grid", "log.csv#{episode}"), ("path = log[{episode!r}]",)))
     listed = log.listed()
     values = [one.value for one in listed]
     assert values == sorted(values)

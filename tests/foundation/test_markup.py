@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pages import EVIL, Page
 
-from tether._foundation.markup import escaped, facts, grid, heat, shortened, signed, typeset
+from tether._foundation.markup import escaped, facts, heat, html_table, shortened, typeset, with_minus_signs
 from tether._foundation.words import cut, cut_apart
 
 
 @given(st.text())
 def test_any_text_stays_text(text):
-    for made in (escaped(text), shortened(text), typeset(text), facts([(text, text)]), grid([text], [[text]])):
+    for made in (escaped(text), shortened(text), typeset(text), facts([(text, text)]), html_table([text], [[text]])):
         page = Page(f"<div>{made}</div>")
         assert page.tags <= {"div", "table", "tr", "th", "td"}
         made.encode("utf-8")
@@ -44,15 +44,15 @@ def test_names_that_are_cut_stay_apart(names, most):
 
 
 def test_minus_signs():
-    assert signed("from -3 to -.5, not -x, 3-4, gumbel-max") == "from −3 to −.5, not -x, 3-4, gumbel-max"
+    assert with_minus_signs("from -3 to -.5, not -x, 3-4, gumbel-max") == "from −3 to −.5, not -x, 3-4, gumbel-max"
 
 
 def test_long_tables_lose_their_middle():
-    table = Page(grid(["n"], [[i] for i in range(100)])).tables[0]
+    table = Page(html_table(["n"], [[i] for i in range(100)])).tables[0]
     assert [row[0] for row in table[1:25]] == [str(i) for i in range(24)]
     assert table[25] == ["… 71 more …"]
     assert [row[0] for row in table[26:]] == [str(i) for i in range(95, 100)]
-    assert len(Page(grid(["n"], [[i] for i in range(30)])).tables[0]) == 31
+    assert len(Page(html_table(["n"], [[i] for i in range(30)])).tables[0]) == 31
 
 
 VALUES = np.array([[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 5.0, 5.0, 10.0]])

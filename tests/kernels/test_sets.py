@@ -15,7 +15,7 @@ from tether._kernels.sets import (
     Observed,
     extreme_row,
     limits_for,
-    scratch_for,
+    row_scratch_for,
 )
 
 KINDS = [NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY]
@@ -42,7 +42,7 @@ def of_row(next_state, q, values, pair, observed, kind, sign, scratch):
 def extreme(p, q, o, values, kind, sign):
     """The extreme expectation, and its row over all outcomes."""
     seen, asked = np.flatnonzero(p), np.flatnonzero(q)
-    scratch = scratch_for(asked.size)
+    scratch = row_scratch_for(asked.size)
     observed = Observed(seen, p[seen], int(o), -1, float(p[o]))
     found = of_row(asked, q[asked], values[asked], 0, observed, kind, sign, scratch)
     row = np.zeros(p.size)
@@ -102,7 +102,7 @@ def test_two_outcomes_are_a_single_point_under_stability():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_observed_pair_is_certain_and_an_unrecorded_outcome_says_nothing(kind):
-    q, values, scratch = np.array([0.25, 0.75]), np.array([3.0, -1.0]), scratch_for(2)
+    q, values, scratch = np.array([0.25, 0.75]), np.array([3.0, -1.0]), row_scratch_for(2)
     states = np.array([4, 9])
     seen = Observed(states, q, 4, 7, 0.25)
     assert of_row(states, q, values, 7, seen, kind, 1.0, scratch) == 3.0

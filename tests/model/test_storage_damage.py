@@ -132,8 +132,8 @@ def test_a_crafted_directory_cannot_make_kernels_write_elsewhere(tmp_path):
 @pytest.fixture
 def counted(monkeypatch):
     """How often files were read through."""
-    calls, check = [], files.check
-    monkeypatch.setattr(files, "check", lambda *given: calls.append(given) or check(*given))
+    calls, check = [], files.check_arrays
+    monkeypatch.setattr(files, "check_arrays", lambda *given: calls.append(given) or check(*given))
     return calls
 
 

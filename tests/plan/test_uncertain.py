@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_robust import Guaranteed
 
 import tether
-from tether._kernels.sets import INTERVALS, NOTHING, Nominal, Observed, extreme_row, limits_for, scratch_for
+from tether._kernels.sets import INTERVALS, NOTHING, Nominal, Observed, extreme_row, limits_for, row_scratch_for
 from tether.model.confidence import row_intervals
 from tether.model.counts import Counts
 
@@ -40,7 +40,7 @@ def test_rows_against_a_linear_programme_over_intervals_and_couplings(sign, step
     (p_low, p_high, p), (q_low, q_high, q), o, values = step
     chance = max(p_low[o], 1.0 - np.delete(p_high, o).sum())
     assume_(chance > 1e-6)
-    n, scratch = values.size, scratch_for(values.size)
+    n, scratch = values.size, row_scratch_for(values.size)
     row = Nominal(np.arange(n), q, q_low, q_high)
     observed = Observed(np.arange(n), p, o, -1, float(chance))
     found = extreme_row(row, values, n, 0, observed, INTERVALS, sign, limits_for(n), scratch)

@@ -12,7 +12,7 @@ import tether
 from tether.cases.sepsis import is_discharge, is_end, transitions
 from tether.reproduce import off_policy, study
 from tether.reproduce.learned_policy import as_model, as_paths, learn_from, model_outcomes, policy_by_step
-from tether.reproduce.patients import STEPS, Log, best_policy, draw_log, make_world, seen, truth_for_all
+from tether.reproduce.patients import STEPS, PatientLog, best_policy, draw_log, make_world, seen, truth_for_all
 from tether.reproduce.published import expected, published
 from tether.reproduce.redrawn import Redrawing
 from tether.reproduce.verdicts import figure_verdicts
@@ -103,7 +103,7 @@ def test_what_is_learned_from_a_log():
     states, actions = np.full((2, 21), -1), np.full((2, 20), -1)
     states[0, :2], actions[0, 0] = (s, dead), 4
     states[1, :2], actions[1, 0] = (s, home), 4
-    learned = learn_from(Log(states, actions, np.array([-1, 1])))
+    learned = learn_from(PatientLog(states, actions, np.array([-1, 1])))
     here, in_death, at_home = seen(np.array([s, dead, home]))
     assert learned.P[4, here, in_death] == learned.P[4, here, at_home] == 0.5
     assert learned.P[:, in_death, 144].tolist() == [1.0] * 8  # one count, whatever is done
@@ -118,7 +118,7 @@ def test_every_episode_is_what_an_audit_says_of_it(small):
     """The single calls of the library, on episodes of all kinds."""
     kinds = [np.flatnonzero(small.log.outcome == outcome)[:4] for outcome in (-1, 0, 1)]
     chosen = np.concatenate(kinds)
-    log = Log(small.log.states[chosen], small.log.actions[chosen], small.log.outcome[chosen])
+    log = PatientLog(small.log.states[chosen], small.log.actions[chosen], small.log.outcome[chosen])
     found = tether.audit(
         as_model(small.learned), as_paths(log), policy=policy_by_step(small.learned), certify=False, workers=1
     )

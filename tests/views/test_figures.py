@@ -15,7 +15,7 @@ from matplotlib.patches import Circle, FancyBboxPatch, PathPatch
 
 import tether
 from tether.views import figures as plot
-from tether.views.figures.layered import arrange
+from tether.views.figures.layered import arrange_layers
 from tether.views.figures.series import Series, fit_limits, merge, slots
 
 K, M, T_ = "length of the tether k (steps)", "actions that may change, m", "time t (steps)"
@@ -643,7 +643,7 @@ def crossings(heights, links):
 
 def test_crossings_are_undone():
     links = [[(0, 0), (0, 1), (0, 2)], [(0, 2), (1, 1), (2, 0)], [(0, 1), (1, 0), (2, 2)]]
-    heights = arrange([1, 3, 3, 3], links, [0, 1, 1, None])
+    heights = arrange_layers([1, 3, 3, 3], links, [0, 1, 1, None])
     assert crossings(heights, links) == 0
     assert [heights[0][0], heights[1][1], heights[2][1]] == [0, 0, 0]
     assert all(len(set(layer)) == len(layer) for layer in heights)

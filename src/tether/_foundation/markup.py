@@ -17,7 +17,18 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import cut
 
-__all__ = ["clean", "escaped", "facts", "grid", "heat", "shade", "shortened", "signed", "together", "typeset"]
+__all__ = [
+    "clean",
+    "escaped",
+    "facts",
+    "heat",
+    "html_table",
+    "shade",
+    "shortened",
+    "together",
+    "typeset",
+    "with_minus_signs",
+]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that no page may hold."""
@@ -67,10 +78,10 @@ def shortened(value: Any, most: int = 160) -> str:
     return escaped(cut(str(value), most))
 
 
-def signed(text: str) -> str:
+def with_minus_signs(text: str) -> str:
     """A text whose numbers have true minus signs.
 
-    >>> signed("gumbel-max: -3")
+    >>> with_minus_signs("gumbel-max: -3")
     'gumbel-max: −3'
     """
     return _MINUS.sub("\N{MINUS SIGN}", text)
@@ -82,7 +93,7 @@ def together(text: str) -> str:
     >>> together("k = 3") == "k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3"
     True
     """
-    return _TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), signed(text))
+    return _TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), with_minus_signs(text))
 
 
 def typeset(text: str) -> str:
@@ -100,7 +111,7 @@ def facts(rows: Iterable[tuple[str, Any]]) -> str:
     return f"<table>{body}</table>"
 
 
-def grid(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def html_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A table with a head; of a long one the beginning and the end."""
     names = "".join(f"<th>{escaped(name)}</th>" for name in head)
     body = [f"<tr>{''.join(f'<td>{shortened(cell)}</td>' for cell in row)}</tr>" for row in rows]
@@ -198,7 +209,7 @@ def _decimals(most: float) -> int:
 
 
 def _cell(value: float, decimals: int, share: float, outlined: bool, href: str | None) -> str:
-    text = signed(f"{round(value, decimals) + 0.0:,.{decimals}f}") if np.isfinite(value) else "–"
+    text = with_minus_signs(f"{round(value, decimals) + 0.0:,.{decimals}f}") if np.isfinite(value) else "–"
     style = "color:#767676;" if share == 0.0 else shade(share)
     style += "outline:2px solid #d55e00;outline-offset:-2px;font-weight:700;" if outlined else ""
     if href is not None:

@@ -85,7 +85,7 @@ def compile_share() -> None:
     """Compile the kernels of the share, by calling each with nothing to do."""
     from tether._kernels.layer import LayerNodes, LayerRows
     from tether._kernels.robust import Models, RowsTaken, followed_values, limit_rows
-    from tether._kernels.sets import Observed, limits_for, scratch_for
+    from tether._kernels.sets import Observed, limits_for, row_scratch_for
     from tether._kernels.thresholds import gather_nodes
 
     states, pairs, numbers = _nothing(np.int32), _nothing(np.int64), _nothing(np.float64)
@@ -94,7 +94,7 @@ def compile_share() -> None:
     whole, real, small = np.empty(0, np.int64), np.empty(0), np.empty(0, np.int16)
     both = np.empty(0, np.int32)
     gather_nodes(nodes, rows, whole, 0, 0, both, both, small, 0, 0)
-    limits, scratch = limits_for(0), scratch_for(0)
+    limits, scratch = limits_for(0), row_scratch_for(0)
     models = Models(Observed(states, numbers, 0, 0, 1.0), 0, 1.0, numbers, numbers)
     limit_rows(whole, both, real, whole, 0, 0, models, whole, whole, limits, scratch)
     taken = RowsTaken(whole, whole, real, real, whole, real, whole, whole, real, limits)

@@ -84,7 +84,7 @@ class RowScratch(NamedTuple):
     left: Floats
 
 
-def scratch_for(longest: int) -> RowScratch:
+def row_scratch_for(longest: int) -> RowScratch:
     """Room for rows of so many outcomes."""
     n = longest + 1
     return RowScratch(np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n))

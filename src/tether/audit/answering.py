@@ -30,11 +30,11 @@ from tether.plan.plan import Plan
 if TYPE_CHECKING:
     from tether.learning.posterior import Posterior
 
-__all__ = ["Asked", "answer_each", "answer_one"]
+__all__ = ["PreparedQuestion", "answer_each", "answer_one"]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class PreparedQuestion:
     """A model and a question, and what is the same for all episodes: made once per process."""
 
     mdp: MDP
@@ -53,7 +53,7 @@ class Asked:
             return self._made[name]
 
     @classmethod
-    def of(cls, mdp: MDP, question: Question) -> Asked:
+    def of(cls, mdp: MDP, question: Question) -> PreparedQuestion:
         """Prepare to answer."""
         drawn = None
         if question.draws:
@@ -75,7 +75,7 @@ class Asked:
         return known
 
 
-def answer_each(asked: Asked, cohort: Cohort) -> Answers:
+def answer_each(asked: PreparedQuestion, cohort: Cohort) -> Answers:
     """Answer the episodes one after the other; what cannot be answered has a sentence that says why."""
     rows: list[Row | str] = []
     for i, problem in enumerate(cohort.problem):
@@ -89,7 +89,7 @@ def answer_each(asked: Asked, cohort: Cohort) -> Answers:
     return gather(cohort.ids, rows, len(asked.mdp.label_sets))
 
 
-def answer_one(asked: Asked, seen: Observation) -> Row:
+def answer_one(asked: PreparedQuestion, seen: Observation) -> Row:
     """The answer to one episode."""
     question = asked.question
     cf = counterfactual(asked.mdp, seen)
@@ -101,7 +101,7 @@ def answer_one(asked: Asked, seen: Observation) -> Row:
     return _row(asked, cf, None, outlook, outlook.value)
 
 
-def _row(asked: Asked, cf: CounterfactualMDP, plan: Plan | None, outlook: Evaluation, value: float) -> Row:
+def _row(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | None, outlook: Evaluation, value: float) -> Row:
     tailoring, earned, last = outlook.tailoring, cf.earned, int(cf.observation.states[-1])
     observed = observed_value(asked_of(cf, asked.question.objective))
     assert tailoring is not None
@@ -132,7 +132,7 @@ def _row(asked: Asked, cf: CounterfactualMDP, plan: Plan | None, outlook: Evalua
     )
 
 
-def _certificate(asked: Asked, cf: CounterfactualMDP, plan: Plan | None) -> Certificate | None:
+def _certificate(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | None) -> Certificate | None:
     if not asked.question.certify or asked.question.objective is not None:
         return None
     if plan is None:
@@ -158,7 +158,7 @@ def likeliest_changes(cf: CounterfactualMDP, outlook: Evaluation) -> list[Change
     return found
 
 
-def _ends(asked: Asked, outlook: Evaluation) -> list[tuple[int, float]]:
+def _ends(asked: PreparedQuestion, outlook: Evaluation) -> list[tuple[int, float]]:
     """The probability of each class of outcomes at the end, by code, ascending."""
     codes = asked.codes[outlook.chain.visits[-1].states]
     classes, which = np.unique(codes, return_inverse=True)

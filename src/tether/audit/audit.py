@@ -98,7 +98,7 @@ def audit(
     <Audit: 1 episode, k = 2, m = 1; something to gain in 0>
     """
     from tether.audit.cluster import Cluster
-    from tether.audit.directory import opened
+    from tether.audit.directory import opened_directory
     from tether.audit.fingerprint import digest_of_model, digest_of_policy
     from tether.audit.logs import open_log
     from tether.audit.question import make_question
@@ -129,7 +129,7 @@ def audit(
     about: dict[str, Any] = {"model": digest_of_model(mdp), "log": log.digest(), "question": dict(named)}
     if policy is not None:
         about["question"]["digest"] = digest_of_policy(policy)
-    with opened(out, about, fresh=bool(fresh)) as directory:
+    with opened_directory(out, about, fresh=bool(fresh)) as directory:
         if not directory.complete:
             run_in_directory(log, mdp, lambda: hire(directory), condition, directory, **reporting)
     return Audit(directory.table, question, named, mdp, log, directory.place)

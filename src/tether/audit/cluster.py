@@ -155,10 +155,10 @@ def _answer(
     try:
         answer = free.pop()
     except IndexError:
-        from tether.audit.answering import Asked
+        from tether.audit.answering import PreparedQuestion
         from tether.audit.engine import prepare
 
-        answer = prepare(Asked.of(mdp, question))
+        answer = prepare(PreparedQuestion.of(mdp, question))
     found = answer(cohort)
     free.append(answer)
     write_part(Path(file), found, id_type)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.audit.answering import Asked, answer_one
+from tether.audit.answering import PreparedQuestion, answer_one
 from tether.audit.answers import UNKNOWN, UNRECORDED, Answers, Row, gather
 from tether.audit.cohort import Cohort
 from tether.audit.memory import (
@@ -27,7 +27,7 @@ from tether.audit.question import Question
 from tether.audit.returns import last_states, logged_returns, observed_returns
 from tether.audit.sharing import SharedRows, leads_to
 from tether.errors import TetherError
-from tether.evaluation.certificate import MOST_NODES, guaranteed, verdict_number
+from tether.evaluation.certificate import MOST_NODES, guaranteed_gain, verdict_number
 from tether.influence.one_step import Support
 from tether.influence.thresholds import MAX_STEPS
 from tether.model.mdp import MDP
@@ -62,7 +62,7 @@ def is_usual(mdp: MDP, question: Question) -> bool:
 class Engine:
     """Answers batches, one at a time: every thread has its own."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: PreparedQuestion) -> None:
         self._asked, mdp = asked, asked.mdp
         self._model = asked.once("model", lambda: model_arrays(mdp))
         self._outcomes = asked.once("outcomes", lambda: outcome_arrays(mdp, asked.codes))
@@ -177,7 +177,7 @@ class Engine:
 
 def _certified(worst: Floats, observed: Floats) -> tuple[Floats, Ints]:
     """Guaranteed gains and verdicts, from the worst cases under every causal model and under every stable one."""
-    every, stable = (guaranteed(one, observed) for one in worst.T)
+    every, stable = (guaranteed_gain(one, observed) for one in worst.T)
     is_known: Any = ~np.isnan(worst[:, 0])
     verdict: Ints = np.where(is_known, verdict_number(every, stable), -1).astype(np.int8)
     return np.where(is_known, every, np.nan), verdict

@@ -27,10 +27,10 @@ import msgspec
 from tether._foundation.writing import written, written_into
 from tether._version import __version__
 from tether.audit.answers import Answers
-from tether.audit.tables import Naming, Tally
+from tether.audit.tables import TableMaker, Tally
 from tether.errors import FileError, Problem
 
-__all__ = ["TABLES", "Directory", "opened"]
+__all__ = ["TABLES", "Directory", "opened_directory"]
 
 TABLES = ("episodes", "decisions", "outcomes")
 _ABOUT, _PARTS, _LOCK = "audit.json", "parts", ".lock"
@@ -70,7 +70,7 @@ class Directory:
         """The file of a batch."""
         return self.place / _PARTS / f"{number:06d}.parquet"
 
-    def finish(self, naming: Naming, batches: int) -> None:
+    def finish(self, naming: TableMaker, batches: int) -> None:
         """Make the tables of all parts; they appear together, and the parts go."""
         from pyarrow import parquet
 
@@ -87,7 +87,7 @@ class Directory:
             (work / _ABOUT).write_bytes(_described({**self.about, "complete": True}))
         shutil.rmtree(self.place / _PARTS, ignore_errors=True)
 
-    def _chunks(self, naming: Naming, tally: Tally, batches: int) -> Iterator[Any]:
+    def _chunks(self, naming: TableMaker, tally: Tally, batches: int) -> Iterator[Any]:
         """The table of episodes, many parts at a time."""
         import pyarrow as pa
 
@@ -125,7 +125,7 @@ def read_part(file: Path, n_labels: int) -> Answers:
 
 
 @contextmanager
-def opened(place: str | os.PathLike[str], about: dict[str, Any], *, fresh: bool) -> Iterator[Directory]:
+def opened_directory(place: str | os.PathLike[str], about: dict[str, Any], *, fresh: bool) -> Iterator[Directory]:
     """A directory to work in: a new one, or one with the same audit in it, which is gone on with.
 
     ``fresh`` removes what another audit left there.

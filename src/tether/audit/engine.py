@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from tether.audit.answering import Asked, answer_each
+from tether.audit.answering import PreparedQuestion, answer_each
 from tether.audit.answers import Answers
 from tether.audit.cohort import Cohort
 from tether.audit.compiled import Engine, is_usual
@@ -24,7 +24,7 @@ _SINGLE, _LOADING, _PREPARING = 1e-2, 0.5, 7e-7
 """About how many seconds take: an episode by itself; the kernel; a transition of the model, when the engine is made."""
 
 
-def prepare(asked: Asked) -> Answering:
+def prepare(asked: PreparedQuestion) -> Answering:
     """What answers batches, one at a time: one for each thread."""
     if is_usual(asked.mdp, asked.question):
         answer: Answering = _WhenWorthIt(asked)
@@ -41,7 +41,7 @@ def _with_outcomes(found: Answers, cohort: Cohort) -> Answers:
 class _WhenWorthIt:
     """The single calls, until an engine would have been made in the time that they have taken."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: PreparedQuestion) -> None:
         self._asked, self._answered = asked, 0
         self._worth = (_LOADING + _PREPARING * asked.mdp.n_transitions) / _SINGLE
         self._engine: Engine | None = None

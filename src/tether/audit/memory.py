@@ -13,7 +13,7 @@ from tether.observation.changes import nothing_to_change
 from tether.plan.rewards import ExpectedRewards
 
 if TYPE_CHECKING:
-    from tether._kernels.audit.arrays import Certifying, Following, Found, Model, Outcomes, Planning
+    from tether._kernels.audit.arrays import Certifying, Following, Found, LabelArrays, Model, Planning
 
 __all__ = ["certifying_scratch", "following_scratch", "model_arrays", "outcome_arrays", "place_for", "planning_scratch"]
 
@@ -46,14 +46,14 @@ def model_arrays(mdp: MDP) -> Model:
     )
 
 
-def outcome_arrays(mdp: MDP, codes: Any) -> Outcomes:
+def outcome_arrays(mdp: MDP, codes: Any) -> LabelArrays:
     """Labels and classes of outcomes as kernels take them."""
-    from tether._kernels.audit.arrays import Outcomes
+    from tether._kernels.audit.arrays import LabelArrays
 
     member = np.zeros((len(mdp.label_sets), mdp.n_states), dtype=np.uint8)
     for number, states in enumerate(mdp.label_sets.values()):
         member[number, states] = 1
-    return Outcomes(member, codes + 1)
+    return LabelArrays(member, codes + 1)
 
 
 def planning_scratch(mdp: MDP, longest: int, m: int) -> Planning:
@@ -106,7 +106,7 @@ def following_scratch(mdp: MDP, longest: int, m: int) -> Following:
 def certifying_scratch(mdp: MDP, longest: int, nodes: int) -> Certifying:
     """Scratch for certificates of plans that can come to so many nodes."""
     from tether._kernels.audit.arrays import Certifying
-    from tether._kernels.sets import limits_for, scratch_for
+    from tether._kernels.sets import limits_for, row_scratch_for
 
     row = _longest_row(mdp)
     size = nodes + row + 1
@@ -119,7 +119,7 @@ def certifying_scratch(mdp: MDP, longest: int, nodes: int) -> Certifying:
         probability=np.zeros(row),
         nothing=read_only(np.empty(0)),
         limits=limits_for(row),
-        row=scratch_for(row),
+        row=row_scratch_for(row),
     )
 
 

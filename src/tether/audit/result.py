@@ -11,7 +11,7 @@ from tether._foundation.checks import whole_number
 from tether._foundation.words import counted, number, percent
 from tether.audit.consistency import Consistency
 from tether.audit.front_doors import AuditDoors
-from tether.audit.rows import FileRows, Rows, TableRows, find_problems, find_top, is_more
+from tether.audit.rows import EpisodeRows, FileRows, TableRows, find_problems, find_top, is_more
 from tether.audit.summary import Summary, summarize
 from tether.errors import QueryError
 from tether.explanation.terms import UNREWARDED, is_unrewarded
@@ -91,7 +91,7 @@ class Audit(AuditDoors):
         return self._read("outcomes")
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _rows(self) -> EpisodeRows:
         """The table of episodes, to look through: of a directory it need not fit into memory."""
         if self.directory is None or "table" in self.__dict__:
             return TableRows(self.table)

@@ -15,13 +15,13 @@ from tether.audit.consistency import ROUNDING
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["FileRows", "Rows", "TableRows", "find_problems", "find_top", "is_more"]
+__all__ = ["EpisodeRows", "FileRows", "TableRows", "find_problems", "find_top", "is_more"]
 
 _AT_ONCE = 1 << 16
 """How many rows are looked at together."""
 
 
-class Rows(Protocol):
+class EpisodeRows(Protocol):
     """The rows of the table of episodes, in the log's order."""
 
     def __len__(self) -> int: ...
@@ -101,7 +101,7 @@ def is_more(values: Floats, observed: Floats) -> Any:
         return values > ROUNDING * np.maximum(1.0, np.abs(observed))
 
 
-def find_top(rows: Rows, n: int, by: str = "gain", *, losses: bool = False) -> Ints:
+def find_top(rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = False) -> Ints:
     """The places of the n episodes with the largest gains, or losses; of equal ones the first of the log come first."""
     kept_values, kept_places = np.empty(0), np.empty(0, np.int64)
     before = 0
@@ -117,7 +117,7 @@ def find_top(rows: Rows, n: int, by: str = "gain", *, losses: bool = False) -> I
     return kept_places
 
 
-def find_problems(rows: Rows, most: int | None = None) -> pyarrow.Table:
+def find_problems(rows: EpisodeRows, most: int | None = None) -> pyarrow.Table:
     """The episodes without an answer: ``episode`` and ``problem``; only the first ones where ``most`` says how many."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -15,7 +15,7 @@ from tether.audit.cluster import Written
 from tether.audit.cohort import Cohort
 from tether.audit.directory import Directory, write_part
 from tether.audit.logs import Log
-from tether.audit.tables import Naming, Tally
+from tether.audit.tables import TableMaker, Tally
 from tether.audit.where import Where
 from tether.audit.workers import Workers
 from tether.counterfactual.conditioned import counterfactual
@@ -39,7 +39,7 @@ def run_in_memory(
     """The tables of an audit, by name."""
     import pyarrow as pa
 
-    naming, tally, found, tables = Naming(mdp, log.id_type), Tally(), {}, {}
+    naming, tally, found, tables = TableMaker(mdp, log.id_type), Tally(), {}, {}
     batches = _Batches(log, mdp, where, set(), progress)
     for number, answers in workers.answers(batches):
         _note(answers, strict)
@@ -74,7 +74,7 @@ def run_in_directory(
                 if isinstance(answers, Answers):  # else it was written where it was answered
                     write_part(directory.part(number), answers, log.id_type)
                 batches.tell(number)
-    directory.finish(Naming(mdp, log.id_type), batches.count)
+    directory.finish(TableMaker(mdp, log.id_type), batches.count)
 
 
 class _Batches:
@@ -129,7 +129,7 @@ class Condition:
 
 def chosen(mdp: MDP, cohort: Cohort, condition: Condition, codes: Any) -> Cohort:
     """The episodes of a batch that a condition holds of; those that are broken stay, to be listed."""
-    naming = Naming(mdp, None)
+    naming = TableMaker(mdp, None)
     kept = []
     for i, problem in enumerate(cohort.problem):
         if problem is not None or condition.where.holds(_known(mdp, cohort, i, condition, codes, naming)):
@@ -137,7 +137,7 @@ def chosen(mdp: MDP, cohort: Cohort, condition: Condition, codes: Any) -> Cohort
     return cohort.only(np.array(kept, dtype=np.int64))
 
 
-def _known(mdp: MDP, cohort: Cohort, i: int, condition: Condition, codes: Any, naming: Naming) -> dict[str, Any]:
+def _known(mdp: MDP, cohort: Cohort, i: int, condition: Condition, codes: Any, naming: TableMaker) -> dict[str, Any]:
     """The columns of an episode that a condition looks at."""
     seen, where = cohort.observation(i), condition.where
     known: dict[str, Any] = {"episode": cohort.ids[i], "steps": seen.T}

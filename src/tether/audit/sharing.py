@@ -13,7 +13,7 @@ from tether.counterfactual.rows import spans
 from tether.model.mdp import MDP
 
 if TYPE_CHECKING:
-    from tether._kernels.audit.arrays import EditedRows, Model
+    from tether._kernels.audit.arrays import Model, RowPool
 
 __all__ = ["SharedRows", "leads_to"]
 
@@ -68,7 +68,7 @@ class SharedRows:
             for name, array in pool._asdict().items()
         )
 
-    def of(self, pairs: Ints, outcomes: Ints) -> tuple[Ints, Ints, EditedRows]:
+    def of(self, pairs: Ints, outcomes: Ints) -> tuple[Ints, Ints, RowPool]:
         """For each step the number of its transition; where the rows of each transition lie; and the rows."""
         wanted = pairs * (self._mdp.n_states + 1) + outcomes + 1
         distinct, which = np.unique(wanted, return_inverse=True)
@@ -107,9 +107,9 @@ class SharedRows:
                 self._pool = _grown(pool, 2 * pool.pair.size, 2 * pool.next_state.size, pool.next_state.dtype)
 
 
-def _grown(pool: EditedRows | None, rows: int, entries: int, dtype: Any) -> EditedRows:
+def _grown(pool: RowPool | None, rows: int, entries: int, dtype: Any) -> RowPool:
     """A larger pool with the same rows in it."""
-    from tether._kernels.audit.arrays import EditedRows
+    from tether._kernels.audit.arrays import RowPool
 
     kinds = {"pair": np.int64, "state": np.int64, "start": np.int64, "next_state": dtype, "probability": np.float64}
     kinds |= {"strength": np.float64, "reward": np.float64}
@@ -120,4 +120,4 @@ def _grown(pool: EditedRows | None, rows: int, entries: int, dtype: Any) -> Edit
             before = getattr(pool, name)
             array[: before.size] = before
         arrays[name] = array
-    return EditedRows(**arrays)
+    return RowPool(**arrays)

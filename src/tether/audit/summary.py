@@ -13,7 +13,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.audit.consistency import Consistency
-from tether.audit.rows import Rows, is_more
+from tether.audit.rows import EpisodeRows, is_more
 
 if TYPE_CHECKING:
     import pyarrow
@@ -71,7 +71,7 @@ class Summary:
         return self.gains[self.gains < 0]
 
 
-def summarize(rows: Rows) -> Summary:
+def summarize(rows: EpisodeRows) -> Summary:
     """Go through the table of episodes once."""
     found, compared = _Found(), _Compared()
     for table in rows.batches((*_COLUMNS, *_COMPARED)):

@@ -40,7 +40,7 @@ from tether.audit.answers import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
 from tether.model.labels import name_text
 from tether.model.mdp import MDP
 
-__all__ = ["NOT_RECORDED", "NO_OUTCOME", "Naming", "Tally"]
+__all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]
 
 NO_OUTCOME, NOT_RECORDED = "(none)", "(not recorded)"
 """What an end is called that is no outcome, and one that was not recorded."""
@@ -50,7 +50,7 @@ _SAID = -1000
 """The code of the first outcome that a column of the log names, and the model does not know."""
 
 
-class Naming:
+class TableMaker:
     """The names of a model, and of the ids of a log, as columns; made once for all batches."""
 
     def __init__(self, mdp: MDP, id_type: Any) -> None:
@@ -198,10 +198,10 @@ class Tally:
                 codes[i] = _SAID - self._said.setdefault(said, len(self._said))
         return codes
 
-    def _outcome_name(self, code: int, naming: Naming) -> str | None:
+    def _outcome_name(self, code: int, naming: TableMaker) -> str | None:
         return list(self._said)[_SAID - code] if code <= _SAID else naming.outcome_name(code)
 
-    def decisions(self, naming: Naming) -> Any:
+    def decisions(self, naming: TableMaker) -> Any:
         """One row per (state, observed action, advised action), the most frequent first.
 
         ``episodes`` have it, ``times`` is how often, as an episode may have it at several steps; ``mean_gain`` and
@@ -229,7 +229,7 @@ class Tally:
             }
         )
 
-    def outcomes(self, naming: Naming) -> Any:
+    def outcomes(self, naming: TableMaker) -> Any:
         """One row per observed and counterfactual outcome: the expected number of ``episodes``, and ``percent`` of all.
 
         Exact: the probabilities of all episodes are added up, nothing is drawn.

@@ -53,10 +53,10 @@ def main() -> None:
             continue
         try:
             if answer is None:
-                from tether.audit.answering import Asked
+                from tether.audit.answering import PreparedQuestion
                 from tether.audit.engine import prepare
 
-                answer = prepare(Asked.of(*asked))
+                answer = prepare(PreparedQuestion.of(*asked))
                 send(answers, None)
             else:
                 send(answers, answer(asked))

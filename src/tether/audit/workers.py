@@ -44,10 +44,10 @@ class Here:
     """The process itself, one batch after the other."""
 
     def __init__(self, mdp: MDP, question: Question) -> None:
-        from tether.audit.answering import Asked
+        from tether.audit.answering import PreparedQuestion
         from tether.audit.engine import prepare
 
-        self._answer = prepare(Asked.of(mdp, question))
+        self._answer = prepare(PreparedQuestion.of(mdp, question))
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
         """One after the other."""
@@ -62,10 +62,10 @@ class Threads:
     """Several threads of this process, for what runs in compiled code and needs no lock of Python."""
 
     def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
-        from tether.audit.answering import Asked
+        from tether.audit.answering import PreparedQuestion
         from tether.audit.engine import prepare
 
-        asked = Asked.of(mdp, question)
+        asked = PreparedQuestion.of(mdp, question)
         self._threads, self._workers = ThreadPoolExecutor(workers), workers
         self._free: queue.SimpleQueue[Callable[[Cohort], Answers]] = queue.SimpleQueue()
         for _ in range(workers):

@@ -12,11 +12,11 @@ import click
 
 from tether.cli.answers import print_json
 from tether.cli.options import (
-    Limits,
     ModelOptions,
+    PlanOptions,
     about_a_model,
     as_json,
-    columns_of,
+    renamed_columns,
     with_certificate,
     with_limits,
     with_times,
@@ -43,12 +43,12 @@ decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
 @click.option("-o", "--output", "out", required=True, metavar="DIR", help="The directory for the results.")
 @with_limits
 @click.option("--policy", metavar="FILE", help="Evaluate a policy instead: a file; or optimal, observed, random.")
-@click.option("--policy-column", "policy_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
               help="A column of the policy's file that has another name.")  # fmt: skip
 @click.option("--episodes", "where", metavar="CONDITION",
               help="Which episodes to ask about: 'outcome == \"died\" and steps > 5'. It may use episode, "
               "steps, observed, logged and outcome.")  # fmt: skip
-@click.option("--log-column", "log_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+@click.option("--log-column", "log_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
               help="A column of EPISODES that has another name. A state may be made of several: "
               "state=sex,age. Where MODEL is no table, --column does the same.")  # fmt: skip
 @with_times
@@ -68,7 +68,7 @@ def audit(
     source: ModelOptions,
     log: str,
     out: str,
-    limits: Limits,
+    limits: PlanOptions,
     policy: str | None,
     policy_columns: dict[str, str],
     where: str | None,
@@ -168,9 +168,9 @@ def _progress(doing: str) -> Iterator[Callable[[int, int], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from tether.cli.doing import note
+    from tether.cli.doing import note_doing
 
-    note(doing)
+    note_doing(doing)
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
         yield None

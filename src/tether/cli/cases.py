@@ -36,7 +36,7 @@ def cases(name: str | None, out: str | None, as_json: bool) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from tether.cli.screen import grid, progress, put
+    from tether.cli.screen import plain_table, progress, put
     from tether.io.caselist import cases as listed
 
     with progress() as say:
@@ -45,7 +45,7 @@ def _list(as_json: bool) -> None:
     if as_json:
         print_json("cases", cases=entries, files=[])
         return
-    table = grid("case", "states", "actions", "paths", right=[1, 2])
+    table = plain_table("case", "states", "actions", "paths", right=[1, 2])
     for case in entries:
         sizes = ("–", "–") if case.states is None else (f"{case.states:,}", f"{case.actions:,}")
         paths = case.missing or ", ".join(f"{path} ({steps} steps)" for path, steps in case.paths.items())

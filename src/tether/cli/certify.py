@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tether.cli.options import Episode, Limits, about_an_episode, as_json, columns_of, with_limits
+from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, renamed_columns, with_limits
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,11 +36,11 @@ do in every state that some causal model can lead to."""
 @with_limits
 @about_an_episode
 @click.option("--policy", metavar="FILE", help="A file; or optimal, observed, random.  [default: the plan for k and m]")
-@click.option("--policy-column", "policy_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
               help="A column of the policy's file that has another name.")  # fmt: skip
 @as_json
 def certify(
-    episode: Episode, limits: Limits, policy: str | None, policy_columns: dict[str, str], as_json: bool
+    episode: Episode, limits: PlanOptions, policy: str | None, policy_columns: dict[str, str], as_json: bool
 ) -> None:
     """What holds of a plan or policy under every causal model.
 
@@ -89,9 +89,11 @@ def _without_limits() -> None:
 
 def _table(found: Certificate) -> Table:
     from tether._foundation.words import number, percent
-    from tether.cli.screen import grid
+    from tether.cli.screen import plain_table
 
-    table = grid("causal models", "worst", "Gumbel-max", "best", "guaranteed gain", "breakdown", right=range(1, 6))
+    table = plain_table(
+        "causal models", "worst", "Gumbel-max", "best", "guaranteed gain", "breakdown", right=range(1, 6)
+    )
     for name, one in (("every one", found.nothing), ("every stable one", found.stability)):
         numbers = (number(value) for value in (one.worst, found.value, one.best, one.gain))
         table.add_row(name, *numbers, percent(one.breakdown, short=True))

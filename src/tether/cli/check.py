@@ -60,12 +60,12 @@ def _look(episode: Episode, influence: Any) -> Check:
 
 def _print(episode: Episode, report: Check) -> None:
     from tether._foundation.words import counted
-    from tether.cli.screen import grid, put
+    from tether.cli.screen import plain_table, put
     from tether.learning.learned import learned
 
     if report.mdp is not None:
         put(f"{episode.model}: a sound model.", "")
-        table = grid("", "", header=False)
+        table = plain_table("", "", header=False)
         for name, text in report.mdp.describe().facts():
             table.add_row(name, text)
         put(table)
@@ -77,7 +77,7 @@ def _print(episode: Episode, report: Check) -> None:
     if report.problems:
         put(*([""] if report.mdp is not None else []), f"{counted(report.total, 'problem')}:")
         shown = report.problems[:_SHOWN]
-        table = grid("", "", header=False)
+        table = plain_table("", "", header=False)
         for problem in shown:
             table.add_row("-", problem.message)
         put(table)
@@ -107,9 +107,9 @@ def _share(found: Coverage) -> str:
 
 
 def _coverage_table(found: Coverage) -> Table:
-    from tether.cli.screen import grid
+    from tether.cli.screen import plain_table
 
-    table = grid("t", "states reached", "pairs there", "influenced", "chance of what happened", right=range(5))
+    table = plain_table("t", "states reached", "pairs there", "influenced", "chance of what happened", right=range(5))
     for t, states in enumerate(found.states):
         if t == found.pairs.size:
             table.add_row(str(t), f"{states:,}", "", "", "")

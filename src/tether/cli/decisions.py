@@ -75,13 +75,13 @@ def decisions(
 
 
 def _table(found: Decisions) -> Table:
-    from tether.cli.screen import decimals, grid
+    from tether.cli.screen import decimals, plain_table
 
     names = ["t", "action", "return" if found.objective is None else "chance"]
     names += [f"best, m = {found.m}"] if found.m > 1 else []
     names += ["avoided"] if found.outcome is not None else []
     names += ["strength", "from k"]
-    table = grid(*names, right=[0, *range(2, len(names))])
+    table = plain_table(*names, right=[0, *range(2, len(names))])
     places = decimals(value for row in found.rows for value in (row.value, row.best) if value is not None)
     for first, last in found.stretches():
         if last > first:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["DOING", "note"]
+__all__ = ["DOING", "note_doing"]
 
 DOING = "tether.doing"
 """Where the context of a command keeps it: what is being done, and what would need less memory."""
@@ -18,7 +18,7 @@ _LESS = {
 }
 
 
-def note(doing: str) -> None:
+def note_doing(doing: str) -> None:
     """Remember what is being done, as in ``reading model.csv``."""
     ctx = click.get_current_context(silent=True)
     if ctx is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, columns_of, with_influence, with_property
+from tether.cli.options import Episode, about_an_episode, as_json, renamed_columns, with_influence, with_property
 
 __all__ = ["evaluate"]
 
@@ -24,7 +24,7 @@ depends on time, with a column probability it is random."""
 )
 @about_an_episode
 @click.option("--policy", required=True, metavar="FILE", help="A file; or optimal, observed, random.")
-@click.option("--policy-column", "policy_columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
               help="A column of the policy's file that has another name.")  # fmt: skip
 @with_influence
 @with_property

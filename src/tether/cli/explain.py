@@ -8,7 +8,7 @@ import click
 
 from tether.cli.options import (
     Episode,
-    Limits,
+    PlanOptions,
     about_an_episode,
     as_json,
     with_certificate,
@@ -41,7 +41,7 @@ Examples:
 @as_json
 def explain(
     episode: Episode,
-    limits: Limits,
+    limits: PlanOptions,
     features: str | None,
     draws: int | None,
     seed: int,

@@ -72,7 +72,7 @@ def explore(episode: Episode, audit: str | None, port: int, no_browser: bool, li
 
 def _offered(episode: Episode, audit: str | None) -> Offered:
     """What the words on the command line offer."""
-    from tether.explorer.offered import Cases, Log, One
+    from tether.explorer.offered import Cases, LogEpisodes, One
 
     if not episode.model:
         return Cases()
@@ -84,7 +84,7 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
         with progress() as say:
             say(f"reading {episode.path}")
             episodes = read_episodes(episode.path, mdp, **episode.reading_path)
-        return Log(mdp, episodes, _opening(episode, "#{episode}"), None if audit is None else _audited(audit))
+        return LogEpisodes(mdp, episodes, _opening(episode, "#{episode}"), None if audit is None else _audited(audit))
     if audit is not None:
         raise click.UsageError("--audit goes with a log of many episodes as PATH.")
     return One(episode.replay(), episode.path_source, _opening(episode))

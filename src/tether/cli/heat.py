@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tether._foundation.arrays import Floats
-from tether.cli.screen import decimals, grid
+from tether.cli.screen import decimals, plain_table
 
 if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
@@ -34,7 +34,7 @@ def heat_tables(table: Sweep) -> list[Table | str]:
     made: list[Table | str] = []
     for first in range(0, len(heads), per_block):
         last = min(first + per_block, len(heads))
-        block = grid("k \\ m", *heads[first:last], right=range(last - first + 1))
+        block = plain_table("k \\ m", *heads[first:last], right=range(last - first + 1))
         for name, row in zip(side, cells, strict=True):
             block.add_row(Text(name, style="bold"), *row[first:last])
         made += [block] if not made else ["", block]

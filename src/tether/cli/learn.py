@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import as_json, columns_of, with_times
+from tether.cli.options import as_json, renamed_columns, with_times
 
 if TYPE_CHECKING:
     from tether.learning.kinds import Kinds
@@ -44,7 +44,7 @@ and then, for the episode 17 of the log:
               "are empty, unless only the last rows of episodes have one.")  # fmt: skip
 @click.option("--end", default="(end)", show_default=True, metavar="NAME",
               help="Name of the state after an action whose outcome was never recorded.")  # fmt: skip
-@click.option("--column", "columns", multiple=True, callback=columns_of, metavar="OURS=YOURS",
+@click.option("--column", "columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
               help="A column of EPISODES that has another name: episode=patient. A state may be made of "
               "several: state=status,lactate. The outcome of an episode: outcome=died. May be repeated.")  # fmt: skip
 @with_times

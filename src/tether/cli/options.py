@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Episode",
-    "Limits",
     "ModelOptions",
+    "PlanOptions",
     "about_a_model",
     "about_an_episode",
     "about_an_episode_or_none",
     "as_json",
-    "columns_of",
+    "renamed_columns",
     "with_certificate",
     "with_draws",
     "with_influence",
@@ -215,7 +215,7 @@ class Episode(ModelOptions):
 
 
 @dataclass(frozen=True)
-class Limits:
+class PlanOptions:
     """k, m, and what they mean."""
 
     k: int | None
@@ -300,7 +300,7 @@ def _no_rewards(objective: Property | None) -> None:
         )
 
 
-def columns_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def renamed_columns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """The names of columns, from options written ``OURS=YOURS``; of one that is to be left out, ``OURS=``."""
     columns = {}
     for value in values:
@@ -336,7 +336,7 @@ _READING = [
         "--column",
         "columns",
         multiple=True,
-        callback=columns_of,
+        callback=renamed_columns,
         metavar="OURS=YOURS",
         help="A column of MODEL that has another name: state=s. May be repeated.",
     ),
@@ -368,7 +368,7 @@ _EPISODE = [
         "--path-column",
         "path_columns",
         multiple=True,
-        callback=columns_of,
+        callback=renamed_columns,
         metavar="OURS=YOURS",
         help="A column of PATH that has another name. A state may be made of several: state=status,lactate.",
     ),
@@ -452,8 +452,8 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
 about_a_model = _gathered(_MODEL, ModelOptions, "source")
 about_an_episode = _gathered(_EPISODE, Episode, "episode")
 about_an_episode_or_none = _gathered([click.argument("model", required=False), *_EPISODE[1:]], Episode, "episode")
-with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE], Limits, "limits")
-with_limits_and_risk = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, _SUBJECT_TO], Limits, "limits")
+with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE], PlanOptions, "limits")
+with_limits_and_risk = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, _SUBJECT_TO], PlanOptions, "limits")
 with_objective = _with(_OBJECTIVE)
 with_property = _with(_OBJECTIVE[:1])
 with_k_and_m = _with([*_LIMITS, _RULE[0]])

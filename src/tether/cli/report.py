@@ -9,7 +9,7 @@ import click
 from tether.cli.answers import print_json
 from tether.cli.options import (
     Episode,
-    Limits,
+    PlanOptions,
     about_an_episode,
     as_json,
     with_certificate,
@@ -43,7 +43,7 @@ Examples:
 @as_json
 def report(
     episode: Episode,
-    limits: Limits,
+    limits: PlanOptions,
     output: Path,
     title: str | None,
     features: str | None,

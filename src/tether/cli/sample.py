@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, Limits, about_an_episode, as_json, with_limits
+from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, with_limits
 
 if TYPE_CHECKING:
     from tether.evaluation.trajectories import Trajectories
@@ -32,7 +32,7 @@ Examples:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the draws.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write them to a file, as a log of episodes.")
 @as_json
-def sample(episode: Episode, limits: Limits, n: int, seed: int, output: Path | None, as_json: bool) -> None:
+def sample(episode: Episode, limits: PlanOptions, n: int, seed: int, output: Path | None, as_json: bool) -> None:
     """Draw episodes of the plan: how this episode might have gone."""
     from tether.cli.screen import progress
     from tether.explanation.answers import plan_data

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tether.cli.doing import note
+from tether.cli.doing import note_doing
 
-__all__ = ["decimals", "grid", "progress", "put", "signed"]
+__all__ = ["decimals", "plain_table", "progress", "put", "signed"]
 
 _GLUE = "\ue000"
 """Stands for a space at which no line breaks, until the lines are broken."""
@@ -48,7 +48,7 @@ def progress() -> Iterator[Callable[[str], None]]:
     """Say what is being done, on standard error and only to a person: ``say("reading the model")``."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
-        yield note
+        yield note_doing
         return
     status, over, begun = screen.status(""), threading.Event(), threading.Lock()
 
@@ -58,7 +58,7 @@ def progress() -> Iterator[Callable[[str], None]]:
                 status.start()
 
     def say(doing: str) -> None:
-        note(doing)
+        note_doing(doing)
         status.update(Text(f"{doing} …"))
 
     waiting = threading.Timer(_PATIENCE, begin)
@@ -73,7 +73,7 @@ def progress() -> Iterator[Callable[[str], None]]:
             status.stop()
 
 
-def grid(*columns: str, right: Iterable[int] = (), header: bool = True) -> Table:
+def plain_table(*columns: str, right: Iterable[int] = (), header: bool = True) -> Table:
     """An unruled table; the columns numbered in ``right`` are set flush right."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False, show_header=header)
     flush = set(right)

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tether._foundation.words import percent
-from tether.cli.screen import decimals, grid, signed
+from tether.cli.screen import decimals, plain_table, signed
 from tether.explanation.naming import differences, outcome_name, short, shown
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: boo
     in_full = short([step.observed_state for step in steps] + [step.state for step in steps])
     places = decimals(step.gain for step in steps)
     of_influence = ("strength", "influenced") if luck else ()
-    table = grid("t", "what happened", who, "gain", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
+    table = plain_table("t", "what happened", who, "gain", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
     for step, before in zip(steps, [None, *steps[:-1]], strict=True):
         table.add_row(
             str(step.t),
@@ -60,7 +60,7 @@ def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: boo
 def path_table(mdp: MDP, path: Path, observed: Path) -> Table:
     """One row per step of an episode that might have been, beside the observed one; outcomes by their names."""
     in_full = short([*path.states, *observed.states])
-    table = grid("t", "state and action", right=[0])
+    table = plain_table("t", "state and action", right=[0])
     for t, state in enumerate(path.states):
         seen = observed.states[t] if t < len(observed.states) else None
         outcome = outcome_name(mdp, [state])

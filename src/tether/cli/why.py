@@ -51,7 +51,7 @@ def why(
 
     One sentence per action: where the nearest influenced step is, and which k allows the action.
     """
-    from tether.cli.screen import grid, put
+    from tether.cli.screen import plain_table, put
     from tether.explanation.answers import as_data, objective_data
     from tether.explanation.naming import shown
     from tether.io.sources import find_name
@@ -78,7 +78,7 @@ def why(
         )
         return
     put(f"t = {t}, k = {k}, in state {shown(where)}:", "")
-    table = grid("", "", header=False)
+    table = plain_table("", "", header=False)
     for one in answers:
         table.add_row(shown(one.action), f"{'allowed' if one.allowed else 'not allowed'}: {one.reason_in_words(shown)}")
     put(table)

@@ -107,7 +107,7 @@ class _SomePosterior:
     def replay(self, form: Form, pairs: Ints) -> Rows:
         """The row of each pair that comes first in the order of the outcomes."""
         from tether._kernels.robust import Models, extreme_rows
-        from tether._kernels.sets import Observed, limits_for, scratch_for
+        from tether._kernels.sets import Observed, limits_for, row_scratch_for
 
         if pairs.size == 0:
             return Rows.none()
@@ -119,6 +119,6 @@ class _SomePosterior:
         none.flags.writeable = False
         rows = start, form.next_state[entry], form.probability[entry], np.zeros(entry.size), pairs
         models = Models(seen, self.kind, 1.0, none, none)
-        extreme_rows(*rows, models, entry, np.empty(pairs.size), row, limits_for(longest), scratch_for(longest))
+        extreme_rows(*rows, models, entry, np.empty(pairs.size), row, limits_for(longest), row_scratch_for(longest))
         distance = np.abs(row - form.probability[entry])
         return Rows.from_entries(form, pairs, row, 0.5 * np.add.reduceat(distance, start[:-1]))

@@ -17,7 +17,7 @@ from tether.counterfactual.mechanism import NoisePosterior
 from tether.counterfactual.rows import EditedRows, Rows, nominal_start
 from tether.model.form import Form
 
-__all__ = ["ENTRY", "KEPT", "PART", "RowsOnDemand", "cut"]
+__all__ = ["ENTRY", "KEPT", "PART", "RowsOnDemand", "stretches"]
 
 KEPT = 256 << 20
 """How many bytes of edited rows a counterfactual MDP keeps, over all its steps."""
@@ -58,7 +58,7 @@ class RowsOnDemand(EditedRows):
 
     def parts(self) -> Iterator[Rows]:
         """All rows, so many at a time that none of the parts is large."""
-        for low, high in cut(nominal_start(self._form, self.pairs)):
+        for low, high in stretches(nominal_start(self._form, self.pairs)):
             yield self.rows(np.arange(low, high))
 
     def take(self, at: Ints) -> RowsOnDemand:
@@ -84,7 +84,7 @@ class RowsOnDemand(EditedRows):
         return RowsOnDemand(self._form, self._posterior, self.pairs, strength)
 
 
-def cut(start: Ints) -> Iterator[tuple[int, int]]:
+def stretches(start: Ints) -> Iterator[tuple[int, int]]:
     """Cut rows that begin at ``start`` (and end at its last item) into stretches: short ones first, then of `PART`."""
     low, size = 0, PART // _FIRST
     while low < start.size - 1:

@@ -151,7 +151,7 @@ class ModelSet:
         ``value`` is what each outcome is worth, entry for entry of the pairs' nominal rows, one after the other.
         """
         from tether._kernels.robust import extreme_rows
-        from tether._kernels.sets import limits_for, scratch_for
+        from tether._kernels.sets import limits_for, row_scratch_for
 
         form = self.gumbel.mdp.form
         starts = nominal_start(form, pairs)
@@ -159,7 +159,7 @@ class ModelSet:
         out, row = np.empty(pairs.size), np.empty(entries.size)
         longest = int(np.diff(starts).max(initial=1))
         arrays = starts, form.next_state[entries], form.probability[entries], value, pairs, self.at(t, sign)
-        extreme_rows(*arrays, entries, out, row, limits_for(longest), scratch_for(longest))
+        extreme_rows(*arrays, entries, out, row, limits_for(longest), row_scratch_for(longest))
         return out, row
 
     def bounds(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats, Floats]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
@@ -27,7 +27,7 @@ __all__ = [
     "Certificate",
     "Certified",
     "certify",
-    "guaranteed",
+    "guaranteed_gain",
     "verdict_number",
     "why_uncertified",
 ]
@@ -183,7 +183,7 @@ class Certificate:
             (one.assume, *(f"{x:.6g}" for x in (one.worst, self.value, one.best, one.gain)), f"{one.breakdown:.3g}")
             for one in (self.nothing, self.stability)
         ]
-        return grid(head, rows)
+        return html_table(head, rows)
 
 
 def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
@@ -222,7 +222,7 @@ def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
 
 
 def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) -> Certified:
-    return Certified(assume, one.worst, one.best, float(guaranteed(one.worst, observed, minimise)), one.breakdown)
+    return Certified(assume, one.worst, one.best, float(guaranteed_gain(one.worst, observed, minimise)), one.breakdown)
 
 
 def why_uncertified(plan: Plan) -> str:
@@ -253,10 +253,10 @@ def _span(one: Certified) -> str:
     return worst if worst == best else f"from {worst} to {best}"
 
 
-def guaranteed(worst: Any, observed: Any, minimise: bool = False) -> Any:
+def guaranteed_gain(worst: Any, observed: Any, minimise: bool = False) -> Any:
     """What is gained for sure, of one plan or of many; 0 where there is nothing but rounding.
 
-    >>> guaranteed(np.array([-2.0, 1.0 + 1e-12]), np.array([1.0, 1.0])).tolist()
+    >>> guaranteed_gain(np.array([-2.0, 1.0 + 1e-12]), np.array([1.0, 1.0])).tolist()
     [-3.0, 0.0]
     """
     gain = observed - worst if minimise else worst - observed

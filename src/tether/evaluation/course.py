@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 
 __all__ = ["Course"]
 
@@ -56,4 +56,4 @@ class Course:
 
     def _repr_html_(self) -> str:
         rows = [(t, f"{a:.6g}", f"{b:.4g}") for t, (a, b) in enumerate(zip(self.mean, self.std, strict=True))]
-        return grid(("t", "mean", "standard deviation"), rows)
+        return html_table(("t", "mean", "standard deviation"), rows)

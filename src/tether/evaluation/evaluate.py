@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 from tether._foundation.words import average
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
@@ -237,7 +237,7 @@ class Evaluation:
             for t in range(self.T):
                 rows[t] += [f"{self.changed[t]:.3g}", f"{self.tailoring.influenced[t]:.3g}"]
             rows[self.T] += ["", ""]
-        return grid(head, rows)
+        return html_table(head, rows)
 
 
 def evaluate_plan(plan: Plan) -> Evaluation:

@@ -83,12 +83,12 @@ class Followed:
     def limited(self, models: ModelSet) -> RowsTaken:
         """The rows with their limits, as kernels take them: in the set they were followed for, or one within it."""
         from tether._kernels.robust import RowsTaken, limit_rows
-        from tether._kernels.sets import limits_for, scratch_for
+        from tether._kernels.sets import limits_for, row_scratch_for
 
         form = models.gumbel.mdp.form
         limits, how = limits_for(self.entries.size, self.pairs.size), np.empty(self.pairs.size, np.int64)
         rows = self.starts, form.next_state[self.entries], form.probability[self.entries], self.pairs
-        chance, scratch = np.empty(self.pairs.size), scratch_for(self.longest)
+        chance, scratch = np.empty(self.pairs.size), row_scratch_for(self.longest)
         for t, (begin, end) in enumerate(zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True)):
             at = models.at(t)
             chance[begin:end] = at.step.chance

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 from tether._foundation.words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.mechanism import Mechanism
@@ -188,7 +188,7 @@ class MechanismPanel:
             for name, row, advice in zip(self.mechanisms, self.values, self.advice, strict=True)
         ]
         below = f"<p>observed: {self.observed_value:.6g}; {self.verdict}</p>"
-        return grid((_CORNER, *self.mechanisms, "first change"), rows) + below
+        return html_table((_CORNER, *self.mechanisms, "first change"), rows) + below
 
 
 _CORNER = "plan \\ if true"

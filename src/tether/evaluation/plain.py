@@ -14,7 +14,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import random_generator, whole_number
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import nominal_rollout
 from tether.errors import QueryError
@@ -80,7 +80,7 @@ class Solution:
             (state, self.action(0, state), f"{self.value(state):.6g}") for state in (self.mdp.states[s] for s in few)
         ]
         head = ("state", f"best action, {self.horizon} steps to go", f"expected {value_name(self.objective)}")
-        return grid(head, rows) + (
+        return html_table(head, rows) + (
             f"<p>the first of {self.mdp.n_states:,} states</p>" if self.mdp.n_states > 30 else ""
         )
 

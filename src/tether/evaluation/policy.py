@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tether.errors import Problem, QueryError
+from tether.model.form import all_pair_states
 from tether.model.mdp import MDP
 from tether.model.names import name_list
 from tether.model.properties import Property
@@ -107,7 +108,7 @@ def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Taken] | No
         return None
     one_by_one = decider(mdp, _from_array(mdp, actions))
     form = mdp.form
-    keys = np.repeat(np.arange(mdp.n_states), np.diff(form.pair_start)) * mdp.n_actions + form.pair_action
+    keys = all_pair_states(form.pair_start) * mdp.n_actions + form.pair_action
 
     def decide(t: int, visits: Visits) -> Taken:
         if actions.ndim == 2 and t >= len(actions):

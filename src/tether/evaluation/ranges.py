@@ -133,7 +133,7 @@ class _Values:
     """Expected returns of what a policy does, over a set of models; ``rows`` are the extreme rows found last."""
 
     def __init__(self, models: ModelSet, followed: Followed) -> None:
-        from tether._kernels.sets import scratch_for
+        from tether._kernels.sets import row_scratch_for
 
         mdp = models.gumbel.mdp
         self._discount, self._undecided = mdp.discount, followed.undecided
@@ -142,7 +142,7 @@ class _Values:
         if mdp.final_reward is not None:
             self._last[followed.node_start[-2] :] = mdp.final_reward[followed.last_states]
         self.rows = np.empty(followed.entries.size)
-        self._room = scratch_for(followed.longest)
+        self._room = row_scratch_for(followed.longest)
 
     def at(self, share: float, sign: float = 1.0) -> tuple[float, float]:
         """Expected return from s_0, and how it changes with ``share``.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 from tether._foundation.words import number
 from tether.counterfactual.layers import expand
 from tether.errors import Problem, QueryError
@@ -138,7 +138,9 @@ class Shares:
 
     def _repr_html_(self) -> str:
         head = ("t", "share of the gain", "alone", "changed")
-        return grid(head, [(one.t, f"{one.share:.6g}", f"{one.alone:.6g}", f"{one.changed:.3g}") for one in self.steps])
+        return html_table(
+            head, [(one.t, f"{one.share:.6g}", f"{one.alone:.6g}", f"{one.changed:.3g}") for one in self.steps]
+        )
 
 
 def shares(plan: Plan) -> Shares:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 from tether._foundation.words import average
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.plan.chain import Chain, Link
@@ -118,7 +118,7 @@ class Tailoring:
         rows = [
             (t, f"{a:.4g}", f"{b:.4g}") for t, (a, b) in enumerate(zip(self.influenced, self.strength, strict=True))
         ]
-        return grid(("t", "probability of influence", "expected strength"), rows)
+        return html_table(("t", "probability of influence", "expected strength"), rows)
 
 
 def tailoring_of(

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.checks import random_generator, whole_number
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 from tether.plan.chain import Chain
@@ -74,7 +74,7 @@ class Trajectories:
 
     def _repr_html_(self) -> str:
         rows = [(i, self._path(i), f"{self.returns[i]:.6g}") for i in range(min(10, len(self)))]
-        return grid((f"of {len(self):,}", "trajectory", "return"), rows)
+        return html_table((f"of {len(self):,}", "trajectory", "return"), rows)
 
 
 def sample_plan(plan: Plan, n: int, rng: Any = None) -> Trajectories:

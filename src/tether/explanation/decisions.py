@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.checks import whole_number
-from tether._foundation.markup import grid, typeset
+from tether._foundation.markup import html_table, typeset
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
@@ -276,7 +276,7 @@ class Decisions:
         ]
         avoided = "necessity" if self.outcome is None else f"not {self.outcome}"
         text = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
-        return text + grid((*head, avoided, "strength", "from k"), rows)
+        return text + html_table((*head, avoided, "strength", "from k"), rows)
 
 
 def decide(

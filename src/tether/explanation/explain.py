@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether._foundation.markup import grid, typeset
+from tether._foundation.markup import html_table, typeset
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.evaluation.outcomes import outcome_classes
@@ -286,7 +286,7 @@ class Explanation:
             )
         head = (*head, "strength", "influenced") if luck else head
         text = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
-        return grid(head, rows) + text
+        return html_table(head, rows) + text
 
 
 def explain(

@@ -16,7 +16,7 @@ from tether.evaluation.outcomes import absorbing
 if TYPE_CHECKING:
     from tether.model.mdp import MDP
 
-__all__ = ["differences", "in_words", "only", "outcome_name", "short", "shown"]
+__all__ = ["differences", "is_in_words", "only", "outcome_name", "short", "shown"]
 
 _WORD = re.compile(r"[^\W\d_]{3}")
 """Three letters in a row."""
@@ -35,11 +35,11 @@ def shown(label: Any) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def in_words(label: Any) -> bool:
+def is_in_words(label: Any) -> bool:
     """Whether a name tells something by itself: text with a word in it, or a type that writes itself in words.
 
     >>> from tether.cases.epidemic import EpidemicState
-    >>> in_words("critical"), in_words("s17"), in_words(17), in_words(EpidemicState(9, 1, 20))
+    >>> is_in_words("critical"), is_in_words("s17"), is_in_words(17), is_in_words(EpidemicState(9, 1, 20))
     (True, False, False, False)
     """
     if isinstance(label, str):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 from tether._foundation.words import percent
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.outcomes import absorbing, outcome_classes
@@ -152,7 +152,7 @@ class Outcomes(Sequence[OutcomeChance]):
 
     def _repr_html_(self) -> str:
         head = (f"at t = {self.T}", "what happened", "the plan", "best for anyone")
-        return grid(head, [(one.name, *(percent(getattr(one, who)) for who in WHO)) for one in self.end])
+        return html_table(head, [(one.name, *(percent(getattr(one, who)) for who in WHO)) for one in self.end])
 
 
 def outcomes_of(by_whom: Mapping[str, Evaluation]) -> Outcomes:

@@ -23,7 +23,7 @@ from tether._foundation.words import average, counted, number, percent
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
 from tether.explanation.evidence import learned_sentences
-from tether.explanation.naming import in_words
+from tether.explanation.naming import is_in_words
 from tether.explanation.outcomes import goes_on
 from tether.plan.objective import asked
 
@@ -46,14 +46,14 @@ __all__ = [
     "changes",
     "falls_short",
     "first_letter",
-    "guaranteed",
     "headline",
     "how_many",
     "how_sure",
     "influenced_steps",
     "left_to_chance",
-    "outcomes",
+    "outcomes_in_words",
     "policy_sentences",
+    "robust_plan",
     "strength",
     "what_follows",
     "what_to_change",
@@ -137,7 +137,7 @@ def policy_sentences(
     value = f"The expected return is {number(outlook.value)}{_spread(outlook)} instead of {number(observed_value)}."
     sentences = [
         f"It changes {average(total)} of the {counted(outlook.T, 'action')} on average.",
-        *outcomes(cf, outlook),
+        *outcomes_in_words(cf, outlook),
         value if objective is None else chance_that(objective, outlook.value, observed_value),
         strength(world, outlook, steps),
     ]
@@ -152,7 +152,7 @@ def policy_sentences(
 def what_to_change(explanation: Explanation, name: Name) -> str:
     """What to do differently, and when."""
     if not explanation.changes:
-        sure = guaranteed(explanation.plan)
+        sure = robust_plan(explanation.plan)
         if sure is not None:
             return f"Change nothing: no policy within these limits is sure to do better, under {sure.in_words}."
         if explanation.plan.constraint is not None:
@@ -187,7 +187,7 @@ def headline(explanation: Explanation) -> str:
     if not explanation.changes:
         return "Change nothing: the plan does what was done."
     many = f"Changing {how_many(explanation)}"
-    which = "expected" if guaranteed(plan) is None else "guaranteed"
+    which = "expected" if robust_plan(plan) is None else "guaranteed"
     value = f"the {which} return" if plan.objective is None else f"the chance that {plan.objective.in_words}"
     if plan.gain <= rounding_of(plan.observed_value):
         return f"{many} would keep {value}."
@@ -197,7 +197,7 @@ def headline(explanation: Explanation) -> str:
 
 def _where(explanation: Explanation, step: ExplainedStep, name: Name) -> str:
     """The state in which an action is changed, in brackets: where it is certain, and its name is words."""
-    if step.state_probability < 0.9995 or not in_words(step.state):
+    if step.state_probability < 0.9995 or not is_in_words(step.state):
         return ""
     written = name(step.state)
     return f"({written}) " if len(written) <= _STATE else ""
@@ -216,8 +216,8 @@ def what_follows(explanation: Explanation) -> list[str]:
     """What would have happened: the expected return, beside the observed one; and where the log says another."""
     plan = explanation.plan
     earned = "" if plan.cf.earned is None else plan.cf.earned.sentence()
-    ended = outcomes(plan.cf, explanation.outlook)
-    sure = guaranteed(plan)
+    ended = outcomes_in_words(plan.cf, explanation.outlook)
+    sure = robust_plan(plan)
     if explanation.changes and sure is not None:
         text = _guarantee(sure, explanation.outlook)
     elif plan.objective is not None:
@@ -254,7 +254,7 @@ def _gained(plan: Plan) -> str:
     return f"{number(plan.gain)} less" if plan.minimise else f"a gain of {number(plan.gain)}"
 
 
-def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
+def outcomes_in_words(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     """How the episode would have ended, beside how it did; nothing for a model without outcomes.
 
     Examples
@@ -262,7 +262,7 @@ def outcomes(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     >>> import tether
     >>> grid = tether.cases.grid_world()
     >>> cf = tether.counterfactual(grid.mdp, grid.path)
-    >>> outcomes(cf, cf.evaluate("optimal"))
+    >>> outcomes_in_words(cf, cf.evaluate("optimal"))
     ['Danger by t = 11: under 1 % instead of certain; goal: 99 % instead of 0 %.']
     """
     if goes_on(cf, outlook):
@@ -313,7 +313,7 @@ def falls_short(plan: Plan, best: float) -> bool:
     return missing > rounding_of(plan.value)
 
 
-def guaranteed(plan: Plan) -> RobustPlan | None:
+def robust_plan(plan: Plan) -> RobustPlan | None:
     """The plan, if its value is what is guaranteed under every causal model of a set; None if it is expected."""
     from tether.plan.robust import RobustPlan
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNREWARDED",
-    "best_for_anyone",
+    "best_for_anyone_in_words",
     "beyond_sentences",
     "beyond_the_limits",
     "granted",
@@ -181,17 +181,17 @@ def beyond_sentences(explanation: Explanation) -> list[str]:
     """What a larger k and a larger m would add; or that no reward can be gained at all."""
     if explanation.plan.objective is None and is_unrewarded(explanation.plan.cf.mdp):
         return [UNREWARDED]
-    return [*explanation.beyond.sentences(), best_for_anyone(explanation)]
+    return [*explanation.beyond.sentences(), best_for_anyone_in_words(explanation)]
 
 
-def best_for_anyone(explanation: Explanation) -> str:
+def best_for_anyone_in_words(explanation: Explanation) -> str:
     """What the policy that is best for anyone would have led to in this episode: its outcomes, and its return.
 
     Examples
     --------
     >>> import tether
     >>> grid = tether.cases.grid_world()
-    >>> print(best_for_anyone(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain()))
+    >>> print(best_for_anyone_in_words(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain()))
     What is best for anyone in the model, without any limit: danger: under 1 %; goal: 99 %; an expected return of 548.1.
     """
     plan = explanation.plan

@@ -34,7 +34,7 @@ from tether.plan.sweep import Sweep
 from tether.plan.tethered import Tethered
 from tether.views.report.limits import limits_around, work_of_table
 
-__all__ = ["Answer", "Memory", "Question", "Rung", "labels_of"]
+__all__ = ["EpisodeAnswer", "EpisodeQuestion", "Memory", "Rung", "property_labels"]
 
 _EPISODES, _BYTES = 8, 512_000_000
 """How many episodes are kept; and how large they and their answers may be together."""
@@ -65,7 +65,7 @@ class Rung:
 
 
 @dataclass(eq=False)
-class Question:
+class EpisodeQuestion:
     """An episode under one rule, test of influence and objective: what does not depend on k and m."""
 
     entry: Entry
@@ -126,13 +126,13 @@ def _visited(outlook: Evaluation) -> int:
     return _PER_VISIT * sum(visits.size for visits in outlook.chain.visits)
 
 
-class Answer:
+class EpisodeAnswer:
     """Everything that can be told of one question within one k and m, each computed when it is first wanted.
 
     ``check`` is called between stages, and raises where nobody waits for the answer any more.
     """
 
-    def __init__(self, question: Question, view: View) -> None:
+    def __init__(self, question: EpisodeQuestion, view: View) -> None:
         self.question, self.check = question, _nothing
         self._k, self.m = view.k, min(view.m, question.cf.T)
 
@@ -228,7 +228,7 @@ def _nothing() -> None:
     """Nobody else asks."""
 
 
-def labels_of(mdp: MDP) -> list[str]:
+def property_labels(mdp: MDP) -> list[str]:
     """The labels that a property can be about, in the order in which addresses number them."""
     return list(mdp.label_sets)
 
@@ -239,7 +239,7 @@ def _property(mdp: MDP, view: View) -> Property | None:
     if wanted is None:
         return None
     kind, number = wanted
-    labels = labels_of(mdp)
+    labels = property_labels(mdp)
     if not 0 <= number < len(labels):
         raise QueryError(f"the address asks for label {number}: the model has {counted(len(labels), 'label')}")
     return (reach if kind == "reach" else avoid)(labels[number])
@@ -252,7 +252,7 @@ class _Kept:
     entry: Entry
     cf: CounterfactualMDP
     naming: Naming
-    questions: dict[Any, Question] = field(default_factory=dict)
+    questions: dict[Any, EpisodeQuestion] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -265,14 +265,14 @@ class Memory:
     def __init__(self, offered: Offered, most: int = _BYTES) -> None:
         self.offered, self.most = offered, most
         self._episodes: OrderedDict[str, _Kept] = OrderedDict()
-        self._answers: OrderedDict[Any, Answer] = OrderedDict()
+        self._answers: OrderedDict[Any, EpisodeAnswer] = OrderedDict()
 
-    def answer(self, view: View, check: Check = _nothing) -> Answer:
+    def answer(self, view: View, check: Check = _nothing) -> EpisodeAnswer:
         """What can be told of a view; ``check`` ends the computing of what nobody waits for any more."""
         key = view.episode or self.offered.first
         which = (key, *view.limits)
         if which not in self._answers:
-            self._answers[which] = Answer(self._question(key, view), view)
+            self._answers[which] = EpisodeAnswer(self._question(key, view), view)
         self._answers.move_to_end(which)
         self._episodes.move_to_end(key)
         self._make_room()
@@ -280,7 +280,7 @@ class Memory:
         found.check = check
         return found
 
-    def _question(self, key: str, view: View) -> Question:
+    def _question(self, key: str, view: View) -> EpisodeQuestion:
         name = (view.rule, view.influence, view.objective)
         kept = self._episodes.get(key)
         if kept is None or (name not in kept.questions and len(kept.questions) >= _QUESTIONS):
@@ -290,7 +290,7 @@ class Memory:
             kept = self._episodes[key] = _Kept(entry, cf, Naming(cf.mdp))
         if name not in kept.questions:
             tied = kept.cf.tether(view.rule, view.test, objective=_property(kept.cf.mdp, view))
-            kept.questions[name] = Question(kept.entry, tied, kept.naming)
+            kept.questions[name] = EpisodeQuestion(kept.entry, tied, kept.naming)
         return kept.questions[name]
 
     def _make_room(self) -> None:

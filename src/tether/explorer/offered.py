@@ -25,7 +25,7 @@ from tether.observation.earned import model_return
 from tether.observation.episodes import Episodes
 from tether.observation.path import observe
 
-__all__ = ["Cases", "Entry", "Gained", "Listed", "Log", "Offered", "One", "Opening", "audit_of"]
+__all__ = ["Cases", "Entry", "Gained", "Listed", "LogEpisodes", "Offered", "One", "Opening", "audit_of"]
 
 _FROM_ELSEWHERE = ("icu-sepsis",)
 """Cases whose model is read from a package of others, of the same name."""
@@ -201,7 +201,7 @@ def _opened_case(key: str) -> CounterfactualMDP:
 
 
 @dataclass(frozen=True)
-class Log:
+class LogEpisodes:
     """The episodes of a log, as seen by one model; keys are their numbers in the log."""
 
     mdp: MDP

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
-from tether._foundation.markup import grid
+from tether._foundation.markup import html_table
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Graph, everywhere, nominal_rollout, replay
 from tether.counterfactual.mechanism import NoisePosterior
@@ -79,7 +79,7 @@ class Classes(Mapping[Any, str]):
         for i, (name, n) in enumerate(self.counts().items()):
             first = self.cf.mdp.names_of(np.flatnonzero(self.codes == i)[:3])
             rows.append((name, f"{n:,}", ", ".join(map(str, first)) + (", …" if n > 3 else "")))
-        return grid((f"t = {self.t}, k = {self.k}", "states", "for example"), rows)
+        return html_table((f"t = {self.t}, k = {self.k}", "states", "for example"), rows)
 
 
 def classify(

@@ -11,7 +11,7 @@ import numpy as np
 from tether._foundation.arrays import Ints, read_only
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.counterfactual.layers import Graph
-from tether.counterfactual.on_demand import cut
+from tether.counterfactual.on_demand import stretches
 from tether.counterfactual.rows import EditedRows, Rows, nominal_start
 from tether.model.form import pair_states
 from tether.model.mdp import MDP
@@ -139,7 +139,7 @@ def layer_parts(
     start = nominal_start(form, edits.pairs[wanted])
     begin = np.append(first_of_state, wanted.size)
     first = 0
-    cuts = list(cut(start[begin])) or [(0, 0)]
+    cuts = list(stretches(start[begin])) or [(0, 0)]
     for low, high in cuts:
         is_last = high == cuts[-1][1]
         last = nodes.size if is_last else int(np.searchsorted(nodes.states, states[wanted[begin[high]]]))

@@ -20,7 +20,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.layers import Graph
-from tether.counterfactual.on_demand import cut
+from tether.counterfactual.on_demand import stretches
 from tether.counterfactual.rows import ObservedStep, nominal_start, spans
 from tether.errors import QueryError
 from tether.model.form import Form
@@ -132,7 +132,7 @@ def distances(graph: Graph, t: int) -> Floats:
     """½ Σ |P(·|s_t,a_t) - P(·|s,a)| for each edited pair of layer t; it is 1 for every other pair."""
     layer, form = graph.layers[t], graph.mdp.form
     pairs = layer.edits.pairs
-    parts = cut(nominal_start(form, pairs))  # of a dense model all at once would be many times the model
+    parts = stretches(nominal_start(form, pairs))  # of a dense model all at once would be many times the model
     return np.concatenate([np.empty(0), *(_distances(form, layer.observed, pairs[low:high]) for low, high in parts)])
 
 

@@ -23,7 +23,7 @@ from tether.io.files import File, file_error, name_of
 from tether.io.frames import collected, frame_names, frame_to_arrow
 from tether.io.spreadsheets import Sheet, open_sheet
 from tether.io.values import (
-    cut,
+    cut_repr,
     labels_of_arrow,
     labels_of_list,
     labels_of_text,
@@ -256,7 +256,7 @@ class _Plan:
 
     def _missing(self, missing: list[str], there: Sequence[Any], text: bool) -> Problem:
         sought = ", ".join(repr(self.rename.get(name, name)) for name in missing)
-        found = ", ".join(cut(one) for one in there[:20]) + (", …" if len(there) > 20 else "")
+        found = ", ".join(cut_repr(one) for one in there[:20]) + (", …" if len(there) > 20 else "")
         what = f"the column {sought} is missing" if len(missing) == 1 else f"the columns {sought} are missing"
         if text and not {*self.sought()} & {*there}:
             what = f"{what} (the first line must name the columns)"
@@ -363,7 +363,7 @@ def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: Complaints) -> 
     for name, i in chosen.items():
         column = table[names[i]]
         if isinstance(column, str) or not hasattr(column, "__iter__"):
-            complaints.add(f"the column {names[i]!r} is {cut(column)}", expectation="a list or an array")
+            complaints.add(f"the column {names[i]!r} is {cut_repr(column)}", expectation="a list or an array")
         else:
             lists[name] = plain(column)
     complaints.raise_any()

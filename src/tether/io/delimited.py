@@ -23,7 +23,7 @@ from tether.errors import FileError, Problem
 from tether.io.checkedstream import opened_text
 from tether.io.files import File, check_text, checked_text, file_error, lines_of, name_of, opened_bytes
 
-__all__ = ["BLOCK", "Records", "Text", "header_of", "read_text", "scan", "table_as_text", "table_of_text"]
+__all__ = ["BLOCK", "RecordScan", "Text", "header_of", "read_text", "scan", "table_as_text", "table_of_text"]
 
 BLOCK = 1 << 24
 """What is read at once; no record is longer."""
@@ -56,7 +56,7 @@ class Text(NamedTuple):
         return checked_text(self.file, self.max_unpacked) if self.data is None else self.data
 
 
-class Records(NamedTuple):
+class RecordScan(NamedTuple):
     """What a reading record by record found.
 
     Attributes
@@ -227,7 +227,7 @@ def table_as_text(text: Text, chosen: Sequence[int], complaints: Complaints) -> 
         raise file_error(text.file, f"it cannot be read as CSV: {error}") from None
 
 
-def scan(text: Text) -> Records:
+def scan(text: Text) -> RecordScan:
     """Read record by record: the line of each, and which are wrong."""
     data = text.content()
     lone_return = data.count(b"\r", text.start) != data.count(b"\r\n", text.start)
@@ -251,14 +251,14 @@ def scan(text: Text) -> Records:
     except csv.Error as error:
         total += 1
         wrong.append((offset + begin, f'this record cannot be read: {error}; is a quote (") never closed?'))
-    return Records(np.array(lines, dtype=np.int64), wrong, total, longest)
+    return RecordScan(np.array(lines, dtype=np.int64), wrong, total, longest)
 
 
-def _scan_lines(text: Text, content: bytes) -> Records:
+def _scan_lines(text: Text, content: bytes) -> RecordScan:
     """The same where no quotes are: a record is a line, and its separators can be counted for all at once."""
     data = np.frombuffer(content, np.uint8, offset=text.start)
     if not data.size:
-        return Records(np.empty(0, np.int64), [], 0, 0)
+        return RecordScan(np.empty(0, np.int64), [], 0, 0)
     ends = np.flatnonzero(data == ord("\n"))
     if data[-1] != ord("\n"):
         ends = np.append(ends, data.size)
@@ -270,7 +270,7 @@ def _scan_lines(text: Text, content: bytes) -> Records:
     wrong = np.flatnonzero(~right & ~blank)
     miscounted = [(int(i) + text.first_line, _miscounted(int(fields[i]), len(text.names))) for i in wrong[:LIMIT]]
     longest = int((ends - starts).max())
-    return Records(np.flatnonzero(right & ~blank) + text.first_line, miscounted, int(wrong.size), longest)
+    return RecordScan(np.flatnonzero(right & ~blank) + text.first_line, miscounted, int(wrong.size), longest)
 
 
 def _wrong(record: list[str], n_fields: int) -> str | None:

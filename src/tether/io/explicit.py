@@ -19,13 +19,13 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints
 from tether._foundation.words import counted
 from tether.errors import FileError, Problem
-from tether.io.plaintext import File, add_each, cut
+from tether.io.plaintext import File, add_each, quoted
 from tether.model.from_table import form_from_codes
 from tether.model.labels import LabelSets
 from tether.model.mdp import MDP
 from tether.model.names import make_names
 
-__all__ = ["NO_LABEL", "TOLERANCE", "Choices", "arrange", "build", "check_rows", "check_size"]
+__all__ = ["NO_LABEL", "TOLERANCE", "SortedTransitions", "build", "check_rows", "check_size", "sort_transitions"]
 
 TOLERANCE = 1e-5
 """How far from 1 a row may sum. Many of these files were written with six digits: three thirds make 0.999999."""
@@ -38,7 +38,7 @@ _LOOPS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choices:
+class SortedTransitions:
     """Transitions by index, one row each, sorted by state, choice and next state, none twice.
 
     Attributes
@@ -66,7 +66,7 @@ class Choices:
     names: Sequence[str]
 
 
-def arrange(
+def sort_transitions(
     state: Ints,
     choice: Ints,
     next_state: Ints,
@@ -75,7 +75,7 @@ def arrange(
     line: Ints,
     names: Sequence[str],
     complaints: Complaints,
-) -> Choices:
+) -> SortedTransitions:
     """Sort rows as they come from a file, and add up those that are about the same transition."""
     order = np.lexsort((next_state, choice, state))
     if not np.array_equal(order, np.arange(order.size)):
@@ -87,7 +87,7 @@ def arrange(
 
     def two_labels(row: int) -> str:
         before = first[pair[row]]
-        said, said_before = (cut(names[label[at]]) if label[at] >= 0 else "missing" for at in (row, before))
+        said, said_before = (quoted(names[label[at]]) if label[at] >= 0 else "missing" for at in (row, before))
         return (
             f"the action name of state {state[row]}, choice {choice[row]} is {said} here, but {said_before} in line "
             f"{line[before]:,}; a choice has one name, on each of its lines"
@@ -102,7 +102,7 @@ def arrange(
             probability = np.add.reduceat(probability, kept)
         state, choice, next_state, line, pair = (given[kept] for given in (state, choice, next_state, line, pair))
         first = np.flatnonzero(_changes(pair))
-    return Choices(state, choice, next_state, line, probability, pair, first, label, names)
+    return SortedTransitions(state, choice, next_state, line, probability, pair, first, label, names)
 
 
 def _changes(values: Ints) -> Ints:
@@ -111,7 +111,7 @@ def _changes(values: Ints) -> Ints:
     return changes
 
 
-def check_rows(rows: Choices, complaints: Complaints, hint: str = "") -> None:
+def check_rows(rows: SortedTransitions, complaints: Complaints, hint: str = "") -> None:
     """Note each choice whose probabilities do not sum to 1."""
     with np.errstate(over="ignore"):
         sums = np.add.reduceat(rows.probability, rows.first) if rows.first.size else np.empty(0)
@@ -125,7 +125,7 @@ def check_rows(rows: Choices, complaints: Complaints, hint: str = "") -> None:
     add_each(complaints, bad, rows.line[rows.first], wrong_sum)
 
 
-def check_size(n_states: int, rows: Choices, complaints: Complaints, line: int | None = None) -> None:
+def check_size(n_states: int, rows: SortedTransitions, complaints: Complaints, line: int | None = None) -> None:
     """Note a number of states that the transitions make unlikely, before memory is taken for so many."""
     left = int(np.count_nonzero(_changes(rows.state)))
     if n_states - left <= max(_ISOLATED, left):
@@ -141,7 +141,7 @@ def check_size(n_states: int, rows: Choices, complaints: Complaints, line: int |
 
 def build(
     file: File,
-    rows: Choices,
+    rows: SortedTransitions,
     n_states: int,
     states: Sequence[Any] | None,
     reward: Floats | None,
@@ -183,7 +183,7 @@ def build(
     return MDP(state_names, actions, form, label_sets=LabelSets(sets))
 
 
-def _actions(rows: Choices) -> tuple[Ints, list[Any]]:
+def _actions(rows: SortedTransitions) -> tuple[Ints, list[Any]]:
     """The action of each pair, and the labels of actions."""
     state, choice = rows.state[rows.first], rows.choice[rows.first]
     # One code for a label, however it came about: "1" and the index of the choice 1 without a label are the same.

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats
 from tether.errors import FileError, Problem, QueryError
 from tether.io.plaintext import File
 from tether.model.mdp import MDP
 
-__all__ = ["distinct_names", "entry_rewards", "label_states", "pair_rewards", "pair_states", "spelled", "target_of"]
+__all__ = ["distinct_names", "entry_rewards", "label_states", "pair_rewards", "spelled", "target_of"]
 
 _NOT_IN_LABELS = re.compile(r'[\s"]')
 
@@ -73,11 +73,6 @@ def label_states(mdp: MDP) -> dict[str, list[int]]:
     initial = sets.pop("init", None) or [0]
     names = distinct_names(["init", *sets], _NOT_IN_LABELS)
     return dict(zip(names, [initial, *sets.values()], strict=True))
-
-
-def pair_states(mdp: MDP) -> Ints:
-    """The state of each pair."""
-    return np.repeat(np.arange(mdp.n_states), np.diff(mdp.form.pair_start))
 
 
 def entry_rewards(mdp: MDP, tool: str) -> Floats:

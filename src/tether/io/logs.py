@@ -22,12 +22,12 @@ from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File
-from tether.io.logshapes import OPTIONAL, Shape, are_timestamps, make_shape
+from tether.io.logshapes import OPTIONAL, LogShape, are_timestamps, make_shape
 from tether.io.names import find_index
 from tether.model.encode import Coded, coded
 from tether.model.mdp import MDP
 from tether.model.names import Names, plain
-from tether.observation.arrange import ByRow, arrange, arrange_sound
+from tether.observation.arrange import ByRow, arrange_log, arrange_sound
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
@@ -104,7 +104,7 @@ def read_episodes(
     values = shape.gathered(read, read.complaints(PathError if read.file is None else FileError))
     if mdp is not None:
         values = _found(values, read, mdp)
-    return Episodes.of(arrange(values, read.complaints(PathError if read.file is None else FileError)))
+    return Episodes.of(arrange_log(values, read.complaints(PathError if read.file is None else FileError)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def read_sound_episodes(
 
 def _read(
     log: Any,
-    shape: Shape,
+    shape: LogShape,
     text: Sequence[str],
     blank: Sequence[str],
     kind: str | None,

@@ -25,7 +25,7 @@ from tether.model.names import is_missing, plain
 from tether.model.storage.named import class_of
 from tether.observation.ends import outcome_names
 
-__all__ = ["OPTIONAL", "Shape", "are_timestamps", "make_shape"]
+__all__ = ["OPTIONAL", "LogShape", "are_timestamps", "make_shape"]
 
 OPTIONAL = ("reward", "next_state", "outcome")
 """Columns that a log may have."""
@@ -38,7 +38,7 @@ _NEAR = 1e-6
 
 
 @dataclass(frozen=True)
-class Shape:
+class LogShape:
     """How the columns of a table become episode, t, state, action, reward, next_state and outcome.
 
     Attributes
@@ -138,7 +138,7 @@ class Shape:
 
 def make_shape(
     columns: Mapping[str, str | Sequence[str]] | None, time: str | None, step: Any, known: Sequence[str]
-) -> Shape:
+) -> LogShape:
     """Check how a log is to be read; ``known`` are the columns that can be mapped."""
     single: dict[str, str] = {}
     parts: dict[str, tuple[str, ...]] = {}
@@ -164,7 +164,7 @@ def make_shape(
     size, seconds = (None, False) if step is None else _step(step)
     if step is not None and time is None:
         raise QueryError("step= says how far apart the times are; name their column too: time='hour'")
-    return Shape(single, parts, time, size, seconds, frozenset(without))
+    return LogShape(single, parts, time, size, seconds, frozenset(without))
 
 
 def _step(step: Any) -> tuple[float, bool]:

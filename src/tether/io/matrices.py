@@ -22,7 +22,7 @@ from tether.io.files import File, file_error, name_of, read_bytes, too_large, un
 from tether.io.matlab import check_matlab
 from tether.io.names import are_whole, texts_of
 from tether.io.tables import check_plain
-from tether.model.form import TOLERANCE, pair_states
+from tether.model.form import TOLERANCE, all_pair_states
 from tether.model.mdp import MDP
 from tether.model.names import Names, name_list
 
@@ -275,7 +275,7 @@ def _scipy_io() -> Any:
 def _dense_arrays(mdp: MDP, order: str) -> dict[str, Any]:
     S, A, form = mdp.n_states, mdp.n_actions, mdp.form
     pairs = np.repeat(np.arange(mdp.n_pairs), np.diff(form.row_start))
-    state, action = pair_states(form.pair_start, np.arange(mdp.n_pairs)), form.pair_action
+    state, action = all_pair_states(form.pair_start), form.pair_action
     P = np.zeros((S, A, S))
     P[state[pairs], action[pairs], form.next_state] = form.probability
     R = np.zeros(P.shape if mdp.rewards.by_entry else (S, A))
@@ -292,7 +292,7 @@ def _sparse_arrays(mdp: MDP) -> dict[str, Any]:
 
     S, form = mdp.n_states, mdp.form
     pairs = np.repeat(np.arange(mdp.n_pairs), np.diff(form.row_start))
-    state = pair_states(form.pair_start, np.arange(mdp.n_pairs))
+    state = all_pair_states(form.pair_start)
     R = np.zeros((S, mdp.n_actions))
     if not mdp.rewards.by_entry:
         R[state, form.pair_action] = mdp.rewards.values

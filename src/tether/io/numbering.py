@@ -10,7 +10,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether.model.encode import EMPTY
 
-__all__ = ["encoded", "encoded_together", "labels_of", "mapped"]
+__all__ = ["encoded", "encoded_together", "mapped", "names_among"]
 
 _THREADS = 4
 """How many parts of a column are looked at at once."""
@@ -41,7 +41,7 @@ def encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
             codes[new] += len(values)
             values = pa.concat_arrays([values, more])
         all_codes.append(codes)
-    labels, table = labels_of(pc.utf8_trim_whitespace(values))
+    labels, table = names_among(pc.utf8_trim_whitespace(values))
     return labels, [mapped(codes, table) for codes in all_codes]
 
 
@@ -133,7 +133,7 @@ def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:
     return values.take(pa.array(order)), table[codes]
 
 
-def labels_of(values: Any) -> tuple[list[Any], Ints]:
+def names_among(values: Any) -> tuple[list[Any], Ints]:
     """The names among some values, each once, and which of them each value is: -1 for the empty text and for null.
 
     The table of these has one place more, the last: it is that of cells that are empty.

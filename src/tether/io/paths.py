@@ -22,9 +22,9 @@ from tether._foundation.writing import written
 from tether.errors import PathError, Problem, QueryError
 from tether.io.columns import TABLES, Columns, read_columns, table_kind, unknown_column
 from tether.io.files import File, checked_text, file_error, name_of
-from tether.io.logshapes import Shape, make_shape
+from tether.io.logshapes import LogShape, make_shape
 from tether.io.names import find_index, text_of, texts_of
-from tether.io.values import cut
+from tether.io.values import cut_repr
 from tether.model.mdp import MDP
 from tether.model.names import Names, is_missing, make_names, plain
 from tether.observation.ends import outcome_names
@@ -262,7 +262,7 @@ def _check_times(times: list[Any], complaints: Complaints) -> None:
         )
 
 
-def _of_json(file: File, shape: Shape) -> tuple[list[Any], list[Any], list[float | None] | None, str | None, Source]:
+def _of_json(file: File, shape: LogShape) -> tuple[list[Any], list[Any], list[float | None] | None, str | None, Source]:
     """States, actions, rewards and outcome of a JSON file."""
     name = name_of(file)
     text = checked_text(file).decode()
@@ -292,7 +292,7 @@ def _is_of_lists(content: Any) -> bool:
 
 
 def _lists(
-    content: dict[str, Any], shape: Shape, complaints: Complaints
+    content: dict[str, Any], shape: LogShape, complaints: Complaints
 ) -> tuple[list[Any], list[Any], list[float | None] | None]:
     """Of a JSON object with a list of states and one of actions."""
     states = [_label(one, f"states[{t}]", complaints) for t, one in enumerate(content["states"])]
@@ -300,12 +300,12 @@ def _lists(
     rewards = None if "reward" in shape.without else content.get("rewards")
     if rewards is not None and not isinstance(rewards, list):
         expected = "a list of numbers, one per action"
-        complaints.add(f"found {cut(rewards)}", place="rewards", value=rewards, expectation=expected)
+        complaints.add(f"found {cut_repr(rewards)}", place="rewards", value=rewards, expectation=expected)
     return states, actions, rewards
 
 
 def _records(
-    records: list[dict[str, Any]], shape: Shape, complaints: Complaints
+    records: list[dict[str, Any]], shape: LogShape, complaints: Complaints
 ) -> tuple[list[Any], list[Any], list[float | None] | None]:
     """Of a JSON list with an object per step."""
     keys = {name: shape.columns.get(name, name) for name in _COLUMNS}
@@ -319,7 +319,7 @@ def _records(
             actions.append(_label(action, f"{place}.{keys['action']}", complaints))
         t = record.get(keys["t"], row)
         if isinstance(t, bool) or not isinstance(t, int):
-            complaints.add(f"found {cut(t)}", place=f"{place}.{keys['t']}", expectation="a whole number", value=t)
+            complaints.add(f"found {cut_repr(t)}", place=f"{place}.{keys['t']}", expectation="a whole number", value=t)
         else:
             times.append(t)
     complaints.raise_any()
@@ -334,7 +334,7 @@ def _said(given: Mapping[str, Any], heading: str, complaints: Complaints) -> str
     for place, one in given.items():
         if isinstance(one, list | dict):
             expected = "a word, a number, true or false"
-            complaints.add(f"found {cut(one)}", place=place, value=one, expectation=expected)
+            complaints.add(f"found {cut_repr(one)}", place=place, value=one, expectation=expected)
     complaints.raise_any()
     outcomes = outcome_names([*given.values()], heading, complaints).names
     if len(outcomes) > 1:
@@ -348,7 +348,7 @@ def _label(value: Any, place: str, complaints: Complaints) -> Any:
         return _of_value(value)
     except ValueError:
         expected = f"a name (text, a number, or a list of them, at most {_DEEPEST} deep)"
-        complaints.add(f"found {cut(value)}", place=place, value=value, expectation=expected)
+        complaints.add(f"found {cut_repr(value)}", place=place, value=value, expectation=expected)
         return None
 
 

@@ -13,7 +13,7 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints, raise_all
 from tether.io.files import File, checked_text, opened_bytes
 
-__all__ = ["File", "add_each", "cut", "number", "numbered", "opened", "raise_all", "whole"]
+__all__ = ["File", "add_each", "numbered", "opened_lines", "parsed_number", "quoted", "raise_all", "whole"]
 
 _RATIONAL = re.compile(r"[+-]?[0-9]{1,4000}/[0-9]{1,4000}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -21,7 +21,7 @@ _INTERVAL = re.compile(r"\[.*,.*\]")
 
 
 @contextmanager
-def opened(file: File, max_unpacked: int | str | None = None) -> Iterator[TextIO]:
+def opened_lines(file: File, max_unpacked: int | str | None = None) -> Iterator[TextIO]:
     """Open a text file, line by line; why it cannot be read, now or further on, becomes a `FileError`."""
     with opened_bytes(file, max_unpacked) as stream:
         try:
@@ -43,37 +43,37 @@ def add_each(complaints: Complaints, which: Ints, lines: Ints, message: Callable
     complaints.add_each(which, message, lines=lines)
 
 
-def cut(text: str, limit: int = 60) -> str:
+def quoted(text: str, limit: int = 60) -> str:
     """Text from a file as a message quotes it.
 
-    >>> cut("a" * 70)[-4:]
+    >>> quoted("a" * 70)[-4:]
     "aa…'"
     """
     text = text.strip()
     return repr(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
-def number(text: str) -> float:
+def parsed_number(text: str) -> float:
     """A finite number written as a decimal or a fraction; `ValueError` with a reason for anything else.
 
-    >>> number("1/8"), number("5e-1")
+    >>> parsed_number("1/8"), parsed_number("5e-1")
     (0.125, 0.5)
     """
     if "/" in text and _RATIONAL.fullmatch(text):
         above, below = (int(part) for part in text.split("/"))
         if below == 0:
-            raise ValueError(f"{cut(text)} divides by 0")
+            raise ValueError(f"{quoted(text)} divides by 0")
         try:
             return above / below
         except OverflowError:
-            raise ValueError(f"{cut(text)} is too large") from None
+            raise ValueError(f"{quoted(text)} is too large") from None
     if not _DECIMAL.fullmatch(text):
         if _INTERVAL.fullmatch(text):
-            raise ValueError(f"{cut(text)} is an interval, and models with intervals are not read")
-        raise ValueError(f"expected a number, found {cut(text)}")
+            raise ValueError(f"{quoted(text)} is an interval, and models with intervals are not read")
+        raise ValueError(f"expected a number, found {quoted(text)}")
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{cut(text)} is too large")
+        raise ValueError(f"{quoted(text)} is too large")
     return value
 
 
@@ -84,7 +84,7 @@ def whole(text: str) -> int:
     12
     """
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"expected a whole number, found {cut(text)}")
+        raise ValueError(f"expected a whole number, found {quoted(text)}")
     if len(text) > 18:
-        raise ValueError(f"{cut(text)} is too large")
+        raise ValueError(f"{quoted(text)} is too large")
     return int(text)

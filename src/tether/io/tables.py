@@ -18,7 +18,7 @@ from tether.io.columns import Columns, columns_of, read_columns, table_kind, unk
 from tether.io.files import File, file_error
 from tether.io.words import word_to_label
 from tether.model.encode import Coded
-from tether.model.form import TOLERANCE, pair_states
+from tether.model.form import TOLERANCE, all_pair_states
 from tether.model.from_table import form_from_table
 from tether.model.mdp import MDP
 
@@ -191,7 +191,7 @@ def _arrow(mdp: MDP, file: File, kind: str) -> Any:
     rewards = mdp.rewards.values if mdp.rewards.by_entry else mdp.rewards.values[pairs]
     return pa.table(
         {
-            "state": states.take(pa.array(pair_states(form.pair_start, np.arange(mdp.n_pairs))[pairs])),
+            "state": states.take(pa.array(all_pair_states(form.pair_start)[pairs])),
             "action": actions.take(pa.array(form.pair_action[pairs])),
             "next_state": states.take(pa.array(form.next_state)),
             "probability": pa.array(form.probability),

@@ -16,13 +16,13 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints
 from tether.errors import Problem
-from tether.io.numbering import encoded, encoded_together, labels_of, mapped
+from tether.io.numbering import encoded, encoded_together, mapped, names_among
 from tether.model.encode import EMPTY, UNUSABLE, Coded, coded
 from tether.model.names import is_missing
 
 __all__ = [
     "are_all_whole",
-    "cut",
+    "cut_repr",
     "labels_of_arrow",
     "labels_of_list",
     "labels_of_text",
@@ -77,7 +77,7 @@ def are_all_whole(column: Any) -> bool:
     if _plainly_whole(column) is not None:
         return True
     values, _ = encoded(column)
-    labels, _ = labels_of(pc.utf8_trim_whitespace(values))
+    labels, _ = names_among(pc.utf8_trim_whitespace(values))
     return not labels or _whole_if_all(labels) is not None
 
 
@@ -89,7 +89,7 @@ def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bo
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         values, codes = encoded(column)
-        labels, table = labels_of(values)
+        labels, table = names_among(values)
         found = Coded(labels, mapped(codes, table))
         _note_empty(found.empty_rows(), name, "a name", complaints, blank)
         return found
@@ -113,7 +113,7 @@ def labels_of_list(items: list[Any], name: str, complaints: Complaints, *, blank
     complaints.add_each(
         np.flatnonzero(column.codes == UNUSABLE),
         lambda row: Problem(
-            f"{cut(items[row])} in the column {name!r} cannot be a name, it is not hashable", fix="use a tuple"
+            f"{cut_repr(items[row])} in the column {name!r} cannot be a name, it is not hashable", fix="use a tuple"
         ),
     )
     _note_empty(column.empty_rows(), name, "a name", complaints, blank)
@@ -271,7 +271,7 @@ def _parsed(column: Any, name: str, complaints: Complaints, blank: bool) -> Any:
 
 def _not_a_number(found: Any, name: str) -> Problem:
     comma = isinstance(found, str) and _DECIMAL_COMMA.fullmatch(found)
-    what, fix = f"found {cut(found)} in the column {name!r}", "write it with a decimal point" if comma else ""
+    what, fix = f"found {cut_repr(found)} in the column {name!r}", "write it with a decimal point" if comma else ""
     return Problem(what, value=found, expectation="a number", fix=fix)
 
 
@@ -305,7 +305,7 @@ def _hashable(item: Any) -> Any:
     return item.item() if isinstance(item, np.generic) else item
 
 
-def cut(item: Any, limit: int = 60) -> str:
+def cut_repr(item: Any, limit: int = 60) -> str:
     """What was found, as it was written, but not all of something long."""
     try:
         text = repr(item)

@@ -13,7 +13,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.outcomes import outcome_chances
-from tether.learning.following import Follower, expected
+from tether.learning.following import Follower, expected_return
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
 from tether.learning.worlds import asked_of_each, observed_values
 from tether.model.mdp import MDP
@@ -86,7 +86,7 @@ def sweep_in_draws(sweep: Sweep, blocks: Iterable[CounterfactualMDP]) -> SweepUn
 def _plan_in_block(plan: Plan, follower: Follower, changes: list[_Change], worlds: CounterfactualMDP) -> _OfBlock:
     asked = asked_of_each(worlds, plan.cf.mdp, plan.objective)
     chain, lost = follower.walk(asked)
-    values, off_plan = expected(asked, chain, lost)
+    values, off_plan = expected_return(asked, chain, lost)
     best, actions = _best_in_block(plan, changes, worlds)
     return _OfBlock(values, observed_values(asked), best, off_plan, actions, _outcomes(plan.asked.mdp, chain))
 

@@ -18,11 +18,12 @@ from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.plain import Solution, solve
 from tether.influence.one_step import influenced_pairs
+from tether.model.form import all_pair_states
 from tether.observation.changes import is_change
 from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 from tether.plan.plan import Plan
 
-__all__ = ["Follower", "expected"]
+__all__ = ["Follower", "expected_return"]
 
 
 class Follower:
@@ -39,7 +40,7 @@ class Follower:
         Two arrays (worlds, plans, numbers of changes).
         """
         chain, lost = self.walk(cf)
-        values, off = expected(cf, chain, lost)
+        values, off = expected_return(cf, chain, lost)
         shape = (cf.graph.copies, len(self.plans), len(self.ms))
         return values.reshape(shape), off.reshape(shape)
 
@@ -96,7 +97,7 @@ class Follower:
     @cached_property
     def _pair_keys(self) -> Ints:
         mdp = self.made_for.mdp
-        owner = np.repeat(np.arange(mdp.n_states), np.diff(mdp.form.pair_start))
+        owner = all_pair_states(mdp.form.pair_start)
         keys: Ints = owner * mdp.n_actions + mdp.form.pair_action
         return keys
 
@@ -119,7 +120,7 @@ def _choice(plan: Plan, t: int, states: Ints, changes: Ints, runs: Ints) -> Ints
     return np.where(known[at] == wanted, chosen, -1)
 
 
-def expected(cf: CounterfactualMDP, chain: Chain, lost: list[Ints]) -> tuple[Floats, Floats]:
+def expected_return(cf: CounterfactualMDP, chain: Chain, lost: list[Ints]) -> tuple[Floats, Floats]:
     """Expected return from each node of the first layer, and the probability of ever being at a node that is lost."""
     mdp, last = cf.mdp, chain.visits[-1]
     value = np.zeros(last.size) if mdp.final_reward is None else mdp.final_reward[last.states]

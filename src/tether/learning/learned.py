@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._foundation.words import counted
 from tether.errors import QueryError
-from tether.model.form import pair_states
+from tether.model.form import all_pair_states
 from tether.model.mdp import MDP
 
 __all__ = ["Learned", "learned"]
@@ -179,7 +179,7 @@ def learned(mdp: MDP) -> Learned:
         raise QueryError("this model was not learned from episodes; tether.learn(episodes) makes one that was")
     form = mdp.form
     per_pair = np.add.reduceat(counts.transitions, form.row_start[:-1])
-    living = ~np.isin(pair_states(form.pair_start, np.arange(per_pair.size)), form.terminal)
+    living = ~np.isin(all_pair_states(form.pair_start), form.terminal)
     times = np.sort(per_pair[living])
     return Learned(
         counts.episodes,

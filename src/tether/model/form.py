@@ -39,6 +39,7 @@ __all__ = [
     "Form",
     "Rewards",
     "Rounding",
+    "all_pair_states",
     "ends_in",
     "final_rewards",
     "finish",
@@ -169,8 +170,17 @@ def finish(
 
 
 def pair_states(pair_start: Ints, pairs: Ints | int) -> Any:
-    """State of each pair."""
+    """State of each of some pairs."""
     return np.searchsorted(pair_start, pairs, side="right") - 1
+
+
+def all_pair_states(pair_start: Ints) -> Ints:
+    """State of every pair.
+
+    >>> all_pair_states(np.array([0, 2, 3])).tolist()
+    [0, 0, 1]
+    """
+    return np.repeat(np.arange(pair_start.size - 1), np.diff(pair_start))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tether.errors import PathError, Problem
 from tether.model.names import Names
 from tether.observation.cells import Cells, read_cells
 
-__all__ = ["ByRow", "Steps", "arrange", "arrange_sound"]
+__all__ = ["ByRow", "Steps", "arrange_log", "arrange_sound"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class Steps:
     outcome: Ints | None = None
 
 
-def arrange(columns: Mapping[str, Any], complaints: Complaints) -> Steps:
+def arrange_log(columns: Mapping[str, Any], complaints: Complaints) -> Steps:
     """Bring the columns of a log to steps; raises all that ``complaints`` holds of it where that cannot be done.
 
     ``columns`` are named episode, t, state and action, and may hold reward, next_state and outcome; all of one length.

@@ -21,7 +21,7 @@ from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
 from tether.model.mdp import MDP
 from tether.model.names import Names
-from tether.observation.arrange import Steps, arrange
+from tether.observation.arrange import Steps, arrange_log
 from tether.observation.cells import code
 from tether.observation.ends import outcome_names
 from tether.observation.indices import observe_indices
@@ -136,7 +136,7 @@ class Episodes(Steps, Mapping[Any, Path]):
             raise PathError(f"the columns differ in length: {lengths}")
         if sizes["episode"] == 0:
             raise PathError("the log is empty: it has no rows")
-        return cls.of(arrange(columns, complaints))
+        return cls.of(arrange_log(columns, complaints))
 
     @classmethod
     def from_paths(cls, paths: Iterable[Path] | Mapping[Any, Path]) -> Episodes:
@@ -180,7 +180,7 @@ class Episodes(Steps, Mapping[Any, Path]):
 
     @classmethod
     def of(cls, steps: Steps) -> Episodes:
-        """Episodes from what `tether.observation.arrange.arrange` made of a log."""
+        """Episodes from what `tether.observation.arrange.arrange_log` made of a log."""
         return cls(*(getattr(steps, field.name) for field in fields(cls)))
 
     @property

@@ -22,7 +22,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.checks import whole_number
-from tether._foundation.markup import facts, grid
+from tether._foundation.markup import facts, html_table
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.influence.one_step import distances
@@ -177,7 +177,7 @@ class Front:
     def _repr_html_(self) -> str:
         of = "" if isinstance(self.against, Property) else f", of {self.points[0].plan.T}"
         head = ("λ", "value", f"{self.against}{of}")
-        return grid(head, [(f"{p.price:.4g}", f"{p.value:.6g}", f"{p.measure:.4g}") for p in self.points])
+        return html_table(head, [(f"{p.price:.4g}", f"{p.value:.6g}", f"{p.measure:.4g}") for p in self.points])
 
 
 def pareto(

@@ -92,7 +92,7 @@ class RobustPlan(Plan):
         >>> tether.robust(case.mdp, case.path, assume="nothing").plan(k=6, m=4).in_words
         'every causal model'
         """
-        return in_words(self.assume, self.confidence)
+        return assumption_in_words(self.assume, self.confidence)
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
         """Guaranteed values for every k and m, or for those asked for."""
@@ -274,7 +274,7 @@ class Robust(RobustDoors):
         return f"<Robust: {self.cf.T} steps, {_assuming(self.assume, self.confidence)}>"
 
 
-def in_words(assume: Assumption, confidence: float | None) -> str:
+def assumption_in_words(assume: Assumption, confidence: float | None) -> str:
     """What is guaranteed under what, as sentences say it."""
     text = IN_WORDS[assume]
     if confidence is not None:
@@ -330,7 +330,7 @@ def _solve(
 ) -> tuple[Floats, tuple[Nodes, ...], tuple[Ints, ...]]:
     """V_0(s_0, c) for c = 0 … m; the nodes planned for, and the choices. ``sign`` = -1: under the best models."""
     from tether._kernels.robust import Goal, robust_nodes
-    from tether._kernels.sets import limits_for, scratch_for
+    from tether._kernels.sets import limits_for, row_scratch_for
 
     graph, T = found.graph, found.graph.T
     mdp, form = graph.mdp, graph.mdp.form
@@ -341,7 +341,7 @@ def _solve(
     if mdp.final_reward is not None:
         tables[T % 2].reshape(-1, m + 1)[nodes[T].places(mdp.n_states)] = mdp.final_reward[nodes[T].states][:, None]
     longest = int(np.diff(form.row_start).max(initial=1)) if mdp.n_pairs < 1_000_000 else _longest(form, nodes)
-    limits, scratch = limits_for(longest), scratch_for(longest)
+    limits, scratch = limits_for(longest), row_scratch_for(longest)
     free, choices = scratch_array(mdp.n_states, np.uint8), []
     for t in range(T - 1, -1, -1):
         observed = int(graph.observation.actions[t])

@@ -19,7 +19,7 @@ __all__ = [
     "compact",
     "compare_sizes",
     "compare_values",
-    "figure_of",
+    "draw_later",
     "first_improvement",
     "joined",
     "rules_table",
@@ -147,7 +147,7 @@ def joined(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def figure_of(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[], Any]:
+def draw_later(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[], Any]:
     """A way to draw later: the figure of the axes that a plot function returns."""
 
     def drawn() -> Any:

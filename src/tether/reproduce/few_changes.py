@@ -18,7 +18,7 @@ from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 from tether.reproduce.choices import cumulative, pick
-from tether.reproduce.compare import figure_of
+from tether.reproduce.compare import draw_later
 from tether.reproduce.published import expected
 from tether.reproduce.records import Figure, Section, Table
 
@@ -180,7 +180,7 @@ def _histograms(values: Floats) -> Iterator[Figure]:
             f"few-changes-m{m}",
             f"Few changes, α = {_HISTOGRAM:g}, at most {m} changed actions: relative improvement in percent, exact, of "
             "the trajectories that improve.",
-            figure_of(plot_gains, _relative(values)[:, CHANGES.index(m) - 1]),
+            draw_later(plot_gains, _relative(values)[:, CHANGES.index(m) - 1]),
         )
 
 
@@ -196,7 +196,7 @@ def _curves(found: Mapping[float, Floats]) -> Figure:
     return Figure(
         "few-changes-alpha",
         "Few changes: the mean relative improvement over α, exact, with the 95 % interval of the mean over trajectories.",
-        figure_of(plot_curves, list(found), curves, "α", "improvement in percent"),
+        draw_later(plot_curves, list(found), curves, "α", "improvement in percent"),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.cases.case import Case
 from tether.cases.sepsis import sepsis, state_reward
-from tether.model.form import Rewards, pair_states
+from tether.model.form import Rewards, all_pair_states
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 
@@ -70,7 +70,7 @@ def robust_sepsis() -> Case:
     """The exact sepsis model with the follow-up's rewards, those of the states; and its paths."""
     case, reward = sepsis(), state_reward()
     mdp = case.mdp
-    by_pair: Floats = reward[pair_states(mdp.form.pair_start, np.arange(mdp.n_pairs))]
+    by_pair: Floats = reward[all_pair_states(mdp.form.pair_start)]
     mdp = replace(mdp, form=replace(mdp.form, rewards=Rewards(by_pair, by_entry=False)), final_reward=reward)
     paths = {
         name: Path([mdp.states[s] for s in states], [mdp.actions[a] for a in actions])

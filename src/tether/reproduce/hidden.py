@@ -18,11 +18,12 @@ from tether.cases.sepsis import most_likely_reward
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.influence.one_step import Support
 from tether.influence.thresholds import thresholds
+from tether.model.form import all_pair_states
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 from tether.plan.backward import solve_backward
 from tether.plan.chain import collect
-from tether.reproduce.compare import figure_of
+from tether.reproduce.compare import draw_later
 from tether.reproduce.published import published
 from tether.reproduce.records import Comparison, Figure, Section, Table
 
@@ -40,7 +41,7 @@ def mixed_model(full: MDP) -> MDP:
     """The sepsis model as seen by someone who does not know who is diabetic: 720 states, rows mixed 0.8 to 0.2."""
     form, half = full.form, full.n_states // 2
     lengths = np.diff(form.row_start)
-    pair_state = np.repeat(np.arange(full.n_states), np.diff(form.pair_start))
+    pair_state = all_pair_states(form.pair_start)
     s, a = np.repeat(pair_state, lengths), np.repeat(form.pair_action.astype(np.int64), lengths)
     share = np.where(s < half, _SHARE[0], _SHARE[1])
     key, index = np.unique(((s % half) * 8 + a) * half + form.next_state % half, return_inverse=True)
@@ -78,7 +79,7 @@ def hidden_section() -> Section:
             Figure(
                 f"hidden-{name}",
                 f"Hidden diabetes, path observed under the {name} policy: exact value for the diabetic patient.",
-                figure_of(plot_lines, ks, outcome.values, references, ylabel="expected return"),
+                draw_later(plot_lines, ks, outcome.values, references, ylabel="expected return"),
             )
         )
         rows = [

@@ -16,14 +16,14 @@ from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.mdp import MDP
 from tether.observation.path import Path
-from tether.reproduce.patients import N_ACTIONS, N_SEEN, STEPS, Log, best_policy, outcomes_of, seen
+from tether.reproduce.patients import N_ACTIONS, N_SEEN, STEPS, PatientLog, all_outcomes, best_policy, seen
 
 __all__ = [
-    "Learned",
+    "LearnedPolicy",
     "as_model",
     "as_paths",
     "end_rewards",
-    "follow",
+    "follow_learned",
     "learn_from",
     "model_outcomes",
     "policy_by_step",
@@ -36,7 +36,7 @@ _DIED, _DISCHARGED, _WAIT = N_ACTIONS, N_ACTIONS + 1, N_ACTIONS + 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
+class LearnedPolicy:
     """What is learned from a log.
 
     ``P`` is by action, state and next state: 144 states, then dead and discharged. ``policy`` is the best of it,
@@ -48,7 +48,7 @@ class Learned:
     behaviour: Floats
 
 
-def learn_from(log: Log) -> Learned:
+def learn_from(log: PatientLog) -> LearnedPolicy:
     """The model of a log as in the released code.
 
     A step to a patient's death leads to what is seen of that state, and from there one count per such state leads to
@@ -67,10 +67,10 @@ def learn_from(log: Log) -> Learned:
     reward = P[:, :, _HOME] - P[:, :, _DEAD]
     reward[:, [_DEAD, _HOME]] = 0.0
     behaviour = (tried / np.maximum(tried.sum(axis=0), 1.0)).T
-    return Learned(P, best_policy(P, reward), behaviour)
+    return LearnedPolicy(P, best_policy(P, reward), behaviour)
 
 
-def as_model(learned: Learned) -> MDP:
+def as_model(learned: LearnedPolicy) -> MDP:
     """The learned model, with three more actions that write down how an episode ended: died, discharged, wait.
 
     They lead where they say for certain, so nothing is inferred from such a step. Death earns -1, discharge 1.
@@ -89,7 +89,7 @@ def as_model(learned: Learned) -> MDP:
     return mdp.with_labels({"died": [_DEAD], "discharged": [_HOME]})
 
 
-def as_paths(log: Log) -> list[Path]:
+def as_paths(log: PatientLog) -> list[Path]:
     """The episodes as the learner sees them, all of 21 steps: after the end the outcome is written down."""
     shown, paths = seen(log.states), []
     for states, actions, steps, outcome in zip(shown, log.actions, log.steps, log.outcome, strict=True):
@@ -104,20 +104,20 @@ def as_paths(log: Log) -> list[Path]:
     return paths
 
 
-def policy_by_step(learned: Learned) -> Ints:
+def policy_by_step(learned: LearnedPolicy) -> Ints:
     """The learned policy for `tether.audit`: by step and state; the step at which the outcome is written down is last."""
     actions = np.full((STEPS + 1, _N), _WAIT)
     actions[:STEPS, :N_SEEN] = learned.policy[:N_SEEN]
     return actions
 
 
-def model_outcomes(learned: Learned) -> Floats:
+def model_outcomes(learned: LearnedPolicy) -> Floats:
     """How likely anyone who starts in a state dies, is under way after 20 steps, is discharged, in the learned model."""
     chance = np.linalg.matrix_power(policy_steps(learned), STEPS)[:N_SEEN]
-    return outcomes_of(chance[:, _DEAD], chance[:, _HOME])
+    return all_outcomes(chance[:, _DEAD], chance[:, _HOME])
 
 
-def policy_steps(learned: Learned) -> Floats:
+def policy_steps(learned: LearnedPolicy) -> Floats:
     """The next state's probabilities, by state, where the learned policy is followed."""
     return learned.P[learned.policy, np.arange(_N)]
 
@@ -129,7 +129,7 @@ def end_rewards() -> Floats:
     return reward
 
 
-def follow(learned: Learned, log: Log) -> Floats:
+def follow_learned(learned: LearnedPolicy, log: PatientLog) -> Floats:
     """How likely each episode ends in death, under way, in discharge, had the learned policy been followed; exact.
 
     These are the numbers of ``tether.audit(as_model(learned), as_paths(log), policy=policy_by_step(learned))``, for all
@@ -157,7 +157,7 @@ def follow(learned: Learned, log: Log) -> Floats:
             members = going[kind.reshape(-1) == i]
             after[members] = chance[members] @ known[s, a, outcome].dense(_N)
         chance = after
-    return outcomes_of(chance[:, _DEAD], chance[:, _HOME])
+    return all_outcomes(chance[:, _DEAD], chance[:, _HOME])
 
 
 def _conditioned(mdp: MDP, s: int, a: int, outcome: int, pairs: Ints) -> Rows:

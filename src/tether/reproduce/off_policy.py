@@ -17,17 +17,17 @@ from tether._foundation.arrays import Floats
 from tether.audit.audit import audit
 from tether.audit.consistency import Consistency
 from tether.reproduce.learned_policy import (
-    Learned,
+    LearnedPolicy,
     as_model,
     as_paths,
     end_rewards,
-    follow,
+    follow_learned,
     learn_from,
     model_outcomes,
     policy_by_step,
     policy_steps,
 )
-from tether.reproduce.patients import Log, World, draw_log, make_world, seen, truth_for_all
+from tether.reproduce.patients import PatientLog, World, draw_log, make_world, seen, truth_for_all
 from tether.reproduce.published import PublishedOffPolicy, published
 from tether.reproduce.records import Comparison, Section, Table
 from tether.reproduce.redrawn import RESAMPLES, Redrawing
@@ -86,8 +86,8 @@ class Experiment:
     simulator. ``weights`` are those of importance sampling.
     """
 
-    log: Log
-    learned: Learned
+    log: PatientLog
+    learned: LearnedPolicy
     truth: Floats
     ends: Floats
     for_anyone: Floats
@@ -134,15 +134,15 @@ class Experiment:
         return 100.0 * np.array(rows) / len(chance)
 
 
-def run_experiment(world: World, log: Log) -> Experiment:
+def run_experiment(world: World, log: PatientLog) -> Experiment:
     """Learn from a log, and compute every estimate."""
     learned = learn_from(log)
     truth = truth_for_all(world, learned.policy)
     for_anyone = model_outcomes(learned)[seen(log.states[:, 0])]
-    return Experiment(log, learned, truth, follow(learned, log), for_anyone, _weights(learned, log))
+    return Experiment(log, learned, truth, follow_learned(learned, log), for_anyone, _weights(learned, log))
 
 
-def _weights(learned: Learned, log: Log) -> Floats:
+def _weights(learned: LearnedPolicy, log: PatientLog) -> Floats:
     """The weight of each episode: 0 as soon as the policy would have done something else."""
     i, t = np.nonzero(log.actions >= 0)
     s, a = seen(log.states[i, t]), log.actions[i, t]
@@ -319,7 +319,7 @@ def _outcome_table(found: Experiment) -> Table:
 def _died_table(found: Experiment) -> Table:
     """Patients who died, by `tether.audit`: those for whom the learned policy promises least come first."""
     died = np.flatnonzero(found.log.outcome == -1)
-    log = Log(found.log.states[died], found.log.actions[died], found.log.outcome[died])
+    log = PatientLog(found.log.states[died], found.log.actions[died], found.log.outcome[died])
     episodes = dict(zip(died.tolist(), as_paths(log), strict=True))
     asked = audit(as_model(found.learned), episodes, policy=policy_by_step(found.learned), certify=False, workers=1)
     table = asked.table.sort_by([("P(died)", "descending")]).slice(0, 5)

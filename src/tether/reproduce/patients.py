@@ -26,13 +26,13 @@ __all__ = [
     "N_SEEN",
     "OTHER",
     "STEPS",
-    "Log",
+    "PatientLog",
     "World",
+    "all_outcomes",
     "best_policy",
     "draw_log",
     "end_outcome",
     "make_world",
-    "outcomes_of",
     "seen",
     "truth_for_all",
 ]
@@ -62,7 +62,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Log:
+class PatientLog:
     """Episodes: states (n, 21) and actions (n, 20), -1 after the end; the outcome -1, 0 or 1 of each."""
 
     states: Ints
@@ -129,7 +129,7 @@ def _first_states() -> Floats:
     return chance
 
 
-def draw_log(world: World, n: int, rng: np.random.Generator) -> Log:
+def draw_log(world: World, n: int, rng: np.random.Generator) -> PatientLog:
     """``n`` episodes under the physician."""
     states, actions = np.full((n, STEPS + 1), -1), np.full((n, STEPS), -1)
     outcome, reward = np.zeros(n, dtype=np.int64), end_outcome()
@@ -147,7 +147,7 @@ def draw_log(world: World, n: int, rng: np.random.Generator) -> Log:
         actions[going, t], states[going, t + 1] = a, world.next_state[entry]
         outcome[going] = reward[states[going, t + 1]]
         going = going[outcome[going] == 0]
-    return Log(states, actions, outcome)
+    return PatientLog(states, actions, outcome)
 
 
 def seen(states: Ints) -> Ints:
@@ -157,7 +157,7 @@ def seen(states: Ints) -> Ints:
     return np.where(states < 0, -1, shown)
 
 
-def outcomes_of(died: Any, discharged: Any) -> Floats:
+def all_outcomes(died: Any, discharged: Any) -> Floats:
     """The probabilities of all three outcomes, died, under way, discharged, from those of the two that end an episode."""
     return np.stack((died, np.maximum(1.0 - died - discharged, 0.0), discharged), axis=-1)
 
@@ -172,4 +172,4 @@ def truth_for_all(world: World, policy: Ints) -> Floats:
         chance = collect(world.next_state[entry], before[owner] * world.probability[entry], pairs.size)
         ended += ends @ chance
         before = np.where(ends.any(axis=0), 0.0, chance)
-    return outcomes_of(*ended)
+    return all_outcomes(*ended)

@@ -20,7 +20,7 @@ from tether.reproduce.patients import (
     N_ACTIONS,
     OTHER,
     STEPS,
-    Log,
+    PatientLog,
     end_outcome,
     seen,
 )
@@ -40,13 +40,13 @@ class Redrawing:
         self._rng = np.random.RandomState(seed)
         self._outcome = end_outcome().astype(np.int64)
 
-    def under_physician(self, best: Ints, n: int) -> Log:
+    def under_physician(self, best: Ints, n: int) -> PatientLog:
         """``n`` episodes under the best policy of the full state, with other actions now and then."""
         chances = np.full((best.size, N_ACTIONS), OTHER / (N_ACTIONS - 1))
         chances[np.arange(best.size), best] = 1.0 - OTHER
         return self._episodes(chances, n)
 
-    def under_policy(self, policy: Ints, n: int) -> Log:
+    def under_policy(self, policy: Ints, n: int) -> PatientLog:
         """``n`` episodes under a policy of what is seen."""
         chosen = policy[seen(np.arange(self._outcome.size))]
         return self._episodes(np.eye(N_ACTIONS)[chosen], n)
@@ -77,7 +77,7 @@ class Redrawing:
         each = (weights[chosen] * values[chosen]).sum(axis=1) / weights[chosen].sum(axis=1)
         return float(each.mean())
 
-    def _episodes(self, chances: Floats, n: int) -> Log:
+    def _episodes(self, chances: Floats, n: int) -> PatientLog:
         below = cumulative(chances)
         states, actions = np.full((n, STEPS + 1), -1), np.full((n, STEPS), -1)
         outcome = np.zeros(n, dtype=np.int64)
@@ -93,7 +93,7 @@ class Redrawing:
                 outcome[i] = self._outcome[states[i, t + 1]]
                 if outcome[i]:
                     break
-        return Log(states, actions, outcome)
+        return PatientLog(states, actions, outcome)
 
     def _newcomer(self) -> _Patient:
         """A patient who is neither dead nor discharged, untreated."""

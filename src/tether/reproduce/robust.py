@@ -11,7 +11,7 @@ from tether.counterfactual.layers import everywhere
 from tether.counterfactual.sets import Assumption, model_set
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.plan.robust import Robust
-from tether.reproduce.compare import figure_of
+from tether.reproduce.compare import draw_later
 from tether.reproduce.follow_up import random_paths, robust_grid, robust_sepsis
 from tether.reproduce.published import published
 from tether.reproduce.records import Comparison, Figure, Section, Table
@@ -87,12 +87,12 @@ def robust_section(paths: int = PATHS) -> Section:
             Figure(
                 "robust-grid-certificate",
                 "GridWorld (0.9), almost catastrophic path: what the plan of Gumbel-max is worth under other models.",
-                figure_of(plot_certificate, harm.plan(harm.T + 1, harm.T).certify()),
+                draw_later(plot_certificate, harm.plan(harm.T + 1, harm.T).certify()),
             ),
             Figure(
                 "robust-sepsis-guarantees",
                 "Sepsis, catastrophic path, m = 10: what the best plan of each k is worth, at worst and at best.",
-                figure_of(plot_guarantees, by_k, chosen=9),
+                draw_later(plot_guarantees, by_k, chosen=9),
             ),
         ),
     )

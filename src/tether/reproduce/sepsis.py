@@ -14,10 +14,11 @@ from tether.cases.sepsis import sepsis_from
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.layers import everywhere, expand
 from tether.errors import ModelError, Problem
+from tether.model.form import all_pair_states
 from tether.reproduce.compare import (
     compare_sizes,
     compare_values,
-    figure_of,
+    draw_later,
     first_improvement,
     rules_table,
     share_explained,
@@ -101,7 +102,7 @@ def sepsis_section(case: Case | None = None) -> Section:
             Figure(
                 f"sepsis-{name}-values{tag}",
                 f"Sepsis, {name} path: value of the initial state against the number of actions that may change.",
-                figure_of(plot_values, ours, {k: np.array(row) for k, row in theirs.values.items()}),
+                draw_later(plot_values, ours, {k: np.array(row) for k, row in theirs.values.items()}),
             )
         )
         text.append(_paragraph(name, cf, by_rule, values, exact))
@@ -110,7 +111,7 @@ def sepsis_section(case: Case | None = None) -> Section:
                 Figure(
                     f"sepsis-sizes{tag}",
                     "Sepsis, catastrophic path: nodes of the pruned graph.",
-                    figure_of(
+                    draw_later(
                         plot_sizes,
                         {
                             "as the paper counts": (ours.ks, ours.layered_sizes),
@@ -146,7 +147,7 @@ def component(cf: CounterfactualMDP) -> int:
     graph = everywhere(cf.graph, cf.posteriors)
     mdp, T = cf.mdp, cf.T
     pairs = np.arange(mdp.n_pairs)
-    owner_state = np.repeat(np.arange(mdp.n_states), np.diff(mdp.form.pair_start))
+    owner_state = all_pair_states(mdp.form.pair_start)
     edges = []
     for layer in graph.layers:
         owner, entry, _ = expand(mdp, layer.edits, pairs)
@@ -200,7 +201,7 @@ def motivation_section() -> Section:
     figure = Figure(
         "motivation",
         "States of the sepsis model over time, and three paths through them.",
-        figure_of(
+        draw_later(
             plot_occupancy,
             shade,
             weight,

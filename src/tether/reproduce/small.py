@@ -11,7 +11,7 @@ from tether.evaluation.course import Course
 from tether.reproduce.compare import (
     compare_sizes,
     compare_values,
-    figure_of,
+    draw_later,
     first_improvement,
     rules_table,
     share_explained,
@@ -40,7 +40,7 @@ def toy_section() -> Section:
                 Figure(
                     f"toy-k{k}-{rollout}",
                     f"Toy, k = {k}, over {over}.",
-                    figure_of(plot_classes, cf, k, rollout=rollout),
+                    draw_later(plot_classes, cf, k, rollout=rollout),
                 )
             )
             for t in range(1, 3):
@@ -90,9 +90,9 @@ def grid_section() -> Section:
             Figure(
                 "grid-world-values",
                 "Grid World: value of the initial state against the number of actions that may change.",
-                figure_of(plot_values, ours, {k: np.array(row) for k, row in theirs.values.items()}),
+                draw_later(plot_values, ours, {k: np.array(row) for k, row in theirs.values.items()}),
             ),
-            Figure("grid-world-sizes", "Grid World: nodes of the pruned graph.", figure_of(plot_sizes, named)),
+            Figure("grid-world-sizes", "Grid World: nodes of the pruned graph.", draw_later(plot_sizes, named)),
         ),
     )
 
@@ -140,17 +140,17 @@ def epidemic_section() -> Section:
             Figure(
                 "epidemic-values",
                 "Epidemic: value of the initial state against the number of actions that may change.",
-                figure_of(plot_values, ours, {k: np.array(row) for k, row in theirs.values.items()}),
+                draw_later(plot_values, ours, {k: np.array(row) for k, row in theirs.values.items()}),
             ),
             Figure(
                 "epidemic-infected",
                 "Epidemic: infected over time, mean and spread, exact; the published simulations as hollow marks.",
-                figure_of(plot_course, courses, ylabel="infected people", observed=observed, published=simulated),
+                draw_later(plot_course, courses, ylabel="infected people", observed=observed, published=simulated),
             ),
             Figure(
                 "epidemic-sizes",
                 "Epidemic: nodes of the pruned graph, as the paper counts and from s0 alone.",
-                figure_of(
+                draw_later(
                     plot_sizes,
                     {"as the paper counts": (ours.ks, ours.layered_sizes), "from s0 alone": (ours.ks, ours.sizes)},
                 ),

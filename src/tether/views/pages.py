@@ -13,7 +13,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tether._foundation.markup import clean, signed, together
+from tether._foundation.markup import clean, together, with_minus_signs
 from tether._foundation.words import counted, cut, number, percent
 from tether.errors import QueryError
 
@@ -69,7 +69,11 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters.update(
-        counted=counted, cut=_cut, number=lambda value: signed(number(value)), percent=percent, sentence=together
+        counted=counted,
+        cut=_cut,
+        number=lambda value: with_minus_signs(number(value)),
+        percent=percent,
+        sentence=together,
     )
     made.tests["words"] = lambda cell: any(letter.isalpha() for letter in str(cell))
     return made

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tether._kernels.audit.arrays import (
     Batch,
     Certifying,
-    EditedRows,
     Following,
     Found,
+    LabelArrays,
     Model,
-    Outcomes,
     Planning,
+    RowPool,
 )
 from tether._kernels.audit.certify import certify_episode
 from tether._kernels.audit.follow import follow_episode, tell_ends
@@ -22,7 +22,7 @@ from tether._kernels.jit import kernel, part_of_kernel
 
 @part_of_kernel
 def prepare_one_change(
-    model: Model, pool: EditedRows, planning: Planning, batch: Batch, first: int, T: int, least: int
+    model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, least: int
 ) -> None:
     """Weigh the states that plans of one change need; where that does not tell all, whatever the episode reaches."""
     is_done = find_needed(model, batch, first, T, planning.stamp, planning.needed, planning.needed_start)
@@ -38,7 +38,7 @@ def prepare_one_change(
 
 @part_of_kernel
 def plan_within(
-    model: Model, pool: EditedRows, planning: Planning, batch: Batch, first: int, T: int, k: int, m: int, share: float,
+    model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, k: int, m: int, share: float,
     observed: float, found: Found, episode: int,
 ) -> int:  # fmt: skip
     """Plan within k; where that is 0, within the shortest tether that gives ``share`` of what the longest one gives.
@@ -68,8 +68,8 @@ def plan_within(
 
 @kernel
 def answer_episodes(
-    model: Model, pool: EditedRows, planning: Planning, following: Following, certifying: Certifying, batch: Batch,
-    outcomes: Outcomes, k: int, m: int, share: float, most_nodes: int, first_episode: int, found: Found,
+    model: Model, pool: RowPool, planning: Planning, following: Following, certifying: Certifying, batch: Batch,
+    outcomes: LabelArrays, k: int, m: int, share: float, most_nodes: int, first_episode: int, found: Found,
 ) -> int:  # fmt: skip
     """Answer the episodes from ``first_episode`` on; ``k`` of 0 is the shortest tether that is enough.
 

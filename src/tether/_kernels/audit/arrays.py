@@ -29,7 +29,7 @@ class Model(NamedTuple):
     absorbing: Ints
 
 
-class EditedRows(NamedTuple):
+class RowPool(NamedTuple):
     """Edited rows: those of one observed transition lie side by side, pairs ascending.
 
     Row i, of a pair of ``state[i]``, leads to ``next_state[start[i]:start[i + 1]]``.
@@ -62,7 +62,7 @@ class Batch(NamedTuple):
     usable: Ints
 
 
-class Outcomes(NamedTuple):
+class LabelArrays(NamedTuple):
     """Labels, a byte for each label and state; and the class of outcomes of every state, from 0."""
 
     member: Ints

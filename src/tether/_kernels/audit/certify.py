@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.audit.arrays import Batch, Certifying, EditedRows, Found, Model
+from tether._kernels.audit.arrays import Batch, Certifying, Found, Model, RowPool
 from tether._kernels.audit.search import edited_row, find_observed
 from tether._kernels.jit import kernel, part_of_kernel
 from tether._kernels.sets import NOTHING, STABILITY, Nominal, Observed, extreme_row
@@ -22,7 +22,7 @@ _SEEN, _MET = 1, 2
 
 @part_of_kernel
 def visit_row(
-    model: Model, pool: EditedRows, low_row: int, high_row: int, x: int, outcome: int, is_met: bool, height: int,
+    model: Model, pool: RowPool, low_row: int, high_row: int, x: int, outcome: int, is_met: bool, height: int,
     onward: int, mark: Ints, node: Ints, n: int,
 ) -> int:  # fmt: skip
     """Mark where a pair leads, and note what is new; ``outcome`` is not below 0 where it leads there for certain.
@@ -50,7 +50,7 @@ def visit_row(
 
 @part_of_kernel
 def visit_layers(
-    model: Model, pool: EditedRows, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints,
+    model: Model, pool: RowPool, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints,
     certifying: Certifying,
 ) -> bool:  # fmt: skip
     """All that the plan can come to, and what it does there; False where there is no place for it.
@@ -149,7 +149,7 @@ def worst_value(
 
 @kernel
 def certify_episode(
-    model: Model, pool: EditedRows, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints, value: Floats,
+    model: Model, pool: RowPool, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints, value: Floats,
     certifying: Certifying, episode: int, found: Found,
 ) -> bool:  # fmt: skip
     """The two worst cases of a plan; False where there is no place for all that it can come to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tether._foundation.arrays import Ints
-from tether._kernels.audit.arrays import Batch, EditedRows, Following, Found, Model, Outcomes
+from tether._kernels.audit.arrays import Batch, Following, Found, LabelArrays, Model, RowPool
 from tether._kernels.audit.search import edited_row, find_observed
 from tether._kernels.audit.sums import pairwise
 from tether._kernels.jit import kernel, part_of_kernel
@@ -25,7 +25,7 @@ def sort_nodes(node: Ints, low: int, n: int, mark: Ints) -> None:
 
 @part_of_kernel
 def follow_step(
-    model: Model, pool: EditedRows, choice: Ints, following: Following, t: int, T: int, m: int, low_row: int,
+    model: Model, pool: RowPool, choice: Ints, following: Following, t: int, T: int, m: int, low_row: int,
     high_row: int, action: int, here: int, n: int, there: int, step: int, found: Found,
 ) -> int:  # fmt: skip
     """One step of the plan: from the nodes ``node[here:here + n]`` to those from ``there`` on; returns how many.
@@ -86,7 +86,7 @@ def follow_step(
 
 @part_of_kernel
 def push_mass(
-    model: Model, pool: EditedRows, following: Following, m: int, here: int, n: int, there: int, after: int
+    model: Model, pool: RowPool, following: Following, m: int, here: int, n: int, there: int, after: int
 ) -> None:
     """The probability of each next node, added up in the order of the nodes before and of their rows."""
     height = m + 1
@@ -109,7 +109,9 @@ def push_mass(
 
 
 @kernel
-def tell_ends(outcomes: Outcomes, following: Following, m: int, here: int, n: int, episode: int, found: Found) -> bool:
+def tell_ends(
+    outcomes: LabelArrays, following: Following, m: int, here: int, n: int, episode: int, found: Found
+) -> bool:
     """The probability of each label and of each class of outcomes at the end; False where there is no place for it."""
     height, terms = m + 1, following.terms
     node, mass = following.node, following.mass
@@ -149,7 +151,7 @@ def tell_ends(outcomes: Outcomes, following: Following, m: int, here: int, n: in
 
 @kernel
 def follow_episode(
-    model: Model, pool: EditedRows, choice: Ints, following: Following, batch: Batch, first: int, T: int, m: int,
+    model: Model, pool: RowPool, choice: Ints, following: Following, batch: Batch, first: int, T: int, m: int,
     episode: int, found: Found,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Follow a plan from the first state to the end: where the last nodes lie, how many they are, and how many in all.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tether._foundation.arrays import Ints
-from tether._kernels.audit.arrays import Batch, EditedRows, Model, Planning
+from tether._kernels.audit.arrays import Batch, Model, Planning, RowPool
 from tether._kernels.jit import kernel, part_of_kernel
 from tether._kernels.thresholds import FAR
 
@@ -53,7 +53,7 @@ def find_layers(model: Model, stamp: Ints, layer: Ints, bounds: Ints, start: int
 
 @kernel
 def find_distances(
-    model: Model, pool: EditedRows, planning: Planning, batch: Batch, first: int, T: int, is_needed: bool
+    model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, is_needed: bool
 ) -> None:
     """Where the edited rows of each state of each layer begin; and, if needed, how far influence is from it.
 
@@ -86,7 +86,7 @@ def find_distances(
 
 
 @part_of_kernel
-def forget_edited(n_states: int, pool: EditedRows, edited: Ints, batch: Batch, first: int, T: int) -> None:
+def forget_edited(n_states: int, pool: RowPool, edited: Ints, batch: Batch, first: int, T: int) -> None:
     """Leave ``edited`` as it was found: 0."""
     for t in range(T):
         at = batch.transition[first + t]

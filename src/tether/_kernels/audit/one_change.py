@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._kernels.audit.arrays import Batch, EditedRows, Model, Planning
+from tether._kernels.audit.arrays import Batch, Model, Planning, RowPool
 from tether._kernels.audit.plan import ALLOWED, NEAR, plan_observed
 from tether._kernels.audit.search import edited_row, find_observed, rows_of_state
 from tether._kernels.jit import kernel, part_of_kernel
@@ -81,7 +81,7 @@ def first_k(
 
 @kernel
 def weigh_states(
-    model: Model, pool: EditedRows, planning: Planning, batch: Batch, first: int, T: int, least: int, state: Ints,
+    model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, least: int, state: Ints,
     start: Ints, stride: int,
 ) -> bool:  # fmt: skip
     """W, κ and f of some states of each layer, and the choice with no change left.
@@ -154,9 +154,7 @@ def weigh_states(
 
 
 @kernel
-def plan_one_change(
-    model: Model, pool: EditedRows, planning: Planning, batch: Batch, first: int, T: int, k: int
-) -> float:
+def plan_one_change(model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, k: int) -> float:
     """The value of the best plan of one change within k; its choices along the observed path are in ``planning``."""
     n_states = model.pair_start.size - 1
     found, known = 0.0, k < 0  # not a literal, for which this would be compiled once more

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._kernels.audit.arrays import Batch, EditedRows, Model, Planning
+from tether._kernels.audit.arrays import Batch, Model, Planning, RowPool
 from tether._kernels.audit.search import edited_row, find_observed, rows_of_state
 from tether._kernels.audit.sums import pairwise
 from tether._kernels.jit import kernel, part_of_kernel
@@ -34,7 +34,7 @@ def is_pair_allowed(next_state: Ints, low: int, high: int, flag: Ints, after: in
 
 @part_of_kernel
 def plan_layer(
-    model: Model, pool: EditedRows, planning: Planning, t: int, T: int, k: int, m: int, sized: int, high_row: int,
+    model: Model, pool: RowPool, planning: Planning, t: int, T: int, k: int, m: int, sized: int, high_row: int,
     action: int,
 ) -> None:  # fmt: skip
     """What is allowed, and V with c < m changes left, of the nodes of one layer from those of the next."""
@@ -106,7 +106,7 @@ def plan_layer(
 
 @part_of_kernel
 def plan_observed(
-    model: Model, pool: EditedRows, planning: Planning, t: int, T: int, k: int, m: int, sized: int, low_row: int,
+    model: Model, pool: RowPool, planning: Planning, t: int, T: int, k: int, m: int, sized: int, low_row: int,
     high_row: int, s: int, observed: int, known: bool, value_after: float,
 ) -> float:  # fmt: skip
     """V_t(s_t, m), with all changes left on the observed path; its choice is kept."""
@@ -163,7 +163,7 @@ def plan_observed(
 
 @kernel
 def plan_episode(
-    model: Model, pool: EditedRows, planning: Planning, batch: Batch, first: int, T: int, k: int, m: int, keep: bool
+    model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, k: int, m: int, keep: bool
 ) -> float:
     """The value of the best plan of one episode within k and m ≤ T; its choices are in ``planning``."""
     n_states = model.pair_start.size - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.audit.arrays import EditedRows, Model
+from tether._kernels.audit.arrays import Model, RowPool
 from tether._kernels.gumbel import gumbel_rows, gumbel_sizes
 from tether._kernels.jit import kernel
 from tether._kernels.sorting import lower_bound, sort_ascending
@@ -32,7 +32,7 @@ def meeting_pairs(
 @kernel
 def fill_pool(
     model: Model,
-    pool: EditedRows,
+    pool: RowPool,
     observed_pair: Ints,
     outcome: Ints,
     row_end: Ints,

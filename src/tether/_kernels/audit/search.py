@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tether._foundation.arrays import Ints
-from tether._kernels.audit.arrays import EditedRows
+from tether._kernels.audit.arrays import RowPool
 from tether._kernels.jit import kernel, part_of_kernel
 
 _FEW = 8
@@ -23,7 +23,7 @@ def find_observed(pair_start: Ints, pair_action: Ints, s: int, action: int) -> i
 
 
 @part_of_kernel
-def edited_row(pool: EditedRows, low: int, high: int, x: int) -> int:
+def edited_row(pool: RowPool, low: int, high: int, x: int) -> int:
     """The row of pair ``x`` among the edited rows ``low … high - 1``, whose pairs ascend; -1 where it is not edited."""
     end = high
     while high - low > _FEW:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tether.explorer.memory import Answer, Memory
+from tether.explorer.memory import EpisodeAnswer, Memory
 from tether.explorer.view import View
 
 __all__ = ["Asked", "Part", "parts"]
@@ -28,7 +28,7 @@ class Asked:
     check: Callable[[], None]
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> EpisodeAnswer:
         """What can be told of the view's episode within its limits."""
         return self.memory.answer(self.view, self.check)
 
@@ -56,18 +56,18 @@ def parts() -> dict[str, Part]:
         "controls": Part("controls", question.controls, of_episode),
         "limits": Part("limits", question.limits, (*_LIMITS, "tab")),
         "table": Part("table", question.table, (*_LIMITS, "tab"), can_wait=True),
-        "headline": Part("headline", question.headline),
+        "headline": Part("headline", question.headline_part),
         "sentences": Part("sentences", answer.sentences),
-        "beyond": Part("beyond", answer.beyond, can_wait=True),
+        "beyond": Part("beyond", answer.beyond_part, can_wait=True),
         "ladder": Part("ladder", answer.ladder, ("e", "m", *of_episode[1:])),
         "rungs": Part("rungs", answer.rungs, ("e", "m", *of_episode[1:]), can_wait=True),
-        "chart": Part("chart", answer.chart),
+        "chart": Part("chart", answer.chart_part),
         "sure": Part("sure", answer.sure),
         "steps": Part("steps", answer.steps),
         "time": Part("time", over_time.over_time_part),
         "outcomes": Part("outcomes", over_time.outcomes_part, can_wait=True),
         "if": Part("if", if_panel.what_if_part, (*_LIMITS, "if", "vs")),
-        "if-time": Part("time", if_panel.over_time_part, ("e", "if", *of_episode[1:])),
+        "if-time": Part("time", if_panel.if_over_time_part, ("e", "if", *of_episode[1:])),
         "why": Part("why", why.why_part, (*_LIMITS, "t", "state", "action", "q", "if", "vs")),
         "decisions": Part("decisions", decisions.decisions_part, (*_LIMITS, "vs")),
         "states": Part("states", states.states_part, (*_LIMITS, "if", "vs")),

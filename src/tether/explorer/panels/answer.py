@@ -9,12 +9,12 @@ from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.terms import beyond_the_limits, question_in_words, suggestion
-from tether.explorer.memory import Answer
+from tether.explorer.memory import EpisodeAnswer
 from tether.explorer.panels import Asked
 from tether.views.report.drawings import draw_certificate, draw_guarantees, draw_values
 from tether.views.report.steps import step_table
 
-__all__ = ["beyond", "chart", "ladder", "rungs", "sentences", "steps", "sure"]
+__all__ = ["beyond_part", "chart_part", "ladder", "rungs", "sentences", "steps", "sure"]
 
 _AS_SENTENCE = 2
 """Up to so many changes are one sentence; more are a list."""
@@ -42,7 +42,7 @@ def sentences(asked: Asked) -> dict[str, Any]:
     }
 
 
-def beyond(asked: Asked) -> dict[str, Any]:
+def beyond_part(asked: Asked) -> dict[str, Any]:
     """What other limits would give; and the question in full."""
     answer = asked.answer
     return {
@@ -59,7 +59,7 @@ def ladder(asked: Asked) -> dict[str, Any]:
     return {"T": answer.cf.T, "any": len(ks) > 1, **(rungs(asked) if at_once else {"rungs": None})}
 
 
-def _compared(answer: Answer) -> list[int]:
+def _compared(answer: EpisodeAnswer) -> list[int]:
     """Every k at which something changes, and no tether at all."""
     found, T = answer.changing, answer.cf.T
     return [*found[:_RUNGS], *([] if T + 1 in found[:_RUNGS] else [T + 1])]
@@ -88,7 +88,7 @@ def rungs(asked: Asked) -> dict[str, Any]:
     }
 
 
-def chart(asked: Asked) -> dict[str, Any]:
+def chart_part(asked: Asked) -> dict[str, Any]:
     """Value against k, with the suggested k."""
     answer = asked.answer
     suggested, sentence = suggestion(answer.plan, answer.by_k)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.markup import shade, signed
+from tether._foundation.markup import shade, with_minus_signs
 from tether._foundation.words import number, percent
 from tether.explanation.decisions import Decision
-from tether.explorer.memory import Answer
+from tether.explorer.memory import EpisodeAnswer
 from tether.explorer.panels import Asked
 from tether.explorer.view import Choices
 
@@ -51,7 +51,9 @@ def decisions_part(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _cell(asked: Asked, answer: Answer, row: Decision | None, t: int, a: int, largest: float) -> dict[str, Any] | None:
+def _cell(
+    asked: Asked, answer: EpisodeAnswer, row: Decision | None, t: int, a: int, largest: float
+) -> dict[str, Any] | None:
     if row is None:
         return None
     facts = [f"t = {t}, {answer.naming.action_at(a)}"]
@@ -82,7 +84,7 @@ def _short(gain: float, largest: float) -> str:
         return "0"
     digits = int(np.clip(2 - np.floor(np.log10(largest)), 0, 4)) if largest > 0 else 0
     text = f"{gain:+,.{digits}f}"
-    return signed(text) if text.strip("+-0.,") else "≈ 0"
+    return with_minus_signs(text) if text.strip("+-0.,") else "≈ 0"
 
 
 def _colours(share: float) -> str:

@@ -11,12 +11,12 @@ from tether._foundation.words import average, number, percent
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.explanation.what_if import WhatIf
-from tether.explorer.memory import Answer
+from tether.explorer.memory import EpisodeAnswer
 from tether.explorer.panels import Asked
 from tether.explorer.panels.over_time import drawings_of
 from tether.explorer.view import Choices
 
-__all__ = ["over_time_part", "what_if_part"]
+__all__ = ["if_over_time_part", "what_if_part"]
 
 _STEPS = 100
 """How many steps can be chosen for on the page; the address can hold more."""
@@ -52,7 +52,7 @@ def what_if_part(asked: Asked) -> dict[str, Any]:
     }
 
 
-def over_time_part(asked: Asked) -> dict[str, Any]:
+def if_over_time_part(asked: Asked) -> dict[str, Any]:
     """What would have followed, over time."""
     answer = asked.answer
     found = answer.question.what_if(asked.view.chosen)
@@ -60,7 +60,7 @@ def over_time_part(asked: Asked) -> dict[str, Any]:
     return drawings_of(asked, answer, answer.plan, found.outlook, gained, "if")
 
 
-def _steps(asked: Asked, answer: Answer, found: WhatIf) -> list[dict[str, Any]]:
+def _steps(asked: Asked, answer: EpisodeAnswer, found: WhatIf) -> list[dict[str, Any]]:
     """One row per step: what happened, what can be chosen, and what is then to be expected."""
     cf, naming, view = answer.cf, answer.naming, asked.view
     mdp, chosen = cf.mdp, view.chosen
@@ -96,7 +96,7 @@ def _steps(asked: Asked, answer: Answer, found: WhatIf) -> list[dict[str, Any]]:
     return rows
 
 
-def _available(answer: Answer, states: Any) -> list[int]:
+def _available(answer: EpisodeAnswer, states: Any) -> list[int]:
     """Actions that can be taken in one of the states."""
     form = answer.cf.mdp.form
     found: dict[int, None] = {}
@@ -105,7 +105,7 @@ def _available(answer: Answer, states: Any) -> list[int]:
     return sorted(found)[:_ACTIONS]
 
 
-def _compared(asked: Asked, answer: Answer, found: WhatIf, other: WhatIf | None) -> dict[str, Any]:
+def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf | None) -> dict[str, Any]:
     """Everything about each, in columns."""
     explanation = answer.explanation
     tied = answer.tied
@@ -177,7 +177,7 @@ def _influenced(one: Evaluation) -> float:
     return one.tailoring.expected_influenced_steps
 
 
-def _as_the_plan(answer: Answer, asked: Asked) -> str | None:
+def _as_the_plan(answer: EpisodeAnswer, asked: Asked) -> str | None:
     """The plan's own changes as a what-if, where they do not depend on what happens."""
     made = []
     for step in answer.explanation.steps[:-1]:

@@ -9,7 +9,7 @@ import numpy as np
 from tether._foundation.words import counted
 from tether.evaluation.evaluate import Evaluation
 from tether.explanation.outcomes import goes_on
-from tether.explorer.memory import Answer
+from tether.explorer.memory import EpisodeAnswer
 from tether.explorer.panels import Asked
 from tether.plan.plan import Plan
 from tether.views.report.drawings import Drawing, draw_band, draw_influence, draw_outcomes, draw_strip
@@ -42,7 +42,7 @@ def outcomes_part(asked: Asked) -> dict[str, Any]:
 
 
 def drawings_of(
-    asked: Asked, answer: Answer, plan: Plan, outlook: Evaluation, gained: Any, prefix: str
+    asked: Asked, answer: EpisodeAnswer, plan: Plan, outlook: Evaluation, gained: Any, prefix: str
 ) -> dict[str, Any]:
     """The return so far, every feature, and how strong the influence is: of a plan, or of a what-if."""
     who = "plan" if prefix == "plan" else "what-if"

@@ -10,14 +10,14 @@ from tether._foundation.words import average, cut, number
 from tether.explanation import sentences as say
 from tether.explanation.naming import shown
 from tether.explanation.terms import tether_in_words
-from tether.explorer.memory import Answer, labels_of
+from tether.explorer.memory import EpisodeAnswer, property_labels
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
 from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
 from tether.views.report.limits import table_of
 
-__all__ = ["controls", "headline", "limits", "table"]
+__all__ = ["controls", "headline_part", "limits", "table"]
 
 _K, _M = "987654301", "987654302"
 """Stand for k and m in an address: no episode is so long."""
@@ -42,7 +42,7 @@ TESTS = {
 }
 
 
-def headline(asked: Asked) -> dict[str, Any]:
+def headline_part(asked: Asked) -> dict[str, Any]:
     """The answer in one sentence."""
     answer = asked.answer
     return {"headline": say.headline(answer.explanation), "k": answer.plan.k, "m": answer.plan.m}
@@ -71,12 +71,12 @@ def controls(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _objectives(answer: Answer, chosen: str) -> list[tuple[str, str, bool]]:
+def _objectives(answer: EpisodeAnswer, chosen: str) -> list[tuple[str, str, bool]]:
     """What can be asked for: the return, or that a label is met or avoided."""
     mdp = answer.cf.mdp
     start = int(answer.cf.observation.states[0])
     found = [("", "the return", not chosen)]
-    for i, label in enumerate(labels_of(mdp)[:_LABELS]):
+    for i, label in enumerate(property_labels(mdp)[:_LABELS]):
         if start not in mdp.label_sets[label]:  # else it is decided before anything is done
             for kind in ("avoid", "reach"):
                 found.append((f"{kind}:{i}", f"{kind} {cut(shown(label), 40)}", chosen == f"{kind}:{i}"))
@@ -104,7 +104,7 @@ def table(asked: Asked) -> dict[str, Any]:
     return _others(asked.answer, asked.view, asked.answer.table)
 
 
-def _others(answer: Answer, view: View, table: Sweep) -> dict[str, Any]:
+def _others(answer: EpisodeAnswer, view: View, table: Sweep) -> dict[str, Any]:
     """What other k and m would give, as a table whose cells lead there."""
     plan = answer.plan
     anywhere = view.address(k=int(_K), m=int(_M))  # one address for all cells: there may be hundreds
@@ -118,12 +118,12 @@ def _others(answer: Answer, view: View, table: Sweep) -> dict[str, Any]:
     }
 
 
-def _in_words(answer: Answer) -> str:
+def _in_words(answer: EpisodeAnswer) -> str:
     text = tether_in_words(answer.tied.rule, answer.plan.k, answer.plan.T)
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _meters(answer: Answer) -> list[dict[str, Any]]:
+def _meters(answer: EpisodeAnswer) -> list[dict[str, Any]]:
     """What is gained and what is still about this episode: as k grows, one grows and the other shrinks."""
     plan, table = answer.plan, answer.table if answer.is_quick else answer.by_k
     limits = "any k and m" if answer.is_quick else "any k with this m"
@@ -142,7 +142,7 @@ def _meters(answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
-def _near(answer: Answer) -> dict[str, Any]:
+def _near(answer: EpisodeAnswer) -> dict[str, Any]:
     """The strength first; then how many steps pass the test that k counts, as they may at a strength of next to 0."""
     plan, tailoring = answer.plan, answer.outlook.tailoring
     assert tailoring is not None
@@ -158,7 +158,7 @@ def _near(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _where_m_matters(answer: Answer, table: Sweep) -> list[int]:
+def _where_m_matters(answer: EpisodeAnswer, table: Sweep) -> list[int]:
     """Values of m at which the best value within this k changes, of those that were looked at."""
     values = table.values[table.ks == answer.plan.k][0]
     return [int(m) for i, m in enumerate(table.ms) if i == 0 or values[i] - values[i - 1] > table.rounding]

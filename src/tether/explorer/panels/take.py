@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from tether.explanation.answers import explanation_data
-from tether.explorer.memory import Answer
+from tether.explorer.memory import EpisodeAnswer
 from tether.explorer.panels import Asked
 from tether.explorer.view import Choices, View
 
@@ -24,7 +24,7 @@ def take_part(asked: Asked) -> dict[str, Any]:
     }
 
 
-def python_lines(answer: Answer, view: View) -> list[str]:
+def python_lines(answer: EpisodeAnswer, view: View) -> list[str]:
     """Python that gives the same answer."""
     plan, opening = answer.plan, answer.entry.opening
     opened = opening.python or (
@@ -46,14 +46,14 @@ def python_lines(answer: Answer, view: View) -> list[str]:
     return lines + (_what_if_lines(answer, view.chosen, options) if view.chosen.made else [])
 
 
-def _what_if_lines(answer: Answer, chosen: Choices, options: str) -> list[str]:
+def _what_if_lines(answer: EpisodeAnswer, chosen: Choices, options: str) -> list[str]:
     actions = answer.cf.mdp.actions
     named = ", ".join(f"{t}: {actions[a]!r}" for t, a in sorted(chosen.actions.items()))
     best = "" if chosen.best_from is None else f", best_from={chosen.best_from}"
     return [f"print(cf.what_if({{{named}}}{best}, {options}))"]
 
 
-def command_line(answer: Answer) -> list[str]:
+def command_line(answer: EpisodeAnswer) -> list[str]:
     """Commands that give the same answer; none where the page was opened from Python."""
     words = answer.entry.opening.command
     if not words:
@@ -70,7 +70,7 @@ def command_line(answer: Answer) -> list[str]:
     return [shlex.join(["tether", command, *words, *limits]) for command in ("explain", "report")]
 
 
-def as_json(answer: Answer, view: View) -> dict[str, Any]:
+def as_json(answer: EpisodeAnswer, view: View) -> dict[str, Any]:
     """The answer as `tether explain --json` gives it, and the what-if."""
     found = {"episode": answer.entry.name, **explanation_data(answer.explanation)}
     if view.chosen.made:

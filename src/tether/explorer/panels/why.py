@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.words import number, percent
 from tether.errors import QueryError
-from tether.explorer.memory import Answer
+from tether.explorer.memory import EpisodeAnswer
 from tether.explorer.naming import Naming
 from tether.explorer.panels import Asked
 from tether.influence.classes import CLASSES, classify_reachable
@@ -64,7 +64,7 @@ def why_part(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _class(answer: Answer, t: int, s: int) -> str:
+def _class(answer: EpisodeAnswer, t: int, s: int) -> str:
     """The class of a state; of one that cannot be reached, or that decides the objective, that it is so."""
     world = answer.tied.asked
     ended = world.graph.ended
@@ -78,7 +78,7 @@ def _class(answer: Answer, t: int, s: int) -> str:
     return CLASSES[int(codes[t][at])]
 
 
-def _actions(asked: Asked, answer: Answer, t: int, s: int) -> list[dict[str, Any]]:
+def _actions(asked: Asked, answer: EpisodeAnswer, t: int, s: int) -> list[dict[str, Any]]:
     """What can be done there: from which k on it is allowed, and why."""
     cf, view, naming = answer.cf, asked.view, answer.naming
     state, rows = cf.mdp.states[s], []
@@ -120,11 +120,11 @@ def _because(found: Why, naming: Naming) -> str:
     return f"{because[0].upper()}{because[1:]}"
 
 
-def _is_seen(answer: Answer, t: int, s: int) -> bool:
+def _is_seen(answer: EpisodeAnswer, t: int, s: int) -> bool:
     return s == int(answer.cf.observation.states[t])
 
 
-def _states(asked: Asked, answer: Answer, t: int, s: int) -> list[dict[str, Any]]:
+def _states(asked: Asked, answer: EpisodeAnswer, t: int, s: int) -> list[dict[str, Any]]:
     """States to look at: the observed one, those that the plan is likeliest in, and those that a search finds."""
     cf, view, naming = answer.cf, asked.view, answer.naming
     seen = int(cf.observation.states[t])
@@ -156,7 +156,7 @@ def _states(asked: Asked, answer: Answer, t: int, s: int) -> list[dict[str, Any]
     ]
 
 
-def _row(answer: Answer, t: int, s: int, a: int) -> dict[str, Any]:
+def _row(answer: EpisodeAnswer, t: int, s: int, a: int) -> dict[str, Any]:
     """The nominal and the counterfactual row, outcome by outcome, with the bounds under every causal model."""
     cf, naming = answer.cf, answer.naming
     state, action = cf.mdp.states[s], cf.mdp.actions[a]

@@ -13,9 +13,9 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints
 from tether._foundation.words import counted
-from tether.io.drn.header import Header
-from tether.io.explicit import NO_LABEL, Choices, arrange, check_rows
-from tether.io.plaintext import add_each, cut, number, whole
+from tether.io.drn.header import DrnHeader
+from tether.io.explicit import NO_LABEL, SortedTransitions, check_rows, sort_transitions
+from tether.io.plaintext import add_each, parsed_number, quoted, whole
 from tether.io.valuations import read_valuation, valuation_class, variable_names
 
 __all__ = ["Body", "Parsed"]
@@ -31,7 +31,7 @@ _wholes, _numbers = partial(array, "q"), partial(array, "d")
 class Parsed:
     """What a file says: transitions, names of states if there are any, rewards of pairs and of states, labels."""
 
-    rows: Choices
+    rows: SortedTransitions
     n_states: int
     names: list[Any] | None
     rewards: Floats | None
@@ -43,7 +43,7 @@ class Parsed:
 class Body:
     """The section ``@model`` as it is read; numbers go to flat arrays, of which a large model fills some."""
 
-    header: Header
+    header: DrnHeader
     complaints: Complaints
     reward: int | None
     states: dict[int, int] = field(default_factory=dict)  # to lines
@@ -75,14 +75,14 @@ class Body:
             elif text.startswith("//"):
                 self._comment(text[2:].strip())
             elif text:
-                raise ValueError(f"expected 'state …', 'action …' or 'next-state : probability', found {cut(text)}")
+                raise ValueError(f"expected 'state …', 'action …' or 'next-state : probability', found {quoted(text)}")
         except ValueError as error:
             self.complaints.add(str(error), line=at)
 
     def _transition(self, at: int, text: str) -> None:
         target, _, value = text.partition(":")
         if not value:
-            raise ValueError(f"expected 'next-state : probability', found {cut(text)}")
+            raise ValueError(f"expected 'next-state : probability', found {quoted(text)}")
         next_state, probability = whole(target.strip()), self._number(value.strip())
         if probability < 0:
             raise ValueError(f"the probability {value.strip()} is negative")
@@ -96,9 +96,9 @@ class Body:
     def _number(self, text: str) -> float:
         if text.startswith("$"):
             if text not in self.header.placeholders:
-                raise ValueError(f"the placeholder {cut(text)} is not declared")
+                raise ValueError(f"the placeholder {quoted(text)} is not declared")
             return self.header.placeholders[text]
-        return number(text)
+        return parsed_number(text)
 
     def _state(self, at: int, text: str) -> None:
         self.state, self.choices = -1, 0
@@ -113,9 +113,11 @@ class Body:
             if part.startswith("["):
                 reward = self._reward(part)
             elif part.startswith("{"):
-                raise ValueError(f"the state has an observation, {cut(part)}, as in a POMDP; expected an MDP or a DTMC")
+                raise ValueError(
+                    f"the state has an observation, {quoted(part)}, as in a POMDP; expected an MDP or a DTMC"
+                )
             elif part.startswith("!"):
-                raise ValueError(f"the state has an exit rate, {cut(part)}, as in a CTMC; expected an MDP or a DTMC")
+                raise ValueError(f"the state has an exit rate, {quoted(part)}, as in a CTMC; expected an MDP or a DTMC")
             else:
                 self.labels.setdefault(part.strip('"'), set()).add(state)
         self.state_reward.append(reward)
@@ -125,7 +127,7 @@ class Body:
             raise ValueError("an action without a state; expected a line 'state …' before it")
         found = _NAME.fullmatch(text)
         if found is None:
-            raise ValueError(f"expected 'action name', found {cut('action ' + text)}")
+            raise ValueError(f"expected 'action name', found {quoted('action ' + text)}")
         if self.header.chain and self.choices:
             raise ValueError(f"the state {self.state} has a second action, but the model is a DTMC")
         name, rewards, labels = found.group(1).strip('"'), 0.0, []
@@ -148,7 +150,7 @@ class Body:
         words = part[1:-1].split(",")
         if len(words) != max(len(self.header.rewards), 1):
             n_models = counted(len(self.header.rewards), "reward model")
-            raise ValueError(f"{counted(len(words), 'reward')} in {cut(part)}, but there are {n_models}")
+            raise ValueError(f"{counted(len(words), 'reward')} in {quoted(part)}, but there are {n_models}")
         numbers = [self._number(word.strip()) for word in words]
         if self.reward is None:
             return 0.0
@@ -180,7 +182,7 @@ class Body:
             )
         complaints.raise_any()
         value = np.frombuffer(self.row_value, np.float64)
-        rows = arrange(
+        rows = sort_transitions(
             pair_state[pair], pair_choice[pair], after, value, pair_label[pair], line, list(self.codes), complaints
         )
         check_rows(rows, complaints)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tether._foundation.problems import Complaints
-from tether.io.plaintext import cut, number, whole
+from tether.io.plaintext import parsed_number, quoted, whole
 
-__all__ = ["Header", "read_header"]
+__all__ = ["DrnHeader", "read_drn_header"]
 
 _REFUSED = {
     "ctmc": "a continuous-time Markov chain: its numbers are rates, not probabilities",
@@ -23,7 +23,7 @@ _SECTIONS = ("type", "value_type", "parameters", "placeholders", "reward_models"
 
 
 @dataclass(slots=True)
-class Header:
+class DrnHeader:
     """What the sections say; sizes are None where they are left out."""
 
     chain: bool = False
@@ -43,14 +43,14 @@ class _Section:
         return " ".join(text for _, text in self.said)
 
 
-def read_header(lines: Iterator[tuple[int, str]], complaints: Complaints) -> Header:
+def read_drn_header(lines: Iterator[tuple[int, str]], complaints: Complaints) -> DrnHeader:
     """Read up to and with ``@model``, and refuse what is no MDP or DTMC with known probabilities."""
     sections, model = _sections(lines, complaints)
-    header = Header(line=model)
+    header = DrnHeader(line=model)
     _kind(sections, header, complaints)
     parameters = sections.get("parameters")
     if parameters is not None and parameters.text():
-        names = cut(parameters.text())
+        names = quoted(parameters.text())
         complaints.add(f"the model has parameters, {names}; give them values first", line=parameters.line)
     if not complaints.total:
         _placeholders(sections.get("placeholders"), header, complaints)
@@ -71,7 +71,7 @@ def _sections(lines: Iterator[tuple[int, str]], complaints: Complaints) -> tuple
             continue
         if not text.startswith("@"):
             if current is None:
-                complaints.add(f"expected a section as '@type: MDP' first, found {cut(text)}", line=at)
+                complaints.add(f"expected a section as '@type: MDP' first, found {quoted(text)}", line=at)
                 complaints.raise_any()
             else:
                 current.said.append((at, text))
@@ -86,13 +86,13 @@ def _sections(lines: Iterator[tuple[int, str]], complaints: Complaints) -> tuple
             sections[name] = current
         else:
             there = ", ".join(f"@{one}" for one in (*_SECTIONS, "model"))
-            complaints.add(f"there is no section {cut('@' + name)}; expected one of {there}", line=at)
+            complaints.add(f"there is no section {quoted('@' + name)}; expected one of {there}", line=at)
     complaints.add("the file ends before the section @model" if at else "the file is empty; expected a DRN model")
     complaints.raise_any()
     raise AssertionError
 
 
-def _kind(sections: dict[str, _Section], header: Header, complaints: Complaints) -> None:
+def _kind(sections: dict[str, _Section], header: DrnHeader, complaints: Complaints) -> None:
     if "type" not in sections:
         complaints.add("the section @type is missing; expected '@type: MDP' or '@type: DTMC'")
         return
@@ -102,21 +102,21 @@ def _kind(sections: dict[str, _Section], header: Header, complaints: Complaints)
     if kind in _REFUSED:
         complaints.add(f"the model is {_REFUSED[kind]}; expected an MDP or a DTMC", line=section.line)
     elif kind not in ("mdp", "dtmc"):
-        complaints.add(f"expected '@type: MDP' or '@type: DTMC', found {cut(section.text())}", line=section.line)
+        complaints.add(f"expected '@type: MDP' or '@type: DTMC', found {quoted(section.text())}", line=section.line)
     values = sections.get("value_type")
     if values is not None and values.text().lower() not in _VALUES:
         known = " or ".join(_VALUES)
-        complaints.add(f"the values are {cut(values.text())}; only {known} ones are read", line=values.line)
+        complaints.add(f"the values are {quoted(values.text())}; only {known} ones are read", line=values.line)
 
 
-def _placeholders(section: _Section | None, header: Header, complaints: Complaints) -> None:
+def _placeholders(section: _Section | None, header: DrnHeader, complaints: Complaints) -> None:
     """Names for values; an expression would need parameters, of which there are none."""
     for at, text in section.said if section is not None else []:
         name, _, value = (part.strip() for part in text.partition(":"))
         try:
             if not name.startswith("$") or not value:
-                raise ValueError(f"found {cut(text)}")
-            header.placeholders[name] = number(value)
+                raise ValueError(f"found {quoted(text)}")
+            header.placeholders[name] = parsed_number(value)
         except ValueError as error:
             complaints.add(f"expected a placeholder as '$name : number': {error}", line=at)
 

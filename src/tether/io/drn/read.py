@@ -8,9 +8,9 @@ from typing import Literal
 from tether._foundation.problems import Complaints
 from tether.errors import Problem, QueryError
 from tether.io.drn.body import Body, Parsed
-from tether.io.drn.header import Header, read_header
+from tether.io.drn.header import DrnHeader, read_drn_header
 from tether.io.explicit import build
-from tether.io.plaintext import File, numbered, opened
+from tether.io.plaintext import File, numbered, opened_lines
 from tether.model.mdp import MDP
 from tether.model.names import name_list
 
@@ -71,17 +71,17 @@ def read_drn(file: File, *, reward_model: Wanted = None, max_unpacked: int | str
 
 
 def _parse(file: File, reward_model: Wanted, max_unpacked: int | str | None) -> Parsed:
-    with opened(file, max_unpacked) as handle:
+    with opened_lines(file, max_unpacked) as handle:
         complaints = Complaints(os.fspath(file))
         lines = numbered(handle)
-        header = read_header(lines, complaints)
+        header = read_drn_header(lines, complaints)
         body = Body(header, complaints, _reward_index(os.fspath(file), header, reward_model))
         for at, text in lines:
             body.read(at, text)
     return body.finish()
 
 
-def _reward_index(file: str, header: Header, wanted: Wanted) -> int | None:
+def _reward_index(file: str, header: DrnHeader, wanted: Wanted) -> int | None:
     """Which of the rewards in a list counts; None for none."""
     if wanted is False:
         return None

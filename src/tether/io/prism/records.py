@@ -16,14 +16,14 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints
 from tether.io.explicit import NO_LABEL
-from tether.io.plaintext import cut, number, numbered, whole
+from tether.io.plaintext import numbered, parsed_number, quoted, whole
 
-__all__ = ["Records", "Shape", "first_line", "read_records"]
+__all__ = ["LineShape", "Records", "first_line", "read_records"]
 
 _CHUNK = 1 << 21
 
 
-class Shape(NamedTuple):
+class LineShape(NamedTuple):
     """What a line holds: whole numbers, a number, and a name if ``labelled`` allows one."""
 
     indices: tuple[str, ...]
@@ -69,7 +69,7 @@ def first_line(handle: TextIO) -> tuple[int, str, list[str]]:
     return 0, "", comments
 
 
-def read_records(handle: TextIO, line: int, shape: Shape, complaints: Complaints) -> Records:
+def read_records(handle: TextIO, line: int, shape: LineShape, complaints: Complaints) -> Records:
     """Read the rest of a file, ``line`` being the number of its next line."""
     codes = _Codes()
     parts = [_columns([[] for _ in shape.indices], [], [], [])]
@@ -82,7 +82,7 @@ def read_records(handle: TextIO, line: int, shape: Shape, complaints: Complaints
     return Records(indices, value, label, lines, list(codes))
 
 
-def _by_column(text: str, line: int, shape: Shape, codes: _Codes) -> Records | None:
+def _by_column(text: str, line: int, shape: LineShape, codes: _Codes) -> Records | None:
     """A chunk, if every line is as it should be; else None."""
     if "0x" in text or "0X" in text:  # Arrow takes hexadecimal numbers for numbers
         return None
@@ -129,7 +129,7 @@ def _codes(column: Any, codes: _Codes) -> Ints:
     return np.concatenate(parts)
 
 
-def _by_line(chunk: str, line: int, shape: Shape, codes: _Codes, complaints: Complaints) -> Records:
+def _by_line(chunk: str, line: int, shape: LineShape, codes: _Codes, complaints: Complaints) -> Records:
     """The good lines of a chunk; the others are noted."""
     kept: list[tuple[list[int], float, int, int]] = []
     for at, text in numbered(chunk.split("\n"), line):
@@ -138,18 +138,18 @@ def _by_line(chunk: str, line: int, shape: Shape, codes: _Codes, complaints: Com
         try:
             kept.append((*_one(text.split(), shape, codes), at))
         except ValueError as error:
-            complaints.add(str(error) or f"expected '{shape}', found {cut(text)}{_hint(text)}", line=at)
+            complaints.add(str(error) or f"expected '{shape}', found {quoted(text)}{_hint(text)}", line=at)
     columns = [[indices[i] for indices, *_ in kept] for i in range(len(shape.indices))]
     return _columns(columns, [row[1] for row in kept], [row[2] for row in kept], [row[3] for row in kept])
 
 
-def _one(row: list[str], shape: Shape, codes: _Codes) -> tuple[list[int], float, int]:
+def _one(row: list[str], shape: LineShape, codes: _Codes) -> tuple[list[int], float, int]:
     n = len(shape.indices)
     if len(row) not in (n + 1, n + 2 if shape.labelled else n + 1):
         raise ValueError
     nouns = [*shape.indices, shape.value]
     numbers: list[float] = []
-    for noun, text, convert in zip(nouns, row, [*[whole] * n, number], strict=False):
+    for noun, text, convert in zip(nouns, row, [*[whole] * n, parsed_number], strict=False):
         try:
             numbers.append(convert(text))
         except ValueError as error:

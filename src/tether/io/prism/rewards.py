@@ -14,10 +14,10 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints
 from tether._foundation.words import counted
-from tether.io.explicit import Choices
-from tether.io.plaintext import File, add_each, cut, numbered, opened, whole
-from tether.io.prism.records import Records, Shape, first_line, read_records
-from tether.io.prism.transitions import Header, check_states
+from tether.io.explicit import SortedTransitions
+from tether.io.plaintext import File, add_each, numbered, opened_lines, quoted, whole
+from tether.io.prism.records import LineShape, Records, first_line, read_records
+from tether.io.prism.transitions import TraHeader, check_states
 
 __all__ = ["read_state_rewards", "read_transition_rewards", "structure_of"]
 
@@ -26,7 +26,7 @@ _STRUCTURE = re.compile(r'#\s*Reward structure:?\s*"?([^"]*)"?')
 
 def structure_of(file: File, max_unpacked: int | str | None = None) -> str | None:
     """The structure of rewards that the heading of a file names, ``# Reward structure "fuel"``, or None."""
-    with opened(file, max_unpacked) as handle:
+    with opened_lines(file, max_unpacked) as handle:
         for _, text in numbered(handle):
             if not text.startswith("#"):
                 return None
@@ -36,10 +36,10 @@ def structure_of(file: File, max_unpacked: int | str | None = None) -> str | Non
 
 
 def read_state_rewards(
-    file: File, header: Header, n_states: int, complaints: Complaints, max_unpacked: int | str | None = None
+    file: File, header: TraHeader, n_states: int, complaints: Complaints, max_unpacked: int | str | None = None
 ) -> Floats:
     """Read a ``.srew``: the reward of being in each state, for a step."""
-    shape = Shape(("state",), "reward", False)
+    shape = LineShape(("state",), "reward", False)
     records = _rewards(file, header, shape, 2, n_states, complaints, max_unpacked)
     states = records.indices[0]
     _no_repetition(states, records, complaints)
@@ -50,8 +50,8 @@ def read_state_rewards(
 
 def read_transition_rewards(
     file: File,
-    header: Header,
-    rows: Choices,
+    header: TraHeader,
+    rows: SortedTransitions,
     n_states: int,
     complaints: Complaints,
     max_unpacked: int | str | None = None,
@@ -77,14 +77,14 @@ def read_transition_rewards(
 
 def _rewards(
     file: File,
-    header: Header,
-    shape: Shape,
+    header: TraHeader,
+    shape: LineShape,
     n_sizes: int,
     n_states: int,
     complaints: Complaints,
     max_unpacked: int | str | None,
 ) -> Records:
-    with opened(file, max_unpacked) as handle:
+    with opened_lines(file, max_unpacked) as handle:
         line, promised = 0, None
         if header.counts:
             line, text, _ = first_line(handle)
@@ -107,7 +107,7 @@ def _sizes(line: int, text: str, n_sizes: int, complaints: Complaints) -> tuple[
             raise ValueError
     except ValueError:
         wanted = " ".join(["states", *(["choices"] if n_sizes == 3 else []), "rewards"])
-        complaints.add(f"expected a header '{wanted}', found {cut(text)}", line=line or None)
+        complaints.add(f"expected a header '{wanted}', found {quoted(text)}", line=line or None)
         complaints.raise_any()
     return sizes[0], sizes[-1]
 

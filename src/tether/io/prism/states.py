@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from tether._foundation.problems import Complaints
 from tether._foundation.words import counted
-from tether.io.plaintext import File, cut, numbered, opened, whole
+from tether.io.plaintext import File, numbered, opened_lines, quoted, whole
 from tether.io.prism.records import first_line
 from tether.io.valuations import read_value, valuation_class
 
@@ -25,10 +25,10 @@ def read_states(
 ) -> list[Any]:
     """Read a ``.sta``: the names of states."""
     found_names: dict[int, Any] = {}
-    with opened(file, max_unpacked) as handle:
+    with opened_lines(file, max_unpacked) as handle:
         line, text, _ = first_line(handle)
         if not (text.startswith("(") and text.endswith(")") and len(text) > 2):
-            complaints.add(f"expected the variables first, as '(x,y)', found {cut(text)}", line=line or None)
+            complaints.add(f"expected the variables first, as '(x,y)', found {quoted(text)}", line=line or None)
             return []
         names = [name.strip() for name in text[1:-1].split(",")]
         make, values = valuation_class(names), _Values()
@@ -37,7 +37,7 @@ def read_states(
                 continue
             found = _STATE.fullmatch(text)
             if found is None:
-                complaints.add(f"expected 'index:(values)', found {cut(text)}", line=at)
+                complaints.add(f"expected 'index:(values)', found {quoted(text)}", line=at)
                 continue
             index, words = int(found.group(1)), found.group(2).split(",")
             if len(words) != len(names):
@@ -48,7 +48,7 @@ def read_states(
                 try:
                     found_names[index] = make([values[word] for word in words])
                 except ValueError as error:
-                    complaints.add(f"expected whole numbers, true or false, found {cut(str(error))}", line=at)
+                    complaints.add(f"expected whole numbers, true or false, found {quoted(str(error))}", line=at)
     return _complete(found_names, n_states, complaints)
 
 
@@ -81,7 +81,7 @@ def read_labels(
     file: File, n_states: int | None, complaints: Complaints, max_unpacked: int | str | None = None
 ) -> dict[str, list[int]]:
     """Read a ``.lab``: the states of each label, by index."""
-    with opened(file, max_unpacked) as handle:
+    with opened_lines(file, max_unpacked) as handle:
         names, line = _declared(handle, complaints)
         by_word = dict(names)
         found: dict[str, dict[int, None]] = {name: {} for _, name in names}
@@ -93,11 +93,11 @@ def read_labels(
                 state = whole(words[0])
                 unknown = [word for word in words[1:] if word not in by_word]
                 if unknown:
-                    raise ValueError(f"the label {cut(unknown[0])} is not declared")
+                    raise ValueError(f"the label {quoted(unknown[0])} is not declared")
                 if n_states is not None and state >= n_states:
                     raise ValueError(f"there is no state {state}: states are 0 … {n_states - 1}")
             except ValueError as error:
-                complaints.add(f"expected 'state: labels', found {cut(text)}: {error}", line=at)
+                complaints.add(f"expected 'state: labels', found {quoted(text)}: {error}", line=at)
                 continue
             for word in words[1:]:
                 found[by_word[word]][state] = None
@@ -121,6 +121,8 @@ def _declared(handle: TextIO, complaints: Complaints) -> tuple[list[tuple[str, s
         text = ""
     pairs = _NAMED.findall(text)
     if not pairs or _NAMED.sub("", text).strip():
-        complaints.add(f"""expected the labels first, as '0="init" 1="goal"', found {cut(text)}""", line=line or None)
+        complaints.add(
+            f"""expected the labels first, as '0="init" 1="goal"', found {quoted(text)}""", line=line or None
+        )
         complaints.raise_any()
     return [(str(int(word)), name) for word, name in pairs], line

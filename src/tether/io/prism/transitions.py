@@ -13,11 +13,11 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints
 from tether._foundation.words import counted
-from tether.io.explicit import NO_LABEL, Choices, arrange, check_rows, check_size
-from tether.io.plaintext import File, add_each, cut, opened, whole
-from tether.io.prism.records import Records, Shape, first_line, read_records
+from tether.io.explicit import NO_LABEL, SortedTransitions, check_rows, check_size, sort_transitions
+from tether.io.plaintext import File, add_each, opened_lines, quoted, whole
+from tether.io.prism.records import LineShape, Records, first_line, read_records
 
-__all__ = ["Header", "check_states", "read_header", "read_transitions"]
+__all__ = ["TraHeader", "check_states", "read_tra_header", "read_transitions"]
 
 _KIND = re.compile(r"#\s*Transitions\s*\((\w+)\)")
 
@@ -33,7 +33,7 @@ _REFUSED = {
 }
 
 
-class Header(NamedTuple):
+class TraHeader(NamedTuple):
     """What a ``.tra`` says first: sizes are None where a Storm file leaves them out."""
 
     chain: bool
@@ -47,12 +47,12 @@ class Header(NamedTuple):
         """Whether the files of this model begin with sizes."""
         return self.n_states is not None
 
-    def shape(self, value: str) -> Shape:
+    def shape(self, value: str) -> LineShape:
         """What a line of transitions, or of their rewards, holds."""
-        return Shape(("state", "next-state") if self.chain else ("state", "choice", "next-state"), value, True)
+        return LineShape(("state", "next-state") if self.chain else ("state", "choice", "next-state"), value, True)
 
 
-def read_header(handle: TextIO, complaints: Complaints) -> Header:
+def read_tra_header(handle: TextIO, complaints: Complaints) -> TraHeader:
     """Read the sizes, or the word, a ``.tra`` begins with."""
     line, text, comments = first_line(handle)
     if not line:
@@ -62,7 +62,7 @@ def read_header(handle: TextIO, complaints: Complaints) -> Header:
     words = text.split()
     if len(words) == 1 and words[0].lower() in ("dtmc", "mdp", *_REFUSED):
         kinds.append(words[0].lower())
-        header = Header(kinds[-1] == "dtmc", None, None, None, line)
+        header = TraHeader(kinds[-1] == "dtmc", None, None, None, line)
     else:
         header = _sizes(line, words, complaints)
         if len(words) == 4:
@@ -74,7 +74,7 @@ def read_header(handle: TextIO, complaints: Complaints) -> Header:
     return header
 
 
-def _sizes(line: int, words: list[str], complaints: Complaints) -> Header:
+def _sizes(line: int, words: list[str], complaints: Complaints) -> TraHeader:
     try:
         sizes = [whole(word) for word in words]
         if not 2 <= len(sizes) <= 4:
@@ -82,21 +82,21 @@ def _sizes(line: int, words: list[str], complaints: Complaints) -> Header:
     except ValueError:
         complaints.add(
             "expected a header 'states transitions' (Markov chain) or 'states choices transitions' (MDP), or Storm's "
-            f"'dtmc' or 'mdp', found {cut(' '.join(words))}",
+            f"'dtmc' or 'mdp', found {quoted(' '.join(words))}",
             line=line,
         )
         complaints.raise_any()
     if len(sizes) == 2:
-        return Header(True, sizes[0], None, sizes[1], line)
-    return Header(False, sizes[0], sizes[1], sizes[2], line)
+        return TraHeader(True, sizes[0], None, sizes[1], line)
+    return TraHeader(False, sizes[0], sizes[1], sizes[2], line)
 
 
 def read_transitions(
     file: File, complaints: Complaints, max_unpacked: int | str | None = None
-) -> tuple[Header, Choices, int]:
+) -> tuple[TraHeader, SortedTransitions, int]:
     """Read a ``.tra``: its header, its transitions, and the number of states."""
-    with opened(file, max_unpacked) as handle:
-        header = read_header(handle, complaints)
+    with opened_lines(file, max_unpacked) as handle:
+        header = read_tra_header(handle, complaints)
         shape = header.shape("probability")
         records = read_records(handle, header.line + 1, shape, complaints)
     state, *choice, next_state = records.indices
@@ -113,7 +113,7 @@ def read_transitions(
     kept = np.flatnonzero(good)
     records = records.take(kept)
     state, *choice, next_state = records.indices
-    rows = arrange(
+    rows = sort_transitions(
         state,
         np.zeros_like(state) if header.chain else choice[0],
         next_state,
@@ -131,7 +131,7 @@ def read_transitions(
     return header, rows, n_states
 
 
-def check_states(records: Records, shape: Shape, n_states: int, complaints: Complaints) -> Ints:
+def check_states(records: Records, shape: LineShape, n_states: int, complaints: Complaints) -> Ints:
     """Note states that are not; whether each record is free of them."""
     good = np.ones(records.line.size, dtype=bool)
     for noun, column in zip(shape.indices, records.indices, strict=True):
@@ -183,7 +183,7 @@ def _choice_indices(records: Records, complaints: Complaints) -> Ints:
     return np.asarray(~high)
 
 
-def _check_counts(header: Header, n_lines: int, rows: Choices, complaints: Complaints) -> None:
+def _check_counts(header: TraHeader, n_lines: int, rows: SortedTransitions, complaints: Complaints) -> None:
     for noun, promised, found in (
         ("transition", header.n_transitions, n_lines),
         ("choice", header.n_choices, rows.first.size),

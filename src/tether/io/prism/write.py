@@ -11,9 +11,10 @@ import numpy as np
 
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem
-from tether.io.export import distinct_names, entry_rewards, label_states, pair_states, spelled, target_of
+from tether.io.export import distinct_names, entry_rewards, label_states, spelled, target_of
 from tether.io.plaintext import File
 from tether.io.valuations import valuations, write_value
+from tether.model.form import all_pair_states
 from tether.model.mdp import MDP
 
 __all__ = ["action_names", "write_prism"]
@@ -78,7 +79,7 @@ def write_prism(mdp: MDP, file: File) -> None:
 
 def _indices(mdp: MDP) -> tuple[list[int], list[int], list[int]]:
     """State, choice and next state of every transition."""
-    state = pair_states(mdp)
+    state = all_pair_states(mdp.form.pair_start)
     choice = np.arange(mdp.n_pairs) - mdp.form.pair_start[state]
     lengths = np.diff(mdp.form.row_start)
     return np.repeat(state, lengths).tolist(), np.repeat(choice, lengths).tolist(), mdp.form.next_state.tolist()
@@ -94,7 +95,7 @@ def _transitions(mdp: MDP) -> list[str]:
 
 def _action_names(mdp: MDP) -> list[str]:
     """Names that PRISM takes for actions; none where each action is its choice's index."""
-    choice = np.arange(mdp.n_pairs) - mdp.form.pair_start[pair_states(mdp)]
+    choice = np.arange(mdp.n_pairs) - mdp.form.pair_start[all_pair_states(mdp.form.pair_start)]
     if all(type(label) is int for label in mdp.actions):
         labels = np.array(list(mdp.actions), dtype=object)
         if np.array_equal(labels[mdp.form.pair_action], choice):

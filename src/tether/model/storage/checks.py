@@ -18,7 +18,7 @@ from tether.errors import FileError, Problem
 from tether.model.form import TOLERANCE, Form
 from tether.model.storage.meta import Meta
 
-__all__ = ["DTYPES", "check", "checksum", "expected_shapes"]
+__all__ = ["DTYPES", "check_arrays", "checksum", "expected_shapes"]
 
 _CHUNK = 1 << 16
 
@@ -61,7 +61,7 @@ def expected_shapes(meta: Meta) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def check(folder: Path, meta: Meta, arrays: Arrays, form: Form) -> None:
+def check_arrays(folder: Path, meta: Meta, arrays: Arrays, form: Form) -> None:
     """Read every array: its checksum, and whether it can be part of a model."""
     problems = [
         (name, "its contents are not what was saved: the checksum does not fit")

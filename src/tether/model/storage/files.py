@@ -22,7 +22,7 @@ from tether.model.mdp import MDP
 from tether.model.names import make_names
 from tether.model.place import Place
 from tether.model.storage.checked import Version
-from tether.model.storage.checks import DTYPES, check, checksum, expected_shapes
+from tether.model.storage.checks import DTYPES, check_arrays, checksum, expected_shapes
 from tether.model.storage.meta import (
     FORMAT,
     VERSION,
@@ -99,7 +99,7 @@ def _load(folder: Path, check_again: bool) -> MDP:
     version = Version(described, tuple(status for _, status in opened.values()))
     if check_again or not version.was_checked():
         is_settled = version.is_settled()
-        check(folder, meta, arrays, form)
+        check_arrays(folder, meta, arrays, form)
         if is_settled:
             version.remember()
     if check_again:

@@ -12,7 +12,7 @@ from tether._foundation.words import number, percent
 from tether.audit.result import Audit
 from tether.audit.tables import NO_OUTCOME, NOT_RECORDED
 from tether.views import figures
-from tether.views.audit.words import VERDICTS, is_certified, name_in_words, outcome_in_words, question_in_words
+from tether.views.audit.words import VERDICTS, audit_question_in_words, is_certified, name_in_words, outcome_in_words
 from tether.views.pages import drawing
 from tether.views.report.drawings import Drawing, chart
 
@@ -41,7 +41,7 @@ _NOTES = {
 def sections(audit: Audit) -> dict[str, Any]:
     """The sections by the names that the template has for them."""
     return {
-        "question": question_in_words(audit.question),
+        "question": audit_question_in_words(audit.question),
         "is_policy": audit.question["policy"] is not None,
         "sentences": audit.sentences(),
         "cards": _cards(audit),

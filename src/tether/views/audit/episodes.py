@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tether._foundation.markup import signed
+from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import cut, number, percent
 from tether.audit.result import Audit
 from tether.views.audit.words import is_certified, name_in_words, outcome_in_words
@@ -69,9 +69,9 @@ def _cell(kind: str, field: str, row: dict[str, Any], audit: Audit) -> dict[str,
     if value is None:
         text = ""
     elif kind in ("number", "whole"):
-        text, key = signed(number(value)), value
+        text, key = with_minus_signs(number(value)), value
     elif kind == "interval":
-        text, key = signed(f"{number(value)} to {number(row['credible_high'])}"), value
+        text, key = with_minus_signs(f"{number(value)} to {number(row['credible_high'])}"), value
     elif kind == "ends":
         likely = sorted(value, key=lambda one: -one["probability"])[:_ENDS]
         text = ", ".join(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tether._foundation.markup import signed
+from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import counted
 from tether.audit.result import Audit
-from tether.explanation.naming import in_words, shown
+from tether.explanation.naming import is_in_words, shown
 from tether.explanation.terms import influence_in_words
 from tether.io.names import find_index
 from tether.learning.learned import learned
@@ -16,7 +16,7 @@ from tether.model.mdp import MDP
 from tether.model.names import Names
 from tether.views.report.settings import versions
 
-__all__ = ["VERDICTS", "is_certified", "name_in_words", "outcome_in_words", "question_in_words", "settings"]
+__all__ = ["VERDICTS", "audit_question_in_words", "is_certified", "name_in_words", "outcome_in_words", "settings"]
 
 VERDICTS = {
     "holds": "The gain holds under every causal model.",
@@ -27,11 +27,11 @@ VERDICTS = {
 }
 
 
-def question_in_words(question: Mapping[str, Any]) -> str:
+def audit_question_in_words(question: Mapping[str, Any]) -> str:
     """What was asked of every episode, for someone new to the method.
 
     >>> asked = {"policy": None, "k": 3, "m": 1, "where": None, "objective": None, "minimise": False}
-    >>> print(question_in_words(asked)[-90:])
+    >>> print(audit_question_in_words(asked)[-90:])
     best plan that changes at most 1 action (m = 1), with a tether of at most 3 steps (k = 3).
     """
     asked = "Every episode is replayed with the luck it had: what would have happened, had other actions been taken?"
@@ -78,7 +78,7 @@ def outcome_in_words(mdp: MDP, outcome: str | None) -> str:
 
 def _in_words(name: Any) -> str:
     fields = getattr(name, "_fields", None)
-    if fields and not in_words(name):
+    if fields and not is_in_words(name):
         return ", ".join(f"{field} {shown(one)}" for field, one in zip(fields, name, strict=True))
     return shown(name)
 
@@ -96,7 +96,7 @@ def settings(audit: Audit, about: Mapping[str, Any], date: str) -> list[tuple[st
             f"{counted(shape.transitions, 'transition')}",
         ),
         ("learned", "no" if mdp.counts is None else " ".join(learned(mdp).sentences(shown))),
-        ("rewards", signed(rewards)),
+        ("rewards", with_minus_signs(rewards)),
         ("log", counted(len(audit), "episode")),
     ]
     if question["objective"]:

@@ -12,7 +12,7 @@ from tether.errors import QueryError
 from tether.evaluation.course import Course
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.tailoring import Tailoring
-from tether.views.figures.series import Series, fit_limits, note, ring
+from tether.views.figures.series import Series, filled_and_hollow, fit_limits, ring
 from tether.views.figures.style import (
     BLACK,
     BLUE,
@@ -99,7 +99,7 @@ def plot_course(
         steps_axis(ax, 0, size - 1)
         ax.set_xlabel(TIME)
         ax.set_ylabel(ylabel)
-        explain_with(ax, [*handles, *(note(*_TWO) if published else [])])
+        explain_with(ax, [*handles, *(filled_and_hollow(*_TWO) if published else [])])
     return ax
 
 

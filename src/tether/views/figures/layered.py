@@ -12,14 +12,14 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 
-__all__ = ["arrange"]
+__all__ = ["arrange_layers"]
 
 _ROUNDS = 6
 
 Edges = Sequence[tuple[int, int]]
 
 
-def arrange(sizes: Sequence[int], edges: Sequence[Edges], middle: Sequence[int | None]) -> list[Floats]:
+def arrange_layers(sizes: Sequence[int], edges: Sequence[Edges], middle: Sequence[int | None]) -> list[Floats]:
     """Height of each node of each layer, in rows.
 
     Parameters
@@ -28,7 +28,7 @@ def arrange(sizes: Sequence[int], edges: Sequence[Edges], middle: Sequence[int |
     edges : for each layer but the last, pairs (node, node of the next layer)
     middle : the node of each layer that lies at height 0; None: the layer is centred
 
-    >>> [heights.tolist() for heights in arrange([1, 3], [[(0, 0), (0, 1), (0, 2)]], [0, 1])]
+    >>> [heights.tolist() for heights in arrange_layers([1, 3], [[(0, 0), (0, 1), (0, 2)]], [0, 1])]
     [[0.0], [-1.0, 0.0, 1.0]]
     """
     links = [np.asarray(list(layer), dtype=np.int64).reshape(-1, 2) for layer in edges]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.influence.classes import CLASSES
-from tether.views.figures.layered import arrange
+from tether.views.figures.layered import arrange_layers
 from tether.views.figures.notebook import new_figure
 from tether.views.figures.steps import Step
 from tether.views.figures.style import BLACK, GREY, SMALL, VERMILLION, axes, figure_of, styled, text_width, write_name
@@ -82,7 +82,7 @@ def draw_network(
 ) -> Axes:
     """Nodes by name and class, layer by layer, those of a plan ringed, and the steps between them."""
     edges = [sorted({(step.source, step.target) for step in steps if step.t == t}) for t in range(len(names) - 1)]
-    heights = arrange([len(layer) for layer in names], edges, middle)
+    heights = arrange_layers([len(layer) for layer in names], edges, middle)
     with styled():
         geometry = _measure(names, steps, heights)
         left, right, bottom, top = geometry.extent

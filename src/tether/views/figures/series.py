@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["Series", "draw", "fit_limits", "merge", "note", "ring", "same", "series_of", "slots"]
+__all__ = ["Series", "draw", "filled_and_hollow", "fit_limits", "merge", "ring", "same", "series_of", "slots"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +171,7 @@ def hollow_mark(colour: str) -> dict[str, Any]:
     return {"markersize": RING, "markerfacecolor": "none", "markeredgecolor": colour, "markeredgewidth": 0.9}
 
 
-def note(ours: str = "filled: exact", theirs: str = "hollow: published") -> list[Line2D]:
+def filled_and_hollow(ours: str = "filled: exact", theirs: str = "hollow: published") -> list[Line2D]:
     """What filled and hollow marks mean, for the legend."""
     from matplotlib.lines import Line2D
 

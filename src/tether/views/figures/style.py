@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.markup import clean, signed
+from tether._foundation.markup import clean, with_minus_signs
 from tether._foundation.words import number
 from tether.views.figures.notebook import new_figure
 
@@ -260,8 +260,8 @@ def axis_number(value: float) -> str:
     """
     for size, letter in ((1e9, "G"), (1e6, "M")):
         if abs(value) >= size:
-            return signed(f"{value / size:.4g} {letter}")
-    return signed(number(round(value, 12) + 0.0))
+            return with_minus_signs(f"{value / size:.4g} {letter}")
+    return with_minus_signs(number(round(value, 12) + 0.0))
 
 
 @cache

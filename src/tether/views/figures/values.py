@@ -11,7 +11,7 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether.errors import QueryError
 from tether.plan.sweep import Sweep
-from tether.views.figures.series import Series, draw, fit_limits, merge, note, series_of
+from tether.views.figures.series import Series, draw, filled_and_hollow, fit_limits, merge, series_of
 from tether.views.figures.style import (
     BLACK,
     CHANGES,
@@ -75,7 +75,7 @@ def plot_values(table: Sweep, published: Mapping[int, Any] | None = None, ax: Ax
             explain_with(ax, [line])
         else:
             lines = draw(ax, series, [look(i) for i in range(len(series))])
-            notes = note() if any(one.hollow for one in series) else []
+            notes = filled_and_hollow() if any(one.hollow for one in series) else []
             gap = [Line2D([], [], linestyle="none", label=" ")] if notes else []
             explain_with(ax, [*lines, line, *gap, *notes], beside=True)
         steps_axis(ax, int(ms.min()), int(ms.max()))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tether._foundation.markup import signed
+from tether._foundation.markup import with_minus_signs
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, cut_apart, number, percent
 from tether.errors import QueryError
@@ -62,11 +62,13 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     for one in sorted(ends, key=lambda one: -one.observed):  # first what happened
         if max(one.observed, one.plan, one.optimal) > ROUNDING:
             lines.append(Beside(say.first_letter(one.name), *map(_chance, (one.observed, one.plan, one.optimal))))
-    kind = "Expected return" if say.guaranteed(plan) is None else "Guaranteed return"
+    kind = "Expected return" if say.robust_plan(plan) is None else "Guaranteed return"
     if plan.objective is not None:
         kind = f"Chance that {plan.objective.in_words}"
     values = (plan.observed_value, plan.value, optimal.value)
-    lines.append(Beside(kind, *(signed(number(one)) if plan.objective is None else _chance(one) for one in values)))
+    lines.append(
+        Beside(kind, *(with_minus_signs(number(one)) if plan.objective is None else _chance(one) for one in values))
+    )
     changes = (sum(float(share) for share in one.changed) for one in (outlook, optimal) if one.changed is not None)
     lines.append(Beside("Actions changed", "–", *map(average, changes)))
     if say.left_to_chance(plan.asked, outlook.chain):
@@ -115,7 +117,7 @@ def _line(decisions: Decisions, t: int, rows: tuple[Decision, ...], short: dict[
     best = max(others, key=lambda row: row.gain or 0.0)
     gain = best.gain or 0.0
     if gain > rounding_of(decisions.observed_value):
-        text += f"Best instead: {short[best.action]}, gain {signed('+' + number(gain))}"
+        text += f"Best instead: {short[best.action]}, gain {with_minus_signs('+' + number(gain))}"
     else:
         text += "No other action alone would have gained anything"
     averted = max(others, key=lambda row: row.necessity or 0.0)
@@ -130,7 +132,7 @@ def _action(row: Decision, name: str) -> Action:
     return Action(
         name,
         row.is_observed,
-        "–" if row.value is None else signed(number(row.value)),
+        "–" if row.value is None else with_minus_signs(number(row.value)),
         "–" if row.gain is None else _gain(row.gain),
         "–" if row.necessity is None else percent(row.necessity),
         "0" if row.strength <= ROUNDING else f"{row.strength:.2f}",
@@ -144,7 +146,7 @@ def _worth(row: Decision) -> tuple[bool, float]:
 
 
 def _gain(gain: float) -> str:
-    return "0" if abs(gain) <= ROUNDING else ("+" if gain > 0 else "") + signed(number(gain))
+    return "0" if abs(gain) <= ROUNDING else ("+" if gain > 0 else "") + with_minus_signs(number(gain))
 
 
 def _chance(probability: float) -> str:

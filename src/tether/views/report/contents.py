@@ -183,7 +183,7 @@ class Contents:
             "certain": found.is_certain,
             "figure": None if found.is_certain else draw_certificate(found),
             "rows": [("every causal model", found.nothing), ("every stable one", found.stability)],
-            "guaranteed": say.guaranteed(self.plan) is not None,
+            "guaranteed": say.robust_plan(self.plan) is not None,
             "by_k": None if by_k is None else draw_guarantees(by_k, self.plan.k),
         }
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from tether._foundation.markup import signed
+from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import counted
 from tether._version import __version__
-from tether.explanation.sentences import guaranteed
+from tether.explanation.sentences import robust_plan
 from tether.explanation.terms import influence_in_words, mechanism_in_words, rule_in_words
 from tether.model.properties import Property
 from tether.plan.plan import Plan
@@ -39,7 +39,7 @@ def settings(
             f"{counted(shape.states, 'state')} ({shape.absorbing:,} absorbing), {counted(shape.actions, 'action')}, "
             f"{counted(shape.pairs, 'state–action pair')}, {counted(shape.transitions, 'transition')}",
         ),
-        ("rewards", signed(rewards)),
+        ("rewards", with_minus_signs(rewards)),
         ("episode", f"{counted(plan.T, 'step')} from {state_name(cf.path.states[0])}, {end}"),
         (
             "within reach",
@@ -63,7 +63,7 @@ def versions() -> list[tuple[str, str]]:
 
 
 def _call(plan: Plan) -> str:
-    sure = guaranteed(plan)
+    sure = robust_plan(plan)
     if sure is not None:
         sureness = "" if sure.confidence is None else f", confidence={sure.confidence!r}"
         made = f"tether.robust(mdp, path, assume={sure.assume!r}{sureness})"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from tether._foundation.markup import signed
+from tether._foundation.markup import with_minus_signs
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import cut_apart, number, percent
 from tether.explanation.explain import ExplainedStep, Explanation
@@ -219,7 +219,7 @@ class _Writer:
     def _gain(self, gain: float) -> Cell:
         if abs(gain) <= self.rounding:
             return Cell("0")
-        return Cell(("+" if gain > 0 else "") + signed(number(gain)))
+        return Cell(("+" if gain > 0 else "") + with_minus_signs(number(gain)))
 
 
 def _short(names: Sequence[str]) -> dict[str, str]:
