@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
+from tether.explanation.explain import explained_steps
 from tether.explanation.sentences import influenced_steps, left_to_chance, policy_sentences, strength
 from tether.explanation.terms import tether_in_words
 
@@ -139,4 +140,27 @@ def test_steps_are_counted_until_the_question_is_decided():
     assert influenced_steps(outlook.tailoring).startswith("On average 1.19 of 4.54 steps until it is decided are")
     seen = cf.plan(k=9, m=0, objective=tether.avoid("died")).explain(certificate=False)
     assert influenced_steps(seen.outlook.tailoring).startswith("Every step until it is decided is influenced")
-    assert strength(cf, seen.outlook, seen.steps).startswith("On average over the 10 observed steps, ")
+    assert strength(cf, seen.outlook, seen.steps).startswith("On average over the steps until it is decided, ")
+
+
+def test_the_mean_strength_is_that_of_the_steps_until_the_question_is_decided():
+    """By hand. Waiting: s or g, one half each; jumping: s 1/4, g 3/4. Seen: s, s, g, g; asked for: g."""
+    rows = [("s", "wait", "s", 0.5), ("s", "wait", "g", 0.5), ("s", "jump", "s", 0.25), ("s", "jump", "g", 0.75)]
+    rows += [("g", action, "g", 1.0) for action in ("wait", "jump")]
+    cf = tether.counterfactual(tether.MDP.from_table(*zip(*rows, strict=True)), tether.Path([*"ssgg"], ["wait"] * 3))
+    seen = cf.plan(k=4, m=0, objective=tether.reach("g")).explain(certificate=False)
+    about = seen.outlook.tailoring
+    assert about.strength.tolist() == [0.5, 0.5, 0.0]  # a point mass in place of (1/2, 1/2), twice; then g is reached
+    assert about.mean_strength() == 0.5
+    assert strength(cf, seen.outlook, seen.steps) == (
+        "On average over the steps until it is decided, the observation moves 50 % of the probability (strength 0.50)."
+    )
+    jumps = cf.evaluate(lambda t, _state: "wait" if t else "jump", objective=tether.reach("g"))
+    # Jumping where waiting led to s: r = (2, 2/3), D(2) = 2, so s with 1/2. Where it does, waiting leads to g, as seen.
+    np.testing.assert_allclose(jumps.tailoring.strength, [0.25, 0.5 * 0.5, 0.0], atol=1e-15)
+    assert [jumps.tailoring.mean_strength(t) for t in range(3)] == pytest.approx([0.5 / 1.5, 0.5, 0.0], abs=1e-15)
+    told = policy_sentences(cf, jumps, explained_steps(cf, jumps), 1.0, tether.reach("g"))
+    assert told[-2] == (
+        "At the changed step the observation moves 25 % of the probability (strength 0.25); from there on, 33 % on "
+        "average until it is decided."
+    )

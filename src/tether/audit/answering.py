@@ -122,7 +122,7 @@ def _row(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | None, outl
         changes=likeliest_changes(cf, outlook),
         labels=[chances[name] for name in cf.mdp.label_sets],
         ends=_ends(asked, outlook),
-        strength=float(tailoring.strength.mean()),
+        strength=tailoring.mean_strength(),
         influenced_steps=tailoring.expected_influenced_steps,
         guaranteed_gain=np.nan if certificate is None else certificate.gain,
         verdict=-1 if certificate is None else VERDICTS.index(certificate.verdict),

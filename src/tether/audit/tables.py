@@ -16,7 +16,7 @@ The columns of the table of episodes, one row per episode in the log's order:
 | | | ``advised_action``, and ``probability``, that just this change is made |
 | ``P(label)`` | float64 | for each label of the model, the probability of ending in one of its states |
 | ``ends`` | list of struct | ``outcome``, ``probability``: the same by class, one per state (its first label) |
-| ``strength`` | float64 | mean over the steps of the expected strength |
+| ``strength`` | float64 | mean of the expected strength over the steps (until the objective is decided) |
 | ``influenced_steps`` | float64 | the expected number of influenced steps |
 | ``guaranteed_gain`` | float64 | what is gained under every causal model; below 0 where it could do harm |
 | ``verdict`` | text | of the certificate: ``holds``, …, ``could do harm`` |

@@ -50,14 +50,35 @@ class Tailoring:
         """Expected number of influenced steps, of `expected_steps`."""
         return float(self.influenced.sum())
 
-    @cached_property
+    @property
     def expected_steps(self) -> float:
         """Expected number of steps: T, or fewer where the property that is asked for is decided before T."""
+        return float(self._taken.sum())
+
+    def mean_strength(self, since: int = 0) -> float:
+        """Mean strength of the steps from ``since`` on: their expected total, per step that is expected to be taken.
+
+        No step is taken after the property that is asked for is decided (see `expected_steps`).
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> about = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).evaluate().tailoring
+        >>> round(about.mean_strength(), 3)
+        0.381
+        """
+        steps = float(self._taken[since:].sum())
+        return float(self.strength[since:].sum()) / steps if steps > 0 else 0.0
+
+    @cached_property
+    def _taken(self) -> Floats:
+        """Probability that each step is taken: that nothing was decided before it."""
         ended, T = self.chain.ended, self.chain.T
         if ended is None:
-            return float(T)
+            return np.ones(T)
         visits = zip(self.chain.visits[:T], self.chain.occupancy(), strict=False)
-        return sum(float(chance[~ended[here.states]].sum()) for here, chance in visits)
+        return np.array([chance[~ended[here.states]].sum() for here, chance in visits])
 
     @cached_property
     def longest_run(self) -> int:

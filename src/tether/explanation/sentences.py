@@ -372,29 +372,29 @@ def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[Explain
         return (
             "No step is left to chance: there is no luck of the episode to keep, and nothing in the answer rests on it."
         )
-    by_step = _tailoring(outlook).strength
-    if not (by_step > ROUNDING).any():
+    tailoring, until = _tailoring(outlook), "" if outlook.chain.ended is None else " until it is decided"
+    if not (tailoring.strength > ROUNDING).any():
         return (
             "The observation moves no probability at any step: this is what the model expects of anyone in that state."
         )
     changed = [step for step in steps if step.changed >= _RARE] or [step for step in steps if step.changed > 0]
     if not changed:
-        mean = float(by_step.mean())
+        mean = tailoring.mean_strength()
         moved = f"{percent(mean)} of the probability (strength {_strength(mean)})"
-        which = "step" if outlook.chain.ended is None else "observed step"  # a plan may be decided before
-        return f"On average over the {counted(outlook.T, which)}, the observation moves {moved}."
+        over = f"the {counted(outlook.T, 'step')}" if not until else f"the steps{until}"
+        return f"On average over {over}, the observation moves {moved}."
     where, there = ("the changed step", "there") if len(changed) == 1 else ("the changed steps", "the first of them")
-    since = float(by_step[changed[0].t :].mean())  # before, the policy does what was done
+    since = tailoring.mean_strength(changed[0].t)  # before, the policy does what was done
     least, most = min(step.strength for step in changed), max(step.strength for step in changed)
     if since <= ROUNDING:
         first = where if len(changed) == 1 else "the first changed step"
         return f"From {first} on the observation moves no probability: from there the answer holds for anyone."
     if most <= ROUNDING:
         at = f"At {where} the observation moves no probability: there the answer holds for anyone in that state"
-        return f"{at}; from {there} on it moves {percent(since)} on average (strength {_strength(since)})."
+        return f"{at}; from {there} on it moves {percent(since)} on average{until} (strength {_strength(since)})."
     at = f"At {where} the observation moves {_range(percent(least), percent(most))} of the probability (strength "
     at += f"{_range(_strength(least), _strength(most))})"
-    return f"{at}; from {there} on, {percent(since)} on average."
+    return f"{at}; from {there} on, {percent(since)} on average{until}."
 
 
 def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "definition") -> str:

@@ -98,7 +98,7 @@ class EpisodeQuestion:
             assert outlook.tailoring is not None
             about = outlook.tailoring
             steps = about.expected_influenced_steps, about.expected_steps
-            self._rungs[k, m] = Rung(k, plan.gain, *steps, float(about.strength.mean()))
+            self._rungs[k, m] = Rung(k, plan.gain, *steps, about.mean_strength())
         return self._rungs[k, m]
 
     def what_if(self, chosen: Choices) -> WhatIf:

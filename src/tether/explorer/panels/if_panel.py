@@ -10,6 +10,7 @@ from tether._foundation.rounding import rounding_of
 from tether._foundation.words import average, number, percent
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
+from tether.evaluation.tailoring import Tailoring
 from tether.explanation.what_if import WhatIf
 from tether.explorer.memory import EpisodeAnswer
 from tether.explorer.panels import Asked
@@ -135,8 +136,8 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
             for name in dict.fromkeys(name for by in outcomes for name in by)
         ),
         ("actions changed", [average(float(one.changed.sum())) for _, one, _, _ in columns if one.changed is not None]),
-        ("strength per step", [f"{_strength(one):.2f}" for _, one, _, _ in columns]),
-        ("influenced steps", [f"{average(_influenced(one))} of {T}" for _, one, _, _ in columns]),
+        ("strength per step", [f"{_tailoring(one).mean_strength():.2f}" for _, one, _, _ in columns]),
+        ("influenced steps", [_influenced(one) for _, one, _, _ in columns]),
         ("tether it needs", ["no tether" if k is None or k > T else f"k = {k}" for _, _, k, _ in columns]),
         ("under every causal model", [number(observed), *(_range(one) for _, _, _, one in columns[1:])]),
     ]
@@ -167,14 +168,14 @@ def _gain(gain: float, observed: float) -> str:
     return "0" if abs(gain) <= rounding_of(observed) else ("+" if gain > 0 else "") + number(gain)
 
 
-def _strength(one: Evaluation) -> float:
-    assert one.tailoring is not None
-    return float(one.tailoring.strength.mean())
+def _influenced(one: Evaluation) -> str:
+    about = _tailoring(one)
+    return f"{average(about.expected_influenced_steps)} of {average(about.expected_steps)}"
 
 
-def _influenced(one: Evaluation) -> float:
-    assert one.tailoring is not None
-    return one.tailoring.expected_influenced_steps
+def _tailoring(one: Evaluation) -> Tailoring:
+    assert one.tailoring is not None  # there is an observation
+    return one.tailoring
 
 
 def _as_the_plan(answer: EpisodeAnswer, asked: Asked) -> str | None:

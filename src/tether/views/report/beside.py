@@ -73,7 +73,7 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     lines.append(Beside("Actions changed", "–", *map(average, changes)))
     if say.left_to_chance(plan.asked, outlook.chain):
         measures = [one.tailoring for one in (outlook, optimal) if one.tailoring is not None]
-        lines.append(Beside("Strength per step", "–", *(f"{float(one.strength.mean()):.2f}" for one in measures)))
+        lines.append(Beside("Strength per step", "–", *(f"{one.mean_strength():.2f}" for one in measures)))
         influenced = [average(one.expected_influenced_steps) for one in measures]
         if plan.objective is None:
             lines.append(Beside(f"Influenced steps (of {plan.T})", "–", *influenced))
