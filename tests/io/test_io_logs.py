@@ -225,6 +225,35 @@ def test_every_bad_row_is_named_with_its_line(write):
     assert {problem.file for problem in error.problems} == {str(file)}
 
 
+def test_cells_that_cannot_be_read_hide_nothing_else(write):
+    """Numbers that are none, unknown names, gaps and repetitions: all at once, and nothing twice."""
+    mdp = tether.MDP.from_table(["sick", "sick"], ["wait", "treat"], ["sick", "sick"], [1.0, 1.0])
+    rows = [
+        "ann,0,sick,wait,abc",
+        "ann,2,sick,,",
+        "bob,0,sick,wait,1",
+        "bob,2,sick,,",
+        "cy,x,sick,wait,1",
+        "cy,3,sick,,",
+    ]
+    rows += ["dee,0,dead,wait,1", "dee,1,sick,,", "eve,0,sick,wait,1", "eve,0,sick,,"]
+    file = write("episode,t,state,action,reward\n" + "\n".join(rows))
+    assert lines(refuse(file, mdp=mdp), file) == [
+        "line 2: found 'abc' in the column 'reward'; expected a number",
+        "line 5: episode 'bob': t goes from 0 to 2; t = 1 is missing",
+        "line 6: found 'x' in the column 't'; expected a number",
+        "line 8: the model has no state 'dead'; it has 1 state: 'sick'",
+        "line 11: episode 'eve': t = 0 is given twice (first in line 10)",
+    ]
+    by_time = write(
+        "episode,hour,state,action,reward\nann,0,sick,wait,abc\nann,4,sick,,\nbob,0,sick,wait,1\nbob,5,sick,,\n"
+    )
+    assert lines(refuse(by_time, time="hour", step=4), by_time) == [
+        "line 2: found 'abc' in the column 'reward'; expected a number",
+        "line 5: episode 'bob': hour = 5 comes 5 after 0; expected 4 (step=)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "beginnings"),
     [

@@ -210,6 +210,17 @@ def test_paths_of_no_step_or_too_many_states(write):
     assert message(write({"states": [1, 2, 3], "actions": [0]}, "a.json"), tether.PathError) == expected
 
 
+def test_cells_that_cannot_be_read_hide_nothing_else(write):
+    text = "t,state,action,reward,outcome\n0,sick,wait,abc,died\nx,sick,,1,\n2,sick,wait,1,\n4,sick,,,lived\n"
+    assert message(write(text)).splitlines()[1:] == [
+        "  - a.csv, line 2: found 'abc' in the column 'reward'; expected a number",
+        "  - a.csv, line 3: found 'x' in the column 't'; expected a number",
+        "  - a.csv, line 3: the action is empty; only the last row may leave it empty, as the state of the end",
+        "  - a.csv, line 5: t = 4 follows t = 2; expected 3; the steps between are missing",
+        "  - a.csv, line 5: the outcome is 'lived', but 'died' in line 2; expected one outcome per episode",
+    ]
+
+
 def test_all_strangers_are_named_with_their_lines(write):
     file = write(TEXT.replace("0,sick", "0,ill").replace("wait", "rest").replace("well", "fine"))
     with pytest.raises(tether.PathError) as caught:

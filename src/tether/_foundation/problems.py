@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tether._foundation.arrays import Ints
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError
 
@@ -95,6 +97,7 @@ class Complaints:
         self.error = error
         self.total = 0
         self._alone = 0
+        self._items: list[tuple[Ints, Callable[[int], int | None]]] = []
         self._found: list[tuple[int | None, int | None, Problem]] = []
 
     def __bool__(self) -> bool:
@@ -104,6 +107,8 @@ class Complaints:
         """Note a problem, of a line, of a row (from 0) or of the whole; ``fields`` are further ones of `Problem`."""
         self.total += 1
         self._alone += 1
+        if row is not None:
+            self._items.append((np.array([row]), int))
         if self._alone <= LIMIT:
             self._found.append((row, line, _problem(what, fields)))
 
@@ -120,6 +125,8 @@ class Complaints:
         An item is a row, unless ``row`` says which row it has (None: none), or ``lines`` on which line it is.
         """
         self.total += len(items)
+        if lines is None:
+            self._items.append((items, row))
         for item in map(int, items[:LIMIT]):
             place = (row(item), None) if lines is None else (None, int(lines[item]))
             self._found.append((*place, _problem(problem(item), {})))
@@ -128,6 +135,22 @@ class Complaints:
         """Note problems of lines of which only the first are given; ``total`` are there."""
         self.total += total
         self._found += [(None, line, Problem(what)) for line, what in found]
+
+    def rows(self) -> Ints:
+        """The rows (from 0) of which anything was noted, ascending."""
+        return np.unique(self._places())
+
+    @property
+    def only_of_rows(self) -> bool:
+        """Whether all that was noted is about single rows: the other rows can then be looked at all the same."""
+        return self._places().size == self.total
+
+    def _places(self) -> Ints:
+        found = [np.empty(0, dtype=np.int64)]
+        for items, row in self._items:
+            rows = items if row is int else [place for place in map(row, items) if place is not None]
+            found.append(np.asarray(rows, dtype=np.int64))
+        return np.concatenate(found)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -61,13 +61,19 @@ class Columns:
         Whole numbers as ints, other numbers as floats, other names by code (`tether.model.encode.Coded`). Optional
         columns that the table does not have are not in it.
     n_rows : int
-    source : Source
-        Where the rows are.
+    complaints : Complaints
+        A collector of what is wrong with these rows: ``add(what, row=…)``, then ``raise_any()``. It already has the
+        cells that could not be read, where these were not to be raised.
     """
 
     values: Mapping[str, Array | Coded]
     n_rows: int
-    source: Source
+    complaints: Complaints
+
+    @property
+    def source(self) -> Source:
+        """Where the rows are."""
+        return self.complaints.source
 
     @property
     def file(self) -> str | None:
@@ -83,10 +89,6 @@ class Columns:
     def get(self, name: str) -> Any:
         """A column, or None where the table does not have it."""
         return self.values.get(name)
-
-    def complaints(self, error: Located = FileError) -> Complaints:
-        """A collector of what is wrong with these rows: ``add(what, row=…)``, then ``raise_any()``."""
-        return Complaints(self.source, error)
 
     def __repr__(self) -> str:
         return f"<Columns: {self.file or 'a table'}, {counted(self.n_rows, 'row')} of {', '.join(self.values)}>"
@@ -129,6 +131,7 @@ def read_columns(
     kind: str | None = None,
     alike: Sequence[Sequence[str]] = (("state", "next_state"),),
     max_unpacked: int | str | None = None,
+    collect: bool = False,
 ) -> Columns:
     """Read columns of a CSV, TSV, Parquet, Arrow or Excel file.
 
@@ -150,12 +153,15 @@ def read_columns(
         Columns of names of the same things: in a text file they are all whole numbers, or all text.
     max_unpacked : int or str, optional
         To how many bytes a compressed file may unpack; see `tether.io.files.unpacked_limit`.
+    collect : bool
+        Whether cells that cannot be read are left in `Columns.complaints`, for the caller to raise with all else that
+        is wrong. Such a number is NaN.
     """
     name = name_of(file)
     kind = kind or table_kind(file)
     if kind is None:
         raise unknown_table(name)
-    plan = _Plan(wanted, optional, rename or {}, text, blank, alike)
+    plan = _Plan(wanted, optional, rename or {}, text, blank, alike, collect)
     require_pyarrow()
     if kind in ("csv", "tsv"):
         return _of_text(read_text(file, plan.sought(), "\t" if kind == "tsv" else None, max_unpacked), plan)
@@ -177,13 +183,14 @@ def columns_of(
     blank: Sequence[str] = (),
     error: Located = ModelError,
     alike: Sequence[Sequence[str]] = (),
+    collect: bool = False,
 ) -> Columns:
     """The same from a table in memory: a dataframe, an Arrow table, anything that exports one, or a dict of columns.
 
     ``error`` is the class to raise where the table is not as expected. A `TextTable` is a piece of a text file, and is
     read as that is.
     """
-    plan = _Plan(wanted, optional, rename or {}, text, blank, alike)
+    plan = _Plan(wanted, optional, rename or {}, text, blank, alike, collect)
     if isinstance(table, TextTable):
         return _of_text_table(table, plan, Complaints(table.source, FileError))
     complaints = Complaints(Source(), error)
@@ -221,6 +228,7 @@ class _Plan:
     text: Sequence[str]
     blank: Sequence[str]
     alike: Sequence[Sequence[str]] = ()
+    collect: bool = False
 
     def __post_init__(self) -> None:
         known = [*self.wanted, *self.optional]
@@ -253,6 +261,12 @@ class _Plan:
             complaints.add(self._missing(missing, there, complaints.source.find_lines is not None))
         complaints.raise_any()
         return chosen
+
+    def made(self, values: Mapping[str, Array | Coded], rows: int, complaints: Complaints) -> Columns:
+        """The columns that were read; what is wrong is raised, unless it is to be collected and is about cells only."""
+        if not (self.collect and complaints.only_of_rows):
+            complaints.raise_any()
+        return Columns(values, rows, complaints)
 
     def _missing(self, missing: list[str], there: Sequence[Any], text: bool) -> Problem:
         sought = ", ".join(repr(self.rename.get(name, name)) for name in missing)
@@ -306,8 +320,7 @@ def _of_cells(
     for name, column in columns.items():
         if name not in plan.text:
             values[name] = numbers_of_arrow(column, plan.shown(name), complaints, text=True, blank=name in plan.blank)
-    complaints.raise_any()
-    return Columns(values, rows, complaints.source)
+    return plan.made(values, rows, complaints)
 
 
 def _labels(
@@ -336,8 +349,7 @@ def _of_arrow(table: Any, plan: _Plan, names: list[str], complaints: Complaints)
             values[name] = labels_of_arrow(column, plan.shown(name), complaints, blank=name in plan.blank)
         else:
             values[name] = numbers_of_arrow(column, plan.shown(name), complaints, text=False, blank=name in plan.blank)
-    complaints.raise_any()
-    return Columns(values, table.num_rows, complaints.source)
+    return plan.made(values, table.num_rows, complaints)
 
 
 def _of_sheet(sheet: Sheet, plan: _Plan) -> Columns:
@@ -352,8 +364,7 @@ def _of_sheet(sheet: Sheet, plan: _Plan) -> Columns:
     for name, items in zip(chosen, lists, strict=True):
         convert = labels_of_list if name in plan.text else numbers_of_list
         values[name] = convert(items, plan.shown(name), complaints, blank=name in plan.blank)
-    complaints.raise_any()
-    return Columns(values, rows.size, complaints.source)
+    return plan.made(values, rows.size, complaints)
 
 
 def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: Complaints) -> Columns:
@@ -378,5 +389,4 @@ def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: Complaints) -> 
     for name, items in lists.items():
         convert = labels_of_list if name in plan.text else numbers_of_list
         values[name] = convert(items, plan.shown(name), complaints, blank=name in plan.blank)
-    complaints.raise_any()
-    return Columns(values, next(iter(sizes.values()), 0), complaints.source)
+    return plan.made(values, next(iter(sizes.values()), 0), complaints)

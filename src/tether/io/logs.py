@@ -101,10 +101,13 @@ def read_episodes(
             _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
             _say_how_to_name_times(error)
         raise
-    values = shape.gathered(read, read.complaints(PathError if read.file is None else FileError))
+    complaints = read.complaints  # what is wrong with cells, to which all else that is wrong is added
+    if complaints and time is None:
+        _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
+    values = shape.gathered(read, complaints)
     if mdp is not None:
-        values = _found(values, read, mdp)
-    return Episodes.of(arrange_log(values, read.complaints(PathError if read.file is None else FileError)))
+        values = _found(values, mdp, complaints)
+    return Episodes.of(arrange_log(values, complaints))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +183,10 @@ def _read(
     wanted = (shape.spread(_WANTED), shape.spread(OPTIONAL), shape.columns)
     alike = list(zip_longest(shape.spread(["state"]), shape.spread(["next_state"]), fillvalue="state"))
     if isinstance(log, str | os.PathLike):
-        return read_columns(log, *wanted, text=text, blank=blank, kind=kind, alike=alike, max_unpacked=max_unpacked)
-    return columns_of(log, *wanted, text=text, blank=blank, error=PathError, alike=alike)
+        return read_columns(
+            log, *wanted, text=text, blank=blank, kind=kind, alike=alike, max_unpacked=max_unpacked, collect=True
+        )
+    return columns_of(log, *wanted, text=text, blank=blank, error=PathError, alike=alike, collect=True)
 
 
 def log_columns(
@@ -253,7 +258,7 @@ def _check_no_timestamps(log: Any, column: str, kind: str | None) -> None:
     except TetherError:
         return
     if are_timestamps(plain(read["t"])):
-        complaints = read.complaints(PathError if read.file is None else FileError)
+        complaints = read.complaints
         complaints.add(
             f"the column {column!r} holds timestamps; t is expected to number the steps: 0, 1, 2, …",
             fix=f"where it is a time, name its column: time={column!r}, and to have gaps found, how far apart the rows "
@@ -273,9 +278,8 @@ def _say_how_to_name_times(error: FileError | PathError) -> None:
             raise type(error)(problems, total=error.total) from None
 
 
-def _found(values: dict[str, Any], read: Columns, mdp: MDP) -> dict[str, Any]:
+def _found(values: dict[str, Any], mdp: MDP, complaints: Complaints) -> dict[str, Any]:
     """The columns with the names of a model in place of those of the log."""
-    complaints = read.complaints(PathError if read.file is None else FileError)
     for heading, names, noun in (
         ("state", mdp.states, "state"),
         ("next_state", mdp.states, "state"),
@@ -283,7 +287,6 @@ def _found(values: dict[str, Any], read: Columns, mdp: MDP) -> dict[str, Any]:
     ):
         if heading in values:
             values[heading] = _meant(coded(values[heading], heading, complaints, blank=True), names, noun, complaints)
-    complaints.raise_any()
     return values
 
 
@@ -292,7 +295,8 @@ def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Co
     places = np.array([find_index(names, word) for word in column.names], dtype=np.int64)
     rows = np.array([np.argmax(column.codes == code) for code in np.flatnonzero(places < 0)], dtype=np.int64)
     complaints.add_each(rows, lambda row: Problem(names.missing(column[row], noun), value=column[row]))
-    return Coded([names[int(place)] for place in places], column.codes)
+    found = [names[int(place)] if place >= 0 else word for place, word in zip(places, column.names, strict=True)]
+    return Coded(found, column.codes)
 
 
 def _table(log: Episodes, file: File, kind: str) -> Any:

@@ -72,24 +72,21 @@ class LogShape:
         return [f"{name} {i}" for i, _ in enumerate(self.parts.get(name, ()), start=1)] or [name]
 
     def gathered(self, read: Columns, complaints: Complaints) -> dict[str, Any]:
-        """The columns as `tether.observation.arrange` takes them; what is wrong with them is noted, and raised."""
+        """The columns as `tether.observation.arrange` takes them; what is wrong with them is noted."""
         values: dict[str, Any] = dict(read.values)
         for name, parts in self.parts.items():
             columns = [plain(values.pop(one)) for one in self._columns_of(name) if one in values]
             if columns:
                 values[name] = _joined(name, parts, columns, complaints)
-        complaints.raise_any()
         if self.time is not None:
             values["t"] = self._numbered(values.get("episode"), values["t"], complaints)
         if "outcome" in values:
             values["outcome"] = outcome_names(values["outcome"], self.columns.get("outcome", "outcome"), complaints)
-        complaints.raise_any()
         return values
 
     def _numbered(self, episode: Any, times: Any, complaints: Complaints) -> Ints:
         """The number of each row within its episode, by time; what is given twice or lies apart is noted."""
         at, stamped, unread = _seconds(plain(times), self.time or "t", complaints)
-        complaints.raise_any()
         if self.step is not None and self.seconds != stamped:
             unit = "timestamps: give the step with a unit, as 4h" if stamped else "numbers: give the step as a number"
             raise QueryError(f"step: the column {self.time!r} holds {unit}")
@@ -226,6 +223,7 @@ def _seconds(items: list[Any], column: str, complaints: Complaints) -> tuple[Flo
     if len(kinds) > 1:
         what = f"the column {column!r} holds both numbers and timestamps"
         complaints.add(what, expectation="one or the other")
+        complaints.raise_any()
     return at, kinds == {True}, unread
 
 

@@ -95,9 +95,11 @@ def read_path(
             blank=["action", "reward", "outcome"],
             alike=(),
             max_unpacked=max_unpacked,
+            collect=True,
         )
-        read = replace(read, values=shape.gathered(read, read.complaints()))
+        read = replace(read, values=shape.gathered(read, read.complaints))
         states, actions, rewards, outcome, source = *_steps(read), _outcome(read), read.source
+        read.complaints.raise_any()
     else:
         known = ", ".join([*TABLES, ".json"])
         raise file_error(name, Problem("the name does not say what file this is", expectation=f"one of {known}"))
@@ -180,7 +182,7 @@ def _unicode(text: str, file: str) -> str:
 
 def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | None]:
     """States, actions and rewards of a table, row by row, its times checked."""
-    complaints = read.complaints()
+    complaints = read.complaints
     states, actions = plain(read["state"]), plain(read["action"])
     times = read.get("t")
     if times is not None:
@@ -194,7 +196,6 @@ def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | No
     ended = actions[-1] is None
     if ended and rewards is not None:
         rewards = _of_actions(rewards, complaints)
-    complaints.raise_any()
     return states, actions[:-1] if ended else actions, rewards
 
 
@@ -202,14 +203,12 @@ def _outcome(read: Columns) -> str | None:
     """How the episode ended, where a column says it."""
     if "outcome" not in read:
         return None
-    complaints = read.complaints()
     found = [(row, one) for row, one in enumerate(read["outcome"].tolist()) if one is not None]
     for row, one in found[1:]:
         if one != found[0][1]:
             first = read.source.place(found[0][0])
             what = f"the outcome is {one!r}, but {found[0][1]!r} in {first}"
-            complaints.add(what, row=row, value=one, expectation="one outcome per episode")
-    complaints.raise_any()
+            read.complaints.add(what, row=row, value=one, expectation="one outcome per episode")
     return found[0][1] if found else None
 
 
@@ -225,9 +224,10 @@ def _of_actions(rewards: list[float | None], complaints: Complaints) -> list[flo
 
 
 def _check_times(times: list[Any], complaints: Complaints) -> None:
-    """0, 1, 2, … or 1, 2, 3, …: every step where the next does not follow is noted."""
-    wrong = [row for row, (before, after) in enumerate(pairwise(times), start=1) if after != before + 1]
-    if len(wrong) > 1 and 2 * len(wrong) > len(times) and all(after > before for before, after in pairwise(times)):
+    """0, 1, 2, … or 1, 2, 3, …: every step where the next does not follow is noted, of those that could be read."""
+    following = [(row, *both) for row, both in enumerate(pairwise(times), start=1) if not any(map(is_missing, both))]
+    wrong = [row for row, before, after in following if after != before + 1]
+    if len(wrong) > 1 and 2 * len(wrong) > len(times) and all(after > before for _, before, after in following):
         before, after = times[wrong[0] - 1], times[wrong[0]]
         more = counted(len(wrong) - 1, "more time")
         complaints.add(
@@ -240,10 +240,10 @@ def _check_times(times: list[Any], complaints: Complaints) -> None:
             argument="time",
         )
         return
-    if times[0] not in (0, 1):
+    if times[0] not in (0, 1) and not is_missing(times[0]):
         fix = "number the steps from 0"
         complaints.add(f"t begins at {times[0]:g}", row=0, value=times[0], expectation="0 (or 1)", fix=fix)
-    for row, (before, after) in enumerate(pairwise(times), start=1):
+    for row, before, after in following:
         if after == before + 1:
             continue
         fix, argument = "steps must come in order, each once", ""

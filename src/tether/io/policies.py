@@ -62,7 +62,7 @@ def _from_file(file: str, mdp: MDP, rename: Mapping[str, str] | None) -> dict[An
     columns = read_columns(file, ["state", "action"], ["t", "probability"], rename, text=["state", "action"])
     states, actions = Words(mdp.states, "state"), Words(mdp.actions, "action")
     times, chances = columns.get("t"), columns.get("probability")
-    complaints = columns.complaints()
+    complaints = columns.complaints
     policy: dict[Any, dict[Any, float]] = {}
     first: dict[Any, int] = {}
     for row in range(columns.n_rows):

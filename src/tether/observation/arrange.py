@@ -68,7 +68,7 @@ def arrange_sound(columns: Mapping[str, Any], found: ByRow) -> tuple[Steps, dict
     _checked(cells, found)
     broken: dict[int, Problem] = {}
     alone: list[Problem] = []
-    for row in found.rows():
+    for row in map(int, found.rows()):
         problem = found.problem(row)
         if problem.argument:  # it is about how the log is read, and so about all of its episodes
             raise found.error(problem)
@@ -111,9 +111,8 @@ class ByRow(Complaints):
             else:
                 self._first.setdefault(place, lambda item=item: problem(item))  # type: ignore[misc]
 
-    def rows(self) -> list[int]:
-        """The rows with something wrong, ascending."""
-        return sorted(self._first)
+    def rows(self) -> Ints:
+        return np.array(sorted(self._first), dtype=np.int64)
 
     def problem(self, row: int) -> Problem:
         """What is wrong with a row, with its place."""

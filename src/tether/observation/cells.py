@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.problems import Complaints
 from tether.errors import Problem
 from tether.model.encode import Coded, encode
@@ -44,7 +44,12 @@ class Cells:
 
 
 def read_cells(columns: Mapping[str, Any], complaints: Complaints) -> Cells:
-    """Read every cell of a log; what cannot be read is noted in ``complaints``."""
+    """Read every cell of a log; what cannot be read is noted in ``complaints``.
+
+    A row of which something was noted before is not fit for use, whatever its cells hold.
+    """
+    noted = np.zeros(len(columns["state"]), dtype=bool)
+    noted[complaints.rows()] = True
     ids, (episode,) = code([columns["episode"]], ["episode"], complaints)
     given = [columns["next_state"]] if columns.get("next_state") is not None else []
     names = ["state", "next_state"][: 1 + len(given)]
@@ -53,11 +58,11 @@ def read_cells(columns: Mapping[str, Any], complaints: Complaints) -> Cells:
     outcomes, outcome = None, None
     if columns.get("outcome") is not None:
         outcomes, (outcome,) = code([columns["outcome"]], ["outcome"], complaints)
-    t, t_sound = _whole_numbers(columns["t"], complaints)
+    t, t_sound = _whole_numbers(columns["t"], noted, complaints)
     rewards, rewards_sound = _rewards(columns.get("reward"), episode.size, complaints)
-    complaints.add_each(np.flatnonzero(episode == -1), lambda _: "the episode is empty")
-    complaints.add_each(np.flatnonzero(state == -1), lambda _: "the state is empty")
-    sound = t_sound & rewards_sound & (episode >= 0) & (state >= 0) & (action >= -1)
+    complaints.add_each(np.flatnonzero((episode == -1) & ~noted), lambda _: "the episode is empty")
+    complaints.add_each(np.flatnonzero((state == -1) & ~noted), lambda _: "the state is empty")
+    sound = t_sound & rewards_sound & (episode >= 0) & (state >= 0) & (action >= -1) & ~noted
     next_state = after[0] if after else np.full(episode.size, -1, dtype=np.int32)
     sound &= next_state >= -1
     if outcome is not None:
@@ -119,8 +124,8 @@ def _is_empty(item: Any) -> bool:
         return False
 
 
-def _whole_numbers(column: Any, complaints: Complaints) -> tuple[Ints, Ints]:
-    """The column t, and which of its rows hold a whole number."""
+def _whole_numbers(column: Any, noted: Flags, complaints: Complaints) -> tuple[Ints, Ints]:
+    """The column t, and which of its rows hold a whole number; nothing more is said of rows that were ``noted``."""
     if isinstance(column, list) and all(type(item) is int and abs(item) < 2**63 for item in column):
         column = np.array(column, dtype=np.int64)
     numbers = _as_integers(column)
@@ -130,7 +135,7 @@ def _whole_numbers(column: Any, complaints: Complaints) -> tuple[Ints, Ints]:
         items = plain(column)
         sound = np.array([_is_whole(item) for item in items], dtype=bool)
         values = np.array([int(item) if good else 0 for item, good in zip(items, sound, strict=True)], dtype=np.int64)
-    bad = np.flatnonzero(~sound)
+    bad = np.flatnonzero(~sound & ~noted)
     if bad.size:
         shown = plain(column)
 
