@@ -540,6 +540,9 @@ def test_certify_tells_what_the_library_certifies(epidemic):
     by_name = told("certify", "case:epidemic", "--policy", "random")
     assert (by_name["policy"], by_name["certificate"]) == ("random", as_data(tether.certify(epidemic, "random")))
     assert "k" not in by_name
+    over = told("certify", "case:epidemic", "--policy", "random", "--objective", "reach over")
+    assert over["objective"] == "reach over"
+    assert over["certificate"] == as_data(tether.certify(epidemic, "random", objective=tether.reach("over")))
 
 
 def test_certify_a_policy_from_a_file(tmp_path):

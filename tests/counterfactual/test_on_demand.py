@@ -67,7 +67,7 @@ def test_a_plan_with_one_change_makes_only_rows_of_observed_actions(monkeypatch)
 
 def answers(cf, rule, influence, rng):
     """All kinds of answers, as plain numbers."""
-    question = cf.tether(rule, influence)
+    question = cf.tether(rule=rule, influence=influence)
     sweep = question.sweep()
     yield sweep.values, sweep.sizes
     for m in range(4):

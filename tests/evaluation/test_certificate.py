@@ -102,6 +102,24 @@ def test_any_policy_is_certified():
     assert tether.certify(cf, "observed").is_certain
 
 
+def test_a_policy_is_certified_for_what_is_asked_for():
+    case = tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    safe = tether.avoid("danger")
+    found = tether.certify(cf, "optimal", objective=safe)
+    assert (found.objective, found.observed_value) == (safe, 0.0)
+    assert found.value == pytest.approx(cf.evaluate("optimal", objective=safe).value)
+    robust = tether.robust(case.mdp, case.path, assume="nothing")
+    assert (found.nothing.worst, found.nothing.best) == pytest.approx(robust.range("optimal", safe))
+    fallen = tether.certify(
+        cf, "optimal", objective=tether.reach("danger"), minimise=True
+    )  # the same, said the other way
+    assert (fallen.value, fallen.nothing.worst) == pytest.approx((1 - found.value, 1 - found.nothing.worst))
+    assert (fallen.gain, fallen.verdict) == (pytest.approx(found.gain), found.verdict)
+    with pytest.raises(tether.QueryError, match="a plan is judged by what it was made for"):
+        tether.certify(cf, cf.plan(6, 4), objective=safe)
+
+
 def test_a_policy_must_know_what_other_models_lead_to():
     mdp = tether.MDP.from_table(
         ["s", "s", "s", "s", "t", "u"],

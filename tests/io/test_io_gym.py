@@ -287,6 +287,29 @@ def test_a_recording_is_in_the_names_of_the_model():
     assert record(env, seed=3) == record(env, seed=3)
 
 
+def test_a_recording_takes_every_policy_that_the_model_takes():
+    env = make("FrozenLake-v1", is_slippery=False)
+    mdp = from_gymnasium(env)
+    best = record(env, "optimal", seed=0, max_steps=6)
+    assert (best.T, best.states[-1], best.rewards[-1]) == (6, 15, 1.0)  # there is no time for a way around
+    assert record(env, "optimal", seed=0).states[-1] == 15  # the environment says how long it is played
+    right = {state: {2: 0.5, 1: 0.5} for state in mdp.states}
+    path = record(env, right, seed=1)
+    assert set(path.actions) <= {1, 2}
+    assert record(env, right, seed=1) == path
+    with pytest.raises(QueryError, match="nothing says for how many steps to find the best policy; give max_steps="):
+        record(Unnamed(env), "optimal")
+
+
+class Unnamed:
+    """An environment that does not say how long it is played."""
+
+    spec = None
+
+    def __init__(self, env):
+        self.unwrapped = env.unwrapped
+
+
 def test_an_end_that_can_also_be_passed_is_recorded_as_its_twin():
     class Env:
         initial_state_distrib = (1.0, 0.0)
@@ -311,7 +334,8 @@ def test_an_end_that_can_also_be_passed_is_recorded_as_its_twin():
 def test_what_cannot_be_recorded():
     env = make("FrozenLake-v1")
     for options, message in (
-        ({"policy": "clever"}, "policy must be a function of a state, or 'random', not 'clever'"),
+        ({"policy": "clever"}, "a policy by name is 'observed', 'optimal' or 'random', not 'clever'"),
+        ({"policy": "observed"}, "the policy 'observed' needs an observed episode"),
         ({"max_steps": 0}, "max_steps must be a whole number from 1, not 0"),
         ({"policy": lambda state: "jump"}, "the policy chose 'jump' in state 0; the model has no action 'jump'"),
         ({"mdp": tether.cases.toy().mdp}, "mdp= is not the model of this environment"),

@@ -215,7 +215,7 @@ def questions(draw):
 
 def asked_again(plan, cf):
     """The same question of another counterfactual MDP."""
-    return cf.tether(plan.rule, plan.influence, objective=plan.objective, minimise=plan.minimise)
+    return cf.tether(rule=plan.rule, influence=plan.influence, objective=plan.objective, minimise=plan.minimise)
 
 
 def worlds(plan, draws):

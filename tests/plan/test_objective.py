@@ -42,7 +42,7 @@ def test_the_best_of_all_policies(one, minimise):
 def test_one_plan_in_a_larger_world(one, minimise, data):
     k, m = data.draw(st.integers(1, one.world.T + 1)), data.draw(st.integers(0, one.world.T))
     cf = one.world.conditioned()
-    question = cf.tether(one.rule, in_package(one.criterion), objective=one.objective, minimise=minimise)
+    question = cf.tether(rule=one.rule, influence=in_package(one.criterion), objective=one.objective, minimise=minimise)
     plan = question.plan(k, m)
     assert plan.value == pytest.approx(best_by_recursion(one, k, m, minimise), **NEAR)
     assert question.sweep(ks=[k], ms=[m]).values == pytest.approx(plan.value, **NEAR)

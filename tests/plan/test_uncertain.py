@@ -138,9 +138,9 @@ def test_the_worst_model_attains_the_worst_case():
 def test_it_is_said_and_other_assumptions_are_refused():
     case = tether.cases.epidemic()
     with pytest.raises(tether.QueryError, match="go with assume='nothing' alone, not 'stability'"):
-        tether.robust(case.mdp, case.path, confidence=0.95)
+        tether.robust(case.mdp, case.path, "stability", confidence=0.95)
     with pytest.raises(tether.QueryError, match="was not learned from episodes"):
-        tether.robust(case.mdp, case.path, "nothing", confidence=0.95)
+        tether.robust(case.mdp, case.path, confidence=0.95)  # which assumes nothing
     seen = {("treat", "well"): 80, ("treat", "dead"): 2, ("wait", "well"): 20, ("wait", "dead"): 30}
     paths = [tether.Path(["sick", after], [did]) for (did, after), times in seen.items() for _ in range(times)]
     mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})

@@ -72,7 +72,7 @@ def test_the_front_is_the_hull_of_all_policies(one, minimise, data):
     assume(count_policies(world) <= 400)
     k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
     cf = world.conditioned()
-    question = cf.tether(one.rule, in_package(one.criterion), minimise=minimise)
+    question = cf.tether(rule=one.rule, influence=in_package(one.criterion), minimise=minimise)
     front = question.pareto(k, m, against=one.objective)
     sign = -1.0 if minimise else 1.0
     points = [(sign * value, holds) for value, holds in all_points(one, k, m)]

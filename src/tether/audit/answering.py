@@ -94,7 +94,9 @@ def answer_one(asked: PreparedQuestion, seen: Observation) -> Row:
     question = asked.question
     cf = counterfactual(asked.mdp, seen)
     if question.policy is None:
-        tied = cf.tether(question.rule, question.influence, objective=question.objective, minimise=question.minimise)
+        tied = cf.tether(
+            rule=question.rule, influence=question.influence, objective=question.objective, minimise=question.minimise
+        )
         plan = tied.plan(question.k, question.m)
         return _row(asked, cf, plan, plan.evaluate(), plan.value)
     outlook = cf.evaluate(question.policy, influence=question.influence, objective=question.objective)

@@ -209,7 +209,9 @@ class Audit(AuditDoors):
             raise QueryError("a policy was asked about, no plan was made: tether.counterfactual(mdp, path).evaluate(…)")
         for episode, path in self.paths(episodes).items():
             cf = counterfactual(self.mdp, in_names_of(self.mdp, path))
-            tied = cf.tether(asked.rule, asked.influence, objective=asked.objective, minimise=asked.minimise)
+            tied = cf.tether(
+                rule=asked.rule, influence=asked.influence, objective=asked.objective, minimise=asked.minimise
+            )
             yield episode, tied.plan(asked.k, asked.m)
 
     def is_gained(self) -> Any:

@@ -50,7 +50,7 @@ def certify(
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put
     from tether.evaluation.certificate import certify as certificate_of
-    from tether.explanation.answers import plan_data
+    from tether.explanation.answers import objective_data, plan_data
     from tether.explanation.terms import limits_in_words
     from tether.io.sources import open_policy
 
@@ -61,9 +61,10 @@ def certify(
     with progress() as say:
         say("looking at other causal models")
         given = plan if policy is None else open_policy(policy, cf, policy_columns)
-        found = certificate_of(cf, given)
+        found = certificate_of(cf, given, **({} if policy is None else limits.judging))
     if as_json:
-        asked = {"T": cf.T, "discount": cf.mdp.discount} if plan is None else plan_data(plan)
+        about = {"T": cf.T, **objective_data(limits.objective, limits.minimise), "discount": cf.mdp.discount}
+        asked = about if plan is None else plan_data(plan)
         print_json("certify", **episode.named, policy=policy, **asked, certificate=found)
         return
     what = f"the policy {policy}" if plan is None else "the best plan"

@@ -227,13 +227,18 @@ class PlanOptions:
     subject_to: tuple[Property, float] | None = None
     """A property, and how likely it may be; None for no such limit, and for commands without the option."""
 
+    @property
+    def judging(self) -> dict[str, Any]:
+        """What a value is, and whether less of it is better."""
+        return {"objective": self.objective, "minimise": self.minimise}
+
     def plan(self, cf: CounterfactualMDP) -> Plan:
         """The best plan within them."""
         from tether.cli.screen import progress
 
         with progress() as say:
             say("planning")
-            question = cf.tether(self.rule, self.influence, objective=self.objective, minimise=self.minimise)
+            question = cf.tether(rule=self.rule, influence=self.influence, **self.judging)
             return question.plan(self.k, self.m, subject_to=self.subject_to)
 
 

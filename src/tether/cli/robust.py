@@ -77,8 +77,6 @@ def robust(
 
     if export is not None and (objective is not None or minimise):
         raise click.UsageError("--export writes the model whose largest return is guaranteed: leave out --objective.")
-    if assume is None:
-        assume = "stability" if confidence is None else "nothing"
     _ = episode.path_source  # that it is missing is said before a large model is read
     mdp = episode.open()
     path = episode.open_path(mdp)

@@ -106,7 +106,7 @@ Examples:
   tether choose-k model.csv path.csv -m 1 --at-least 0 --rule assured""",
 )
 @about_an_episode
-@click.option("-m", type=click.IntRange(min=0), required=True, help="How many actions may change.")
+@click.option("-m", type=click.IntRange(min=0), default=1, show_default=True, help="How many actions may change.")
 @click.option("--at-least", type=float, help="The value to reach.")
 @click.option("--at-most", type=float, help="With --minimise: the value to get down to.")
 @with_rule
@@ -138,7 +138,7 @@ def choose_k(
     cf = episode.replay()
     with progress() as say:
         say("planning for every k")
-        question = cf.tether(rule, influence, objective=objective, minimise=minimise)
+        question = cf.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
         k = question.choose_k(m, at_least, at_most=at_most)
     if as_json:
         print_json(

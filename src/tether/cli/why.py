@@ -23,7 +23,7 @@ Examples:
 )
 @about_an_episode
 @click.option("-t", type=click.IntRange(min=0), required=True, help="The step, from 0.")
-@click.option("-k", type=click.IntRange(min=1), required=True, help="Length of the tether.")
+@click.option("-k", type=click.IntRange(min=1), help="Length of the tether.  [default: the shortest that is enough]")
 @click.option("--state", help="A state.  [default: the observed one]")
 @click.option("--action", help="An action.  [default: each that is available there]")
 @click.option(
@@ -38,7 +38,7 @@ Examples:
 def why(
     episode: Episode,
     t: int,
-    k: int,
+    k: int | None,
     state: str | None,
     action: str | None,
     uninfluenced: int,
@@ -57,11 +57,11 @@ def why(
     from tether.io.sources import find_name
 
     cf = episode.replay()
-    cf.time(t)
-    where = cf.path.states[t] if state is None else find_name(cf.mdp.states, state, "state")
-    actions = cf.mdp.actions_in(where) if action is None else [find_name(cf.mdp.actions, action, "action")]
-    question = cf.tether(rule, influence, objective=objective)
-    answers = [question.why(t, where, one, k, uninfluenced=uninfluenced) for one in actions]
+    where = None if state is None else find_name(cf.mdp.states, state, "state")
+    pair = where, None if action is None else find_name(cf.mdp.actions, action, "action")
+    found = cf.why(t, *pair, k, rule=rule, influence=influence, objective=objective, uninfluenced=uninfluenced)
+    answers = found if isinstance(found, tuple) else (found,)
+    where, k = answers[0].state, answers[0].k
     if as_json:
         print_json(
             "why",

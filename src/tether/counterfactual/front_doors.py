@@ -7,7 +7,7 @@ object that `CounterfactualDoors.tether` gives, which computes κ once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,9 +39,9 @@ class CounterfactualDoors:
 
     def tether(
         self: Any,
+        *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
-        *,
         objective: Property | None = None,
         minimise: bool = False,
     ) -> Tethered:
@@ -112,18 +112,18 @@ class CounterfactualDoors:
         >>> round(plan.value, 3), plan.observed_value
         (0.111, 0.0)
         """
-        question = self.tether(rule, influence, objective=objective, minimise=minimise)
+        question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
         return question.plan(k, m, subject_to=subject_to)
 
     def sweep(
         self,
+        ks: Iterable[int] | None = None,
+        ms: Iterable[int] | None = None,
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
         minimise: bool = False,
-        ks: Iterable[int] | None = None,
-        ms: Iterable[int] | None = None,
     ) -> Sweep:
         r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for.
 
@@ -138,11 +138,11 @@ class CounterfactualDoors:
              7   -27.83   -19.58
              8    -1.00    -1.00
         """
-        return self.tether(rule, influence, objective=objective, minimise=minimise).sweep(ks, ms)
+        return self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise).sweep(ks, ms)
 
     def choose_k(
         self,
-        m: int,
+        m: int = 1,
         at_least: float | None = None,
         *,
         at_most: float | None = None,
@@ -162,7 +162,7 @@ class CounterfactualDoors:
         >>> tether.counterfactual(case.mdp, case.path).choose_k(m=2, at_least=-30.0)
         6
         """
-        question = self.tether(rule, influence, objective=objective, minimise=minimise)
+        question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
         return question.choose_k(m, at_least, at_most=at_most)
 
     def enough_k(
@@ -184,7 +184,7 @@ class CounterfactualDoors:
         >>> tether.counterfactual(case.mdp, case.path).enough_k(m=2)
         7
         """
-        return self.tether(rule, influence, objective=objective, minimise=minimise).enough_k(m, share)
+        return self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise).enough_k(m, share)
 
     def evaluate(
         self: Any, policy: Any, *, influence: str | Influence = "support", objective: Property | None = None
@@ -292,16 +292,22 @@ class CounterfactualDoors:
     def classify(
         self,
         t: int,
-        k: int,
+        k: int | None = None,
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
+        objective: Property | None = None,
         rollout: str = "counterfactual",
     ) -> Classes:
         """Class of each state at time t = 0 … T: observed, influenced and reachable, and so on.
 
         Parameters
         ----------
+        t : int
+        k : int, optional
+            The length of the tether; left out: the shortest that is enough, as in `plan`.
+        rule, influence, objective
+            What "within k" means; see `tether`.
         rollout : {"counterfactual", "nominal"}
             What "reachable" means: through the counterfactual MDP, exactly; or through the nominal rows, as
             the paper draws it.
@@ -313,32 +319,76 @@ class CounterfactualDoors:
         >>> tether.counterfactual(toy.mdp, toy.path).classify(t=2, k=2, rollout="nominal")["s6"]
         'influenced and reachable'
         """
-        return self.tether(rule, influence).classify(t, k, rollout=rollout)
+        return self.tether(rule=rule, influence=influence, objective=objective).classify(t, k, rollout=rollout)
 
+    @overload
     def why(
         self,
         t: int,
-        state: Any,
-        action: Any,
-        k: int,
+        state: Any = None,
+        action: None = None,
+        k: int | None = None,
+        *,
+        rule: Rule = ...,
+        influence: str | Influence = ...,
+        objective: Property | None = ...,
+        uninfluenced: int = ...,
+    ) -> tuple[Why, ...]: ...
+    @overload
+    def why(
+        self,
+        t: int,
+        state: Any = None,
+        action: Any = ...,
+        k: int | None = None,
+        *,
+        rule: Rule = ...,
+        influence: str | Influence = ...,
+        objective: Property | None = ...,
+        uninfluenced: int = ...,
+    ) -> Why: ...
+    def why(
+        self,
+        t: int,
+        state: Any = None,
+        action: Any = None,
+        k: int | None = None,
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
+        objective: Property | None = None,
         uninfluenced: int = 0,
-    ) -> Why:
+    ) -> Why | tuple[Why, ...]:
         """Why a pair is allowed for k, or is not: in a sentence and as a record.
 
-        ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` looks at it.
+        Parameters
+        ----------
+        t : int
+        state : optional
+            Left out: the observed one.
+        action : optional
+            Left out: each that is available there, one answer per action.
+        k : int, optional
+            The length of the tether; left out: the shortest that is enough, as in `plan`.
+        rule, influence, objective
+            What "within k" means; see `tether`.
+        uninfluenced : int
+            The number of uninfluenced steps just passed; only the rule `assured` looks at it.
 
         Examples
         --------
         >>> import tether
         >>> case = tether.cases.epidemic()
-        >>> answer = tether.counterfactual(case.mdp, case.path).why(0, (9, 1, 20), "V_I", k=3)
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> answer = cf.why(0, (9, 1, 20), "V_I", k=3)
         >>> answer.allowed, answer.needed, answer.nearest
         (False, 8, None)
+        >>> [(one.action, one.needed) for one in cf.why(0)]
+        [('NIL', 1), ('V_I', 8), ('V_S', 8)]
         """
-        return self.tether(rule, influence).why(t, state, action, k, uninfluenced=uninfluenced)
+        question = self.tether(rule=rule, influence=influence, objective=objective)
+        found: Why | tuple[Why, ...] = question.why(t, state, action, k, uninfluenced=uninfluenced)
+        return found
 
     def pareto(
         self,
@@ -382,7 +432,7 @@ class CounterfactualDoors:
         >>> tether.counterfactual(patient.mdp, patient.path).pareto(k=9, m=3, against=tether.reach("died"))
         <Front: 55 points, value -3609 … -3877, reach died 0.81 … 0.77>
         """
-        question = self.tether(rule, influence, objective=objective, minimise=minimise)
+        question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
         return question.pareto(k, m, against=against, limit=limit, progress=progress)
 
     def plot(

@@ -12,8 +12,9 @@ from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.counterfactual.sets import Assumption, has_copies, model_set
+from tether.errors import QueryError
 from tether.evaluation.ranges import Range, ranges_with_breakdown
-from tether.model.properties import Property
+from tether.model.properties import Property, make_property
 from tether.plan.backward import observed_value
 from tether.plan.objective import asked
 from tether.plan.plan import Plan
@@ -186,7 +187,9 @@ class Certificate:
         return html_table(head, rows)
 
 
-def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
+def certify(
+    cf: CounterfactualMDP, policy: Any, *, objective: Property | None = None, minimise: bool = False
+) -> Certificate:
     """What holds of a plan or policy whatever the causal model is.
 
     Parameters
@@ -196,6 +199,9 @@ def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
     policy : Plan or policy
         A plan for the same episode; or a policy as `CounterfactualMDP.evaluate` takes it, which must say what to do
         wherever some causal model leads.
+    objective, minimise
+        What the policy is judged by: the probability of a property instead of the return, and whether less is better.
+        A plan is judged by what it was made for.
 
     Returns
     -------
@@ -212,10 +218,16 @@ def certify(cf: CounterfactualMDP, policy: Any) -> Certificate:
     'holds'
     >>> print(tether.certify(cf, "observed"))
     Every causal model gives the observed return.
+    >>> tether.certify(cf, "random", objective=tether.reach("over")).verdict
+    'holds'
     """
-    objective, minimise = (policy.objective, policy.minimise) if isinstance(policy, Plan) else (None, False)
-    observed = observed_value(asked(cf, objective))
-    every, stable = ranges_with_breakdown((model_set(cf, "nothing"), model_set(cf, "stability")), policy, observed)
+    if isinstance(policy, Plan):
+        if objective is not None or minimise:
+            raise QueryError("a plan is judged by what it was made for: leave out objective= and minimise=")
+        objective, minimise = policy.objective, policy.minimise
+    objective = make_property(objective)
+    observed, sets = observed_value(asked(cf, objective)), (model_set(cf, "nothing"), model_set(cf, "stability"))
+    every, stable = ranges_with_breakdown(sets, policy, observed, objective, minimise)
     certified = _certified("nothing", every, observed, minimise), _certified("stability", stable, observed, minimise)
     verdict = VERDICTS[int(verdict_number(*(one.gain for one in certified)))]
     return Certificate(every.value, observed, *certified, verdict, objective, minimise)

@@ -24,6 +24,7 @@ from tether.counterfactual.sets import ModelSet
 from tether.errors import QueryError
 from tether.evaluation.evaluate import visit
 from tether.evaluation.policy import array_decider, decider, make_policy
+from tether.influence.one_step import influenced_pairs
 from tether.model.form import Form, pair_states
 from tether.model.mdp import MDP
 from tether.model.properties import Property
@@ -107,13 +108,15 @@ class Followed:
         )
 
 
-def follow(base: ModelSet, policy: Any, objective: Property | None = None) -> Followed:
+def follow(base: ModelSet, policy: Any, objective: Property | None = None, minimise: bool = False) -> Followed:
     """Follow a plan or policy through all that some model of the set can do, until the objective is decided."""
     models = asked_set(base, objective)
     cf = models.gumbel
     start, ended = int(cf.observation.states[0]), cf.graph.ended
     if not isinstance(policy, Plan):
-        given = array_decider(cf.mdp, policy) or decider(cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path, objective))
+        given = array_decider(cf.mdp, policy) or decider(
+            cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path, objective, minimise)
+        )
 
         def as_given(t: int, visits: Visits, _met: Any) -> tuple[Taken, Any]:
             taken = given(t, visits) if ended is None else or_rest(cf.mdp, t, visits, given, ended.mask)
@@ -276,7 +279,7 @@ def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan:
     runs = np.zeros(owner.size, np.int64)
     if plan.rule == "assured":
         # What Gumbel-max cannot lead to, the plan's own test was not asked about.
-        beyond = models.possible.tether(plan.rule, plan.influence).thresholds(plan.k).influenced[t]
+        beyond = influenced_pairs(models.possible.graph, t, plan.influence)
         influenced = np.union1d(plan.influenced[t], beyond)
         runs = np.where(np.isin(chosen, influenced), 0, visits.runs[owner] + 1)
     return Taken(owner, chosen, share, changes, runs), open_nodes

@@ -37,15 +37,20 @@ Policy = Callable[[int, int], list[tuple[int, float]]]
 
 
 def make_policy(
-    mdp: MDP, policy: Any, horizon: int, path: Path | None = None, objective: Property | None = None
+    mdp: MDP,
+    policy: Any,
+    horizon: int,
+    path: Path | None = None,
+    objective: Property | None = None,
+    minimise: bool = False,
 ) -> Policy:
     """Bring any of the forms above to one: a function from time and state index to pairs and probabilities.
 
     ``horizon`` is for how many steps it is wanted; ``path`` the observed episode, where there is one; ``objective``
-    what the best policy is the best for.
+    and ``minimise`` what the best policy is the best for.
     """
     if isinstance(policy, str):
-        return _by_name(mdp, policy, horizon, path, objective)
+        return _by_name(mdp, policy, horizon, path, objective, minimise)
     if isinstance(policy, np.ndarray):
         return _from_array(mdp, policy)
     if isinstance(policy, Mapping):
@@ -57,11 +62,13 @@ def make_policy(
     )
 
 
-def _by_name(mdp: MDP, name: str, horizon: int, path: Path | None, objective: Property | None) -> Policy:
+def _by_name(
+    mdp: MDP, name: str, horizon: int, path: Path | None, objective: Property | None, minimise: bool
+) -> Policy:
     if name == "random":
         return lambda _t, s: _uniform(mdp, s)
     if name == "optimal":
-        return _from_answers(mdp, mdp.solve(horizon, objective=objective))
+        return _from_answers(mdp, mdp.solve(horizon, objective=objective, minimise=minimise))
     if name == "observed" and path is not None:
         return _from_answers(mdp, lambda t, _state: path.actions[t])
     if name == "observed":

@@ -58,7 +58,7 @@ def _asked_of(policy: Any, objective: Property | None) -> tuple[Property | None,
 
 
 def ranges_with_breakdown(
-    sets: tuple[ModelSet, ...], policy: Any, observed: float, objective: Property | None = None
+    sets: tuple[ModelSet, ...], policy: Any, observed: float, objective: Property | None = None, minimise: bool = False
 ) -> tuple[Range, ...]:
     """The range of a plan or policy over each of some sets, and how far from Gumbel-max the truth may be.
 
@@ -67,8 +67,7 @@ def ranges_with_breakdown(
 
     The first set must contain the others: what it leads to is followed once for all of them.
     """
-    objective, minimise = _asked_of(policy, objective)
-    followed = follow(sets[0], policy, objective)
+    followed = follow(sets[0], policy, objective, minimise)
     return tuple(_range(_Values(asked_set(models, objective), followed), observed, minimise) for models in sets)
 
 

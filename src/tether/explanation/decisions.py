@@ -284,7 +284,7 @@ def decide(
 ) -> Decisions:
     """Every step and every action available there; see `CounterfactualMDP.decisions`."""
     m = min(whole_number("m", m, 1), cf.T)
-    tied = cf.tether(rule, influence, objective=objective, minimise=minimise)
+    tied = cf.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
     thresholds, world = tied.thresholds(), tied.asked
     outcome, observed = _outcome(world, tied.objective), observed_value(world)
     worth = -observed if minimise else observed  # of which more is better

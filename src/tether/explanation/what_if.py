@@ -101,7 +101,7 @@ class WhatIf:
         assert tailoring is not None
         if self.rule == "assured":
             return tailoring.longest_run + 1
-        found = self.cf.tether(self.rule, self.influence, objective=self.objective).thresholds()
+        found = self.cf.tether(rule=self.rule, influence=self.influence, objective=self.objective).thresholds()
         needed, ended = 1, self.policy.world.graph.ended
         for t, taken in enumerate(chain.taken):
             states, pairs = chain.visits[t].states[taken.source], taken.pairs
@@ -190,7 +190,7 @@ def what_if(
     cf: CounterfactualMDP, actions: Any, best_from: Any, rule: Any, influence: Any, objective: Any = None
 ) -> WhatIf:
     """What would have followed; see `CounterfactualMDP.what_if`."""
-    tied = cf.tether(rule, influence, objective=objective)
+    tied = cf.tether(rule=rule, influence=influence, objective=objective)
     policy = make_instead(cf, actions, best_from, tied.objective)
     outlook, observed = policy.evaluate(tied.influence), observed_value(policy.world)
     return WhatIf(cf, policy, outlook, observed, tied.rule, tied.influence, tied.objective)

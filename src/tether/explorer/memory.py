@@ -289,7 +289,7 @@ class Memory:
             self._forget(key)
             kept = self._episodes[key] = _Kept(entry, cf, Naming(cf.mdp))
         if name not in kept.questions:
-            tied = kept.cf.tether(view.rule, view.test, objective=_property(kept.cf.mdp, view))
+            tied = kept.cf.tether(rule=view.rule, influence=view.test, objective=_property(kept.cf.mdp, view))
             kept.questions[name] = EpisodeQuestion(kept.entry, tied, kept.naming)
         return kept.questions[name]
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tether.errors import Problem, QueryError
+from tether.evaluation.policy import make_policy
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 
@@ -85,7 +86,7 @@ def from_gymnasium(env: Any) -> MDP:
 
 def record(
     env: Any,
-    policy: Callable[[Any], Any] | str = "random",
+    policy: Any = "random",
     *,
     mdp: MDP | None = None,
     seed: int | None = None,
@@ -97,13 +98,14 @@ def record(
     ----------
     env : gymnasium.Env
         With a table of transitions, as for `from_gymnasium`.
-    policy : callable or "random"
-        The action to take in a state, both by their names in the model; or any action, all being equally likely.
+    policy : "random", "optimal", callable, mapping or array
+        As in `tether.MDP.simulate`, by the names in the model. The best is the best for as many steps as are played at
+        most: ``max_steps``, or what the environment says.
     mdp : MDP, optional
         The model, where its states or actions were given other names (`tether.MDP.with_names`); by default
         ``from_gymnasium(env)``.
     seed : int, optional
-        For ``env.reset``, and for the actions of "random".
+        For ``env.reset``, and for the actions of a policy that leaves them to chance.
     max_steps : int, optional
         When to stop at the latest; by default the episode is played until the environment ends it.
 
@@ -126,14 +128,14 @@ def record(
         raise QueryError(f"mdp= is not the model of this environment: expected {table!r}, not {names!r}")
     if not (max_steps is None or (isinstance(max_steps, int) and max_steps > 0)):
         raise QueryError(Problem(f"max_steps must be a whole number from 1, not {max_steps!r}", value=max_steps))
-    choose = _chooser(policy, names, seed)
+    choose = _chooser(policy, names, seed, max_steps or _longest(env))
     state, _ = env.reset(seed=seed)
     states = [_state(table, names, state, ended=False)]
     actions: list[Any] = []
     rewards: list[float] = []
     over = False
     while not over and (max_steps is None or len(actions) < max_steps):
-        action = choose(states[-1])
+        action = choose(len(actions), states[-1])
         a = names.actions.find(action)
         if a < 0:
             message = f"the policy chose {action!r} in state {states[-1]!r}; {names.actions.missing(action, 'action')}"
@@ -146,13 +148,28 @@ def record(
     return Path(states, actions, rewards)
 
 
-def _chooser(policy: Callable[[Any], Any] | str, mdp: MDP, seed: int | None) -> Callable[[Any], Any]:
-    if callable(policy):
-        return policy
-    if policy != "random":
-        raise QueryError(Problem(f"policy must be a function of a state, or 'random', not {policy!r}", value=policy))
+def _chooser(policy: Any, mdp: MDP, seed: int | None, steps: int | None) -> Callable[[int, Any], Any]:
+    """What to do at a time in a state, by name; ``steps``: how many are played at most, where that is known."""
     rng = np.random.default_rng(seed)
-    return lambda _: mdp.actions[int(rng.integers(mdp.n_actions))]
+    if isinstance(policy, str) and policy == "random":
+        return lambda _t, _state: mdp.actions[int(rng.integers(mdp.n_actions))]
+    if callable(policy) and not isinstance(policy, Mapping):
+        return lambda _t, state: policy(state)
+    if isinstance(policy, str) and policy == "optimal" and steps is None:
+        raise QueryError("nothing says for how many steps to find the best policy; give max_steps=")
+    made = make_policy(mdp, policy, steps or 1)
+
+    def choose(t: int, state: Any) -> Any:
+        pairs, chances = zip(*made(t, mdp.state_index(state)), strict=True)
+        pair = pairs[0] if len(pairs) == 1 else rng.choice(pairs, p=np.array(chances) / sum(chances))
+        return mdp.actions[int(mdp.form.pair_action[int(pair)])]
+
+    return choose
+
+
+def _longest(env: Any) -> int | None:
+    """After how many steps the environment ends an episode, where it says so."""
+    return getattr(getattr(env, "spec", None), "max_episode_steps", None)
 
 
 def _state(table: MDP, names: MDP, state: Any, *, ended: bool) -> Any:

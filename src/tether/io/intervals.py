@@ -112,7 +112,7 @@ def write_intervals(
     T = robust.cf.T
     k = T + 1 if k is None else min(whole_number("k", k, 1), T + 1)
     m = T if m is None else min(whole_number("m", m, 0), T)
-    layers = _explore(robust, robust.models.possible.tether(rule).thresholds(k), k, m, least)
+    layers = _explore(robust, robust.models.possible.tether(rule=rule).thresholds(k), k, m, least)
     nodes = _feasible(layers)
     lowest = min(0.0, *(value for node in nodes for value in _rewards(node, robust)))
     text = _drn if format == "drn" else _prism

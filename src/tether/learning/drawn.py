@@ -93,7 +93,7 @@ def _plan_in_block(plan: Plan, follower: Follower, changes: list[_Change], world
 
 def _best_in_block(plan: Plan, changes: list[_Change], worlds: CounterfactualMDP) -> tuple[Floats, Ints]:
     """What the best plan within the same limits is worth in each world, and what it does where ``plan`` changes."""
-    question = worlds.tether(plan.rule, plan.influence, objective=plan.objective, minimise=plan.minimise)
+    question = worlds.tether(rule=plan.rule, influence=plan.influence, objective=plan.objective, minimise=plan.minimise)
     found = question.thresholds_for(plan.k)
     solved = solve_backward(question.weighed(found), np.array([plan.k]), plan.m, keep=True)
     best: Floats = question.signed(solved.of_copies[:, 0, plan.m])

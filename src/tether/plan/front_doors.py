@@ -120,8 +120,22 @@ class PlanDoors:
 
         return shares(self)
 
-    def sample(self: Any, n: int = 1, rng: Any = None) -> Trajectories:
-        """Draw ``n`` counterfactual trajectories under the plan."""
+    def sample(self: Any, n: int = 5, rng: Any = 0) -> Trajectories:
+        """Draw ``n`` counterfactual trajectories under the plan; the same ones each time, unless ``rng`` is another.
+
+        Parameters
+        ----------
+        n : int
+        rng : int or numpy Generator
+            The same seed gives the same trajectories; None gives others each time.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).sample(100)
+        <Trajectories: 100 of 7 steps, mean return -11.03>
+        """
         from tether.evaluation.trajectories import sample_plan
 
         return sample_plan(self, n, rng)

@@ -209,7 +209,7 @@ def against_property(question: Tethered, k: int, m: int, against: Property) -> _
             "property ends where that is decided, and says nothing about another"
         )
     cf, holds = tracked(question.cf, against)
-    inside = cf.tether(question.rule, question.influence, minimise=question.minimise)
+    inside = cf.tether(rule=question.rule, influence=question.influence, minimise=question.minimise)
     return _AgainstProperty(inside, _worth_at_the_start(inside.thresholds(k)), k, m, holds)
 
 

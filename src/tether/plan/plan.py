@@ -106,7 +106,9 @@ class Plan(PlanDoors):
     @property
     def question(self) -> Tethered:
         """The question that the plan answers, for any k and m."""
-        return self.cf.tether(self.rule, self.influence, objective=self.objective, minimise=self.minimise)
+        return self.cf.tether(
+            rule=self.rule, influence=self.influence, objective=self.objective, minimise=self.minimise
+        )
 
     @property
     def asked(self) -> CounterfactualMDP:
@@ -242,5 +244,5 @@ def _asked_again(
     value: float,
 ) -> Plan:
     """A plan from a pickle. Its value is the one it had, whatever the kernels of this machine round."""
-    question = cf.tether(rule, influence, objective=objective, minimise=minimise)
+    question = cf.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
     return replace(question.plan(k, m), value=value)

@@ -267,7 +267,7 @@ class Robust(RobustDoors):
                 "the other tests are about the rows of one model"
             )
         models = asked_set(self.models, make_property(objective))
-        question = self.models.possible.tether(rule, influence, objective=objective, minimise=minimise)
+        question = self.models.possible.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
         return models, question.weighed(question.thresholds_for(up_to) if alone else question.thresholds(up_to))
 
     def __repr__(self) -> str:
@@ -288,15 +288,15 @@ def _assuming(assume: Assumption, confidence: float | None) -> str:
     return f"assuming {assume}" + ("" if confidence is None else f", {100 * confidence:g} % joint confidence")
 
 
-def robust(mdp: MDP, path: Path, assume: Assumption = "stability", confidence: float | None = None) -> Robust:
+def robust(mdp: MDP, path: Path, assume: Assumption | None = None, confidence: float | None = None) -> Robust:
     """What holds under every causal model of a set, for one observed path.
 
     Parameters
     ----------
     mdp : MDP
     path : Path
-    assume : {"nothing", "stability", "published-stability", "published-monotonicity"}
-        The set; see `tether.counterfactual.sets`.
+    assume : {"nothing", "stability", "published-stability", "published-monotonicity"}, optional
+        The set; see `tether.counterfactual.sets`. Left out: "stability", and "nothing" with ``confidence``.
     confidence : float, optional
         For a learned model, with ``assume="nothing"``: what holds under every causal model *and* every transition
         probability that the log allows. These are Clopper–Pearson intervals of all probabilities of the model, at a
@@ -318,10 +318,12 @@ def robust(mdp: MDP, path: Path, assume: Assumption = "stability", confidence: f
     >>> path = tether.Path(["sick", "dead"], ["wait"])
     >>> round(tether.robust(mdp, path, assume="nothing").plan(k=1, m=1).value, 3)
     0.959
-    >>> sure = tether.robust(mdp, path, assume="nothing", confidence=0.95).plan(k=1, m=1)
+    >>> sure = tether.robust(mdp, path, confidence=0.95).plan(k=1, m=1)
     >>> sure
     <RobustPlan: k = 1, m = 1, definition, assuming nothing, 95 % joint confidence: value from 0.7792 to 1, observed 0>
     """
+    if assume is None:
+        assume = "stability" if confidence is None else "nothing"
     return Robust(model_set(counterfactual(mdp, path), assume, confidence))
 
 

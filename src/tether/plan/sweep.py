@@ -134,7 +134,7 @@ class Sweep:
 
         It looks at the whole model, at every time, so it is computed when asked for.
         """
-        question = self.cf.tether(self.rule, self.influence, objective=self.objective)
+        question = self.cf.tether(rule=self.rule, influence=self.influence, objective=self.objective)
         found = question.thresholds_everywhere(int(self.ks.max(initial=1)))
         return found.sizes(self.ks)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -106,7 +106,9 @@ class Tethered:
 
     @property
     def _opposite(self) -> Tethered:
-        return self.cf.tether(self.rule, self.influence, objective=self.objective, minimise=not self.minimise)
+        return self.cf.tether(
+            rule=self.rule, influence=self.influence, objective=self.objective, minimise=not self.minimise
+        )
 
     def thresholds_for(self, k: int) -> Thresholds:
         """κ for one k alone: beyond T every pair is allowed, and no rule has to look at anything for that."""
@@ -147,7 +149,7 @@ class Tethered:
         """
         cf = self.asked
         m = min(whole_number("m", m, 0), cf.T)
-        k = (self.enough_k(m) or 1) if k is None else min(whole_number("k", k, 1), cf.T + 1)
+        k = self._length(k, m)
         if subject_to is not None:
             from tether.plan.constrained import constrained
 
@@ -158,6 +160,10 @@ class Tethered:
         arrays = solved.nodes, solved.choices, found.influenced
         plan = Plan(self.cf, k, m, self.rule, self.influence, value, observed, *arrays, is_best=True)
         return replace(plan, objective=self.objective, minimise=self.minimise)
+
+    def _length(self, k: int | None, m: int = 1) -> int:
+        """k, or where it is left out the shortest tether that is enough for m changes; 1 where none gains anything."""
+        return (self.enough_k(m) or 1) if k is None else min(whole_number("k", k, 1), self.cf.T + 1)
 
     def signed(self, values: Any) -> Any:
         """Values as they were asked for, and within 0 … 1 where they are probabilities: sums of them are rounded."""
@@ -219,7 +225,7 @@ class Tethered:
         values: Floats = self.signed(solved.of_copies[:, which][:, :, ms])
         return values
 
-    def choose_k(self, m: int, at_least: float | None = None, *, at_most: float | None = None) -> int | None:
+    def choose_k(self, m: int = 1, at_least: float | None = None, *, at_most: float | None = None) -> int | None:
         """The smallest k whose best value with m changes is at least a threshold; None if none is.
 
         With ``minimise`` the best is the smallest: give ``at_most``.
@@ -256,7 +262,17 @@ class Tethered:
         """
         return enough_k(self.sweep(ms=[m]), m, share)
 
-    def why(self, t: int, state: Any, action: Any, k: int, *, uninfluenced: int = 0) -> Why:
+    @overload
+    def why(
+        self, t: int, state: Any = None, action: None = None, k: int | None = None, *, uninfluenced: int = 0
+    ) -> tuple[Why, ...]: ...
+    @overload
+    def why(
+        self, t: int, state: Any = None, action: Any = ..., k: int | None = None, *, uninfluenced: int = 0
+    ) -> Why: ...
+    def why(
+        self, t: int, state: Any = None, action: Any = None, k: int | None = None, *, uninfluenced: int = 0
+    ) -> Why | tuple[Why, ...]:
         """Why a pair is allowed for k, or is not; see `CounterfactualMDP.why`.
 
         Examples
@@ -268,9 +284,15 @@ class Tethered:
         """
         from tether.influence.why import why
 
-        return why(self.asked, self.thresholds, self.thresholds_everywhere, t, state, action, k, uninfluenced)
+        cf, k = self.asked, self._length(k)
+        state = cf.path.states[cf.time(t)] if state is None else state
 
-    def classify(self, t: int, k: int, *, rollout: str = "counterfactual") -> Classes:
+        def answer(one: Any) -> Why:
+            return why(cf, self.thresholds, self.thresholds_everywhere, t, state, one, k, uninfluenced)
+
+        return tuple(map(answer, cf.mdp.actions_in(state))) if action is None else answer(action)
+
+    def classify(self, t: int, k: int | None = None, *, rollout: str = "counterfactual") -> Classes:
         """Class of each state at time t = 0 … T; see `CounterfactualMDP.classify`.
 
         Examples
@@ -282,7 +304,7 @@ class Tethered:
         """
         from tether.influence.classes import classify
 
-        return classify(self.asked, self.thresholds, self.rule, self.influence, t, k, rollout)
+        return classify(self.asked, self.thresholds, self.rule, self.influence, t, self._length(k), rollout)
 
     def pareto(
         self,

@@ -1,0 +1,115 @@
+"""What the command line asks, the library asks by the same name and with the same defaults."""
+
+import inspect
+
+import click
+import pytest
+
+import tether
+import tether.io
+from tether.cli.group import COMMANDS, main
+from tether.views import figures
+
+CF = tether.CounterfactualMDP
+
+CALLS = {
+    "explain": {
+        CF.plan: "k m rule influence objective minimise subject_to",
+        tether.Plan.explain: "certificate draws seed",
+    },
+    "sweep": {CF.sweep: "ks ms rule influence objective minimise"},
+    "choose-k": {CF.choose_k: "m at_least at_most rule influence objective minimise"},
+    "why": {CF.why: "k state action uninfluenced rule influence objective"},
+    "decisions": {CF.decisions: "m rule influence objective minimise"},
+    "evaluate": {CF.evaluate: "influence objective"},
+    "certify": {CF.plan: "k m rule influence", tether.certify: "objective minimise"},
+    "robust": {tether.robust: "assume confidence", tether.Robust.plan: "k m rule objective minimise"},
+    "sample": {CF.plan: "k m rule influence objective minimise", tether.Plan.sample: "n seed"},
+    "report": {
+        CF.plan: "k m rule influence objective minimise subject_to",
+        tether.Plan.report: "output title features draws seed certificate",
+    },
+    "audit": {
+        tether.audit: "k m rule influence objective minimise policy where time step certificate draws seed workers "
+        "fresh strict",
+        tether.Audit.report: "reports",
+    },
+    "check": {tether.io.check: "influence"},
+    "convert": {tether.io.convert: "to mean_rewards"},
+    "learn": {tether.learn: "prior minimum support rewards empty_rewards end time step"},
+}
+"""Each option, and the call whose parameter it is."""
+
+SAME = {"seed": ("rng", "seed"), "output": ("file",), "certificate": ("certificate", "certify")}
+"""Parameters that have another name there."""
+
+FILES = {
+    *("model", "path", "format", "columns", "order", "reward_order", "terminal", "discount", "final_reward"),
+    *("reward_model", "state_rewards", "transition_rewards", "path_columns", "time", "step", "as_json", "log", "out"),
+    *("log_columns", "policy", "policy_columns", "t"),
+}
+"""What names files, columns and the answer's form; and what has no default in either."""
+
+NOT_CALLS = {"features", "output", "export", "scheduler"}
+"""How an answer is shown, and where it goes to."""
+
+
+def options(name):
+    command = main.get_command(click.Context(main), name)
+    with click.Context(command) as ctx:
+        return {one.name: one.get_default(ctx) for one in command.params}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_options_have_the_defaults_of_the_library(name):
+    given, asked = options(name), {}
+    for call, names in CALLS[name].items():
+        parameters = inspect.signature(call).parameters
+        for option in names.split():
+            found = next(parameters[one] for one in SAME.get(option, (option,)) if one in parameters)
+            asked[option] = found.default
+    for option, default in asked.items():
+        typed = given[option]
+        typed = None if typed is click.core.UNSET or typed == () else typed
+        assert (str(typed) if option == "output" else typed or None) == (default or None), option
+    assert given.keys() - asked.keys() <= FILES | NOT_CALLS  # every option is of a call
+
+
+def test_every_command_that_answers_is_a_call():
+    assert COMMANDS.keys() - CALLS.keys() == {"cases", "explore", "demo", "reproduce"}
+
+
+def public_calls():
+    for module in (tether, tether.io, figures):
+        for name in module.__all__:
+            found = getattr(module, name)
+            if inspect.isclass(found):
+                methods = {one: inspect.getattr_static(found, one) for one in dir(found) if not one.startswith("_")}
+                yield from ((f"{name}.{one}", method) for one, method in methods.items() if inspect.isfunction(method))
+            elif inspect.isfunction(found):
+                yield name, found
+
+
+def test_what_a_tether_means_is_said_by_keyword_with_one_default():
+    wanted = {"rule": "definition", "influence": "support", "rollout": "counterfactual", "minimise": False}
+    found = set()
+    for name, call in public_calls():
+        for parameter in inspect.signature(call).parameters.values():
+            if parameter.name in wanted:
+                found.add(parameter.name)
+                assert parameter.kind is parameter.KEYWORD_ONLY, name
+                assert parameter.default == wanted[parameter.name], name
+    assert found == wanted.keys()
+
+
+def test_what_is_left_out_is_the_same_in_both():
+    case = tether.cases.epidemic()
+    cf = tether.counterfactual(case.mdp, case.path)
+    assert cf.choose_k(at_least=-30.0) == cf.choose_k(1, -30.0) == 6
+    each = cf.why(0)
+    assert [(one.state, one.action, one.k) for one in each] == [
+        (case.path.states[0], action, cf.enough_k(1)) for action in case.mdp.actions_in(case.path.states[0])
+    ]
+    assert each[1].sentence == cf.why(0, case.path.states[0], "V_I", 7).sentence
+    assert cf.why(5, k=3, action="V_I").sentence == cf.why(5, case.path.states[5], "V_I", 3).sentence
+    assert repr(cf.classify(2)) == repr(cf.classify(2, 7))
