@@ -320,6 +320,9 @@ def test_check_tells_all_problems_with_their_lines(tmp_path):
         (str(model), 2), (str(model), 4), (str(path), 3),
     ]  # fmt: skip
     assert answer["description"] is None
+    absent = answer["problems"][1]  # every field of the record
+    assert (absent["place"], absent["argument"]) == ("state 'b', action 'go', next state 'd'", "terminal")
+    assert absent["message"] == f"{absent['file']}, line 4: {absent['place']}: {absent['what']}; {absent['fix']}"
     text = words("check", model, path, code=1)
     assert text.startswith("3 problems:")
     assert "probabilities sum to 0.9; expected 1" in text
@@ -459,6 +462,13 @@ def test_a_log_without_rewards_is_called_that(tmp_path):
     write_episodes([toy.path], tmp_path / "log.csv")
     text = words("learn", tmp_path / "log.csv", tmp_path / "learned")
     assert "The log has no column reward" in text
+
+
+def test_what_was_learned_is_told_in_the_same_words_later(tmp_path):
+    write_episodes([tether.Path(["sick", "well"], ["treat"], [1.0], "left")], tmp_path / "log.csv")
+    text = words("learn", tmp_path / "log.csv", tmp_path / "learned")
+    assert "reward 0): left." in text
+    assert text.partition("Written to")[0].strip() in words("check", tmp_path / "learned")
 
 
 def test_cases_are_listed():

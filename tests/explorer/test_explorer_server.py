@@ -506,14 +506,15 @@ def test_a_log_is_ranked_searched_and_opened():
 
 def test_the_lines_to_take_away_give_the_same_answer(cases):
     memory = Memory(cases)
-    view = View("case:sepsis-suboptimal", 5, 2, "assured", "effective:0.1", chosen=Choices(((1, 2),)))
+    view = View("case:sepsis-suboptimal", 5, 2, "assured", "effective:0.0123456789", chosen=Choices(((1, 2),)))
     answer = memory.answer(view)
     assert command_line(answer)[0] == (
-        "tether explain case:sepsis case:sepsis-suboptimal -k 5 -m 2 --rule assured --influence effective:0.1"
+        "tether explain case:sepsis case:sepsis-suboptimal -k 5 -m 2 --rule assured --influence effective:0.0123456789"
     )
     names: dict = {"print": lambda *_: None}
     exec("\n".join(python_lines(answer, view)), names)
     assert names["plan"].value == answer.plan.value
+    assert names["plan"].influence == answer.plan.influence  # every digit of it
     assert command_line(Memory(One(answer.cf, "x")).answer(View())) == []
 
 

@@ -164,7 +164,8 @@ def test_a_guaranteed_plan_is_reported_as_one(tmp_path):
     page = write(plan, tmp_path)
     assert "is guaranteed under every causal model" in _flat(page, "")
     assert "The plan that guarantees most for each length of the tether" in _flat(page, HOLDS)
-    assert "tether.robust(mdp, path, assume='nothing').plan(k=6, m=1, rule='definition')" in page.text
+    call = "tether.robust(mdp, path, assume='nothing').plan(k=6, m=1, rule='definition', influence='support')"
+    assert call in page.text
     assert HOLDS not in write(plan, tmp_path, certificate=False).headings
 
 

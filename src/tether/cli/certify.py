@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tether.cli.doing import LIMITS
 from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, renamed_columns, with_limits
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def certify(
     cf = episode.replay()
     plan = limits.plan(cf) if policy is None else None
     with progress() as say:
-        say("looking at other causal models")
+        say("looking at other causal models", LIMITS)
         given = plan if policy is None else open_policy(policy, cf, policy_columns)
         found = certificate_of(cf, given, **({} if policy is None else limits.judging))
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +10,6 @@ import numpy as np
 from tether.cli.answers import print_json
 from tether.cli.hints import hints
 from tether.cli.options import Episode, about_an_episode, as_json, with_influence
-from tether.errors import Problem
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,6 +59,7 @@ def _look(episode: Episode, influence: Any) -> Check:
 def _print(episode: Episode, report: Check) -> None:
     from tether._foundation.words import counted
     from tether.cli.screen import plain_table, put
+    from tether.explanation.naming import shown
     from tether.learning.learned import learned
 
     if report.mdp is not None:
@@ -70,20 +69,20 @@ def _print(episode: Episode, report: Check) -> None:
             table.add_row(name, text)
         put(table)
         if report.mdp.counts is not None:
-            put("", *learned(report.mdp).sentences())
+            put("", *learned(report.mdp).sentences(shown))
     if report.coverage is not None and report.cf is not None:
         put("", *_told(episode, report.cf, report.coverage), "")
         put(_coverage_table(report.coverage))
     if report.problems:
         put(*([""] if report.mdp is not None else []), f"{counted(report.total, 'problem')}:")
-        shown = report.problems[:_SHOWN]
+        listed = report.problems[:_SHOWN]
         table = plain_table("", "", header=False)
-        for problem in shown:
+        for problem in listed:
             table.add_row("-", problem.message)
         put(table)
-        if report.total > len(shown):
-            put(f"… and {report.total - len(shown):,} more")
-        put(*hints(shown))
+        if report.total > len(listed):
+            put(f"… and {report.total - len(listed):,} more")
+        put(*hints(listed))
 
 
 def _told(episode: Episode, cf: CounterfactualMDP, found: Coverage) -> list[str]:
@@ -131,13 +130,8 @@ def _answer(episode: Episode, report: Check) -> dict[str, Any]:
         "path": None if episode.path is None and not episode.model.startswith("case:") else episode.path_source,
         "sound": not report.problems,
         "total_problems": report.total,
-        "problems": [_problem(one) for one in report.problems],
+        "problems": report.problems,
         "description": None if report.mdp is None else report.mdp.describe(),
         "T": None if report.cf is None else report.cf.T,
         "coverage": report.coverage,
     }
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    """A problem, and the sentence that is made of it."""
-    return {"message": problem.message, **{one.name: getattr(problem, one.name) for one in fields(problem)}}

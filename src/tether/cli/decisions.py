@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tether.cli.doing import LIMITS
 from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def decisions(
 
     cf = episode.replay()
     with progress() as say:
-        say("looking at every other action")
+        say("looking at every other action", LIMITS)
         found = cf.decisions(objective, m, rule=rule, influence=influence, minimise=minimise)
     if as_json:
         print_json(

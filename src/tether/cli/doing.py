@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["DOING", "note_doing"]
+__all__ = ["DOING", "DRAWING", "LIMITS", "READING", "REPLAYING", "note_doing"]
 
 DOING = "tether.doing"
 """Where the context of a command keeps it: what is being done, and what would need less memory."""
 
-_LESS = {
-    "reading": "a saved model (tether convert MODEL DIRECTORY) is opened without being read as a whole",
-    "replaying": "a shorter path needs less",
-    "planning": "fewer k and m, or a shorter path, need less",
-    "looking": "fewer k and m, or a shorter path, need less",
-    "drawing": "fewer draws need less",
-}
+READING = "a saved model (tether convert MODEL DIRECTORY) is opened without being read as a whole"
+REPLAYING = "a shorter path needs less"
+LIMITS = "fewer k and m, or a shorter path, need less"
+DRAWING = "fewer draws need less"
 
 
-def note_doing(doing: str) -> None:
-    """Remember what is being done, as in ``reading model.csv``."""
+def note_doing(doing: str, less: str = "") -> None:
+    """Remember what is being done, as in ``reading model.csv``; ``less`` says what would need less memory."""
     ctx = click.get_current_context(silent=True)
     if ctx is not None:
-        first = next((word for word in _LESS if doing.startswith(word)), "")
-        ctx.meta[DOING] = (doing, _LESS.get(first, ""))
+        ctx.meta[DOING] = (doing, less)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tether.cli.doing import DRAWING, LIMITS
 from tether.cli.options import (
     Episode,
     PlanOptions,
@@ -65,14 +66,14 @@ def explain(
     with progress() as say:
 
         def drawn(done: int, of: int) -> None:
-            say(f"drawing models that the log leaves possible: {done:,} of {of:,}")
+            say(f"drawing models that the log leaves possible: {done:,} of {of:,}", DRAWING)
 
         explanation = plan.explain(group, certificate=certificate, draws=draws, rng=seed, progress=drawn)
         say("putting it beside what happened")
         _ = explanation.outcomes
-        say("looking at larger k and m")
+        say("looking at larger k and m", LIMITS)
         _ = explanation.beyond
-        say("looking at other causal models")
+        say("looking at other causal models", LIMITS)
         _ = explanation.certificate
         _ = explanation.uncertainty
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tether.cli.doing import READING
 from tether.cli.options import Episode, about_an_episode_or_none, as_json
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
 
         mdp = episode.open()
         with progress() as say:
-            say(f"reading {episode.path}")
+            say(f"reading {episode.path}", READING)
             episodes = read_episodes(episode.path, mdp, **episode.reading_path)
         return LogEpisodes(mdp, episodes, _opening(episode, "#{episode}"), None if audit is None else _audited(audit))
     if audit is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.answers import print_json
+from tether.cli.doing import READING
 from tether.cli.options import as_json, renamed_columns, with_times
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def learn(
 
     must_exist(log)
     with progress() as say:
-        say(f"reading {log}")
+        say(f"reading {log}", READING)
         episodes = read_log(log, columns=columns, time=time, step=step)
         say("counting")
         mdp = fit(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tether.cli.doing import LIMITS, READING, REPLAYING
 from tether.errors import QueryError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class ModelOptions:
         from tether.model.mdp import MDP
 
         with progress() as say:
-            say(f"reading {self.model}")
+            say(f"reading {self.model}", READING)
             mdp = open_model(self.model, **self.reading)
             if check and os.path.isdir(self.model):
                 mdp = MDP.load(self.model, check=True)
@@ -166,7 +167,7 @@ class Episode(ModelOptions):
 
         source = self.path_source
         with progress() as say:
-            say(f"reading {source}")
+            say(f"reading {source}", READING)
             return open_path(source, mdp, **self.reading_path)
 
     @property
@@ -210,7 +211,7 @@ class Episode(ModelOptions):
         path = self.open_path(mdp) if path is None else path
         click.get_current_context().with_resource(second_compiler())  # until the command is done
         with progress() as say:
-            say("replaying the model with the luck of the episode")
+            say("replaying the model with the luck of the episode", REPLAYING)
             return counterfactual(mdp, path)
 
 
@@ -237,7 +238,7 @@ class PlanOptions:
         from tether.cli.screen import progress
 
         with progress() as say:
-            say("planning")
+            say("planning", LIMITS)
             question = cf.tether(rule=self.rule, influence=self.influence, **self.judging)
             return question.plan(self.k, self.m, subject_to=self.subject_to)
 

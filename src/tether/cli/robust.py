@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tether.cli.doing import LIMITS
 from tether.cli.options import Episode, about_an_episode, as_json, with_k_and_m, with_objective
 
 __all__ = ["robust"]
@@ -81,16 +82,16 @@ def robust(
     mdp = episode.open()
     path = episode.open_path(mdp)
     with progress() as say:
-        say("planning for the worst causal model")
+        say("planning for the worst causal model", LIMITS)
         sure = guarantee(mdp, path, assume, confidence)
         plan = sure.plan(k, m, rule=rule, objective=objective, minimise=minimise)
         if export is not None:
             say(f"writing {export}")
         written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule)
         explanation = plan.explain(None if features is None else only(names_of(features)))
-        say("looking at larger k and m")
+        say("looking at larger k and m", LIMITS)
         _ = explanation.beyond
-        say("looking at other causal models")
+        say("looking at other causal models", LIMITS)
         _ = explanation.certificate
     if as_json:
         print_json("robust", **episode.named, **explanation_data(explanation), export=written)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.answers import print_json
+from tether.cli.doing import DRAWING
 from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, with_limits
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def sample(episode: Episode, limits: PlanOptions, n: int, seed: int, output: Pat
 
     plan = limits.plan(episode.replay())
     with progress() as say:
-        say("drawing")
+        say("drawing", DRAWING)
         drawn = plan.sample(n, seed)
         if output is not None:
             from tether.io.logs import write_episodes

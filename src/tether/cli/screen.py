@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.table import Table
@@ -43,9 +44,15 @@ def _glued(sentence: str) -> str:
     return re.sub(r"(\d) %", rf"\1{_GLUE}%", sentence)
 
 
+class Say(Protocol):
+    """Says what is being done, and what would need less memory."""
+
+    def __call__(self, doing: str, less: str = "") -> None: ...
+
+
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Say what is being done, on standard error and only to a person: ``say("reading the model")``."""
+def progress() -> Iterator[Say]:
+    """Say what is being done, on standard error and only to a person: ``say("reading the model", READING)``."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
         yield note_doing
@@ -57,8 +64,8 @@ def progress() -> Iterator[Callable[[str], None]]:
             if not over.is_set():
                 status.start()
 
-    def say(doing: str) -> None:
-        note_doing(doing)
+    def say(doing: str, less: str = "") -> None:
+        note_doing(doing, less)
         status.update(Text(f"{doing} …"))
 
     waiting = threading.Timer(_PATIENCE, begin)

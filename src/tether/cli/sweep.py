@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.answers import print_json
+from tether.cli.doing import LIMITS
 from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def sweep(
 
     cf = episode.replay()
     with progress() as say:
-        say("planning for every k and m")
+        say("planning for every k and m", LIMITS)
         table = cf.sweep(rule=rule, influence=influence, objective=objective, minimise=minimise, ks=ks, ms=ms)
     if not as_json:
         _print(table, episode)
@@ -137,7 +138,7 @@ def choose_k(
         raise click.UsageError(f"the value that is wanted is given by {needed}, and by nothing else.")
     cf = episode.replay()
     with progress() as say:
-        say("planning for every k")
+        say("planning for every k", LIMITS)
         question = cf.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
         k = question.choose_k(m, at_least, at_most=at_most)
     if as_json:

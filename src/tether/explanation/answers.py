@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether.errors import Problem
+
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
     from tether.learning.uncertainty import PlanUncertainty
@@ -40,7 +42,7 @@ _ATTRIBUTES = {
     "PlanUncertainty": ("draws", "mean", "std", "probability_better", "changes"),
     "Why": ("action", "allowed", "needed", "reason", "nearest", "path", "successor", "because", "sentence"),
     "Certificate": ("verdict", "sentence", "value", "observed_value", "gain", "nothing", "stability"),
-    "Problem": ("message", "file", "line", "row", "time", "state", "action", "next_state", "value"),
+    "Problem": ("message", *(field.name for field in fields(Problem))),
 }
 """What is written of records that hold more than an answer, or part of it as properties."""
 

@@ -43,7 +43,7 @@ class TotalVariation:
     eps: float
 
     def __str__(self) -> str:
-        return f"tv({self.eps:g})"
+        return f"tv({shortest(self.eps)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,39 @@ class Effective:
     eps: float
 
     def __str__(self) -> str:
-        return f"effective({self.eps:g})"
+        return f"effective({shortest(self.eps)})"
 
 
 Influence = Support | TotalVariation | Effective
+
+
+def shortest(eps: float) -> str:
+    """The number in full, with no more digits than tell it from others.
+
+    >>> shortest(0.0), shortest(0.1234567)
+    ('0', '0.1234567')
+    """
+    return repr(eps).removesuffix(".0")
+
+
+def in_python(influence: Influence) -> str:
+    """The test as it is written in Python.
+
+    >>> in_python(Support()), in_python(TotalVariation(0.5))
+    ("'support'", 'tether.tv(0.5)')
+    """
+    return repr(str(influence)) if isinstance(influence, Support) else f"tether.{influence}"
+
+
+def on_the_command_line(influence: Influence) -> str:
+    """The test as it is typed.
+
+    >>> on_the_command_line(Effective(0.25)), on_the_command_line(Support())
+    ('effective:0.25', 'support')
+    """
+    if isinstance(influence, Support):
+        return "support"
+    return f"{'tv' if isinstance(influence, TotalVariation) else 'effective'}:{shortest(influence.eps)}"
 
 
 def tv(eps: float) -> TotalVariation:

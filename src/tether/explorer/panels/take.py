@@ -9,6 +9,7 @@ from tether.explanation.answers import explanation_data
 from tether.explorer.memory import EpisodeAnswer
 from tether.explorer.panels import Asked
 from tether.explorer.view import Choices, View
+from tether.influence.one_step import Support, in_python, on_the_command_line
 
 __all__ = ["as_json", "command_line", "python_lines", "take_part"]
 
@@ -32,8 +33,7 @@ def python_lines(answer: EpisodeAnswer, view: View) -> list[str]:
         "",
         "# mdp and path: the model and the episode that this page was given",
     )
-    test = repr(str(plan.influence)) if str(plan.influence) == "support" else f"tether.{plan.influence}"
-    options = f"rule={plan.rule!r}, influence={test}"
+    options = f"rule={plan.rule!r}, influence={in_python(plan.influence)}"
     if plan.objective is not None:
         kind, label = plan.objective.kind, plan.objective.sets[0]
         options += f", objective=tether.{kind}({label!r})"
@@ -62,9 +62,8 @@ def command_line(answer: EpisodeAnswer) -> list[str]:
     limits = ["-k", str(plan.k), "-m", str(plan.m)]
     if plan.rule != "definition":
         limits += ["--rule", plan.rule]
-    if str(plan.influence) != "support":
-        name, _, rest = str(plan.influence).partition("(")
-        limits += ["--influence", f"{name}:{rest.rstrip(')')}"]
+    if plan.influence != Support():
+        limits += ["--influence", on_the_command_line(plan.influence)]
     if plan.objective is not None:
         limits += ["--objective", str(plan.objective)]
     return [shlex.join(["tether", command, *words, *limits]) for command in ("explain", "report")]

@@ -261,12 +261,12 @@ def plot_strip(
     return ax
 
 
-def plot_tailoring(evaluations: Mapping[str, Evaluation], ax: Axes | None = None) -> Axes:
+def plot_tailoring(evaluations: Mapping[str, Evaluation], ax: Axes | None = None, *, who: str = "plan") -> Axes:
     """How much of each step is still about the observed episode, under one or more plans.
 
     At each step the filled bar is the expected strength of the observation's influence, the outlined bar the
-    probability that the step counts as influenced. Under a single plan a triangle below marks the steps at which it
-    may change the action.
+    probability that the step counts as influenced. Under a single plan, or whatever ``who`` is, a triangle below marks
+    the steps at which it may change the action.
 
     Examples
     --------
@@ -297,8 +297,8 @@ def plot_tailoring(evaluations: Mapping[str, Evaluation], ax: Axes | None = None
         else:
             handles, shapes = _curves(ax, found)
         if len(evaluations) == 1:
-            ((who, outlook),) = evaluations.items()
-            handles, shapes = [], [*shapes, *_changes(ax, outlook.changed, who.partition(",")[0])]
+            (outlook,) = evaluations.values()
+            handles, shapes = [], [*shapes, *_changes(ax, outlook.changed, who)]
         steps_axis(ax, 0, T - 1)
         ax.set_xlabel(TIME)
         ax.set_ylabel("from 0 to 1")

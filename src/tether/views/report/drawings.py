@@ -109,7 +109,7 @@ def draw_decisions(decisions: Decisions, action_name: Callable[[Any], str]) -> D
 def draw_influence(outlook: Evaluation, who: str = "plan") -> Drawing:
     """Strength and probability of influence at each step of a plan, and where it may change the action."""
     ax = chart(_HIGH + 60.0, bottom=_BOTTOM + 60.0)
-    figures.plot_tailoring({who: outlook}, ax)
+    figures.plot_tailoring({who: outlook}, ax, who=who)
     return _drawn(ax, "influence", "")
 
 

@@ -13,6 +13,7 @@ from tether._foundation.words import counted
 from tether._version import __version__
 from tether.explanation.sentences import robust_plan
 from tether.explanation.terms import influence_in_words, mechanism_in_words, rule_in_words
+from tether.influence.one_step import in_python
 from tether.model.properties import Property
 from tether.plan.plan import Plan
 
@@ -63,28 +64,22 @@ def versions() -> list[tuple[str, str]]:
 
 
 def _call(plan: Plan) -> str:
-    sure = robust_plan(plan)
+    sure, who = robust_plan(plan), "cf"
     if sure is not None:
         sureness = "" if sure.confidence is None else f", confidence={sure.confidence!r}"
-        made = f"tether.robust(mdp, path, assume={sure.assume!r}{sureness})"
-        return f"{made}.plan(k={plan.k}, m={plan.m}, rule={plan.rule!r})"
-    test = _argument(str(plan.influence))
-    asked = f"k={plan.k}, m={plan.m}, rule={plan.rule!r}, influence={test}"
+        who = f"tether.robust(mdp, path, assume={sure.assume!r}{sureness})"
+    asked = f"k={plan.k}, m={plan.m}, rule={plan.rule!r}, influence={in_python(plan.influence)}"
     if plan.objective is not None:
         asked += f", objective={_as_code(plan.objective)}"
     if plan.minimise:
         asked += ", minimise=True"
     if plan.constraint is not None:
         asked += f", subject_to=({_as_code(plan.constraint.objective)}, {plan.constraint.limit!r})"
-    return f"cf.plan({asked})"
+    return f"{who}.plan({asked})"
 
 
 def _as_code(objective: Property) -> str:
     return f"tether.{objective.kind}({', '.join(map(repr, objective.sets))})"
-
-
-def _argument(test: str) -> str:
-    return repr(test) if test == "support" else f"tether.{test}"
 
 
 def _value_meaning(plan: Plan) -> tuple[str, str]:
