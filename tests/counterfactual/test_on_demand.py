@@ -61,7 +61,7 @@ def test_a_plan_with_one_change_makes_only_rows_of_observed_actions(monkeypatch)
         cf = tether.counterfactual(mdp, path)
         monkeypatch.setattr(on_demand.RowsOnDemand, "rows", counted)
         cf.plan(k=3, m=1)
-    of_observed_actions, on_the_path, what_layers_lead_to = 3 * 30, 4 * (2 * 5 + 1), 4 * 3 * 5
+    of_observed_actions, on_the_path, what_layers_lead_to = 3 * 30, 4 * 5 + 1, 3 * 2 * 5
     assert sum(made) <= of_observed_actions + on_the_path + what_layers_lead_to  # of 3 * 30 * 5 edited rows
 
 

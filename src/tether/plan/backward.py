@@ -335,8 +335,11 @@ class _ObservedPath:
         some = np.arange(form.pair_start[s], form.pair_start[s + 1]) if self._problem.m else np.array([observed])
         at = int(np.flatnonzero(some == observed)[0])
         pairs = graph.pairs_of_copies(some)
-        rows = expand(graph.mdp, graph.layers[t].edits, pairs.reshape(-1))
-        gain, (rest, size) = self._gain(t, pairs, of_pairs), self._look_ahead(t, pairs, rows)
+        located = graph.layers[t].edits.locate(pairs)
+        edited = graph.layers[t].edits.rows(located[located >= 0])  # made once, where they are made when asked for
+        rows = expand(graph.mdp, edited, pairs.reshape(-1))
+        gain, (rest, size) = of_pairs[pairs], self._look_ahead(t, pairs, rows)
+        gain[located >= 0] = self._problem.of_edits(t, edited, located[located >= 0])
         if self._known:
             self._check_certain(t, graph.mdp.form.next_state[rows[1][rows[0] % some.size == at]])
             rest[:, at], size[:, at] = self.value, np.abs(self.value)
@@ -350,14 +353,6 @@ class _ObservedPath:
         self.value, self._known = value[np.arange(len(value))[:, None], chosen, np.arange(value.shape[2])], True
         number: Ints = chosen[:, 0] + some[0] - form.pair_start[s]
         return number
-
-    def _gain(self, t: int, pairs: Ints, of_pairs: Floats) -> Floats:
-        """The expected reward of each pair."""
-        edits = self._problem.found.graph.layers[t].edits
-        gain, located = of_pairs[pairs], edits.locate(pairs)
-        edited = located[located >= 0]
-        gain[located >= 0] = self._problem.of_edits(t, edits.rows(edited), edited)
-        return gain
 
     def _look_ahead(self, t: int, pairs: Ints, rows: tuple[Ints, Ints, Floats]) -> tuple[Floats, Floats]:
         """For each pair and k the expectation under its row of V_{t+1} with one change less, and of its size."""
