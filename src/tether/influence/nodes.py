@@ -99,13 +99,15 @@ def layer_rows(graph: Graph, t: int, influenced: Ints = _NONE) -> LayerRows:
 class LayerPart:
     """Some nodes of a layer, from position ``first`` up to ``last``, with the edited rows of their pairs.
 
-    ``at`` are the positions of these rows among the edited ones of the layer.
+    ``at`` are the positions of these rows among the edited ones of the layer. ``layer`` and ``rows`` are the nodes and
+    the rows as kernels take them.
     """
 
     first: int
     last: int
     at: Ints | slice
     edits: Rows
+    layer: LayerNodes
     rows: LayerRows
 
     @property
@@ -130,8 +132,8 @@ def layer_parts(
     """
     edits, form = graph.layers[t].edits if edits is None else edits, graph.mdp.form
     if isinstance(edits, Rows):
-        rows = _rows(graph.mdp, edits, influenced)
-        yield LayerPart(0, nodes.size, slice(None), edits, rows)
+        layer, rows = nodes.arguments(graph.mdp.n_states), _rows(graph.mdp, edits, influenced)
+        yield LayerPart(0, nodes.size, slice(None), edits, layer, rows)
         return
     states = pair_states(form.pair_start, edits.pairs)
     wanted = np.flatnonzero(np.isin(states, nodes.states)) if needed is None else needed
@@ -145,7 +147,8 @@ def layer_parts(
         last = nodes.size if is_last else int(np.searchsorted(nodes.states, states[wanted[begin[high]]]))
         at = wanted[begin[low] : begin[high]]
         made = edits.rows(at)
-        yield LayerPart(first, last, at, made, _rows(graph.mdp, made, influenced))
+        layer = nodes.cut(first, last).arguments(graph.mdp.n_states)
+        yield LayerPart(first, last, at, made, layer, _rows(graph.mdp, made, influenced))
         first = last
 
 

@@ -108,8 +108,7 @@ class Thresholds:
             nearness = scratch_array(run_count(self.nodes) * n_states, np.int16)
             value, places = FAR - at, after.places(n_states)
             for part in layer_parts(self.graph, t, self.nodes[t], self.influenced[t]):
-                layer = self.nodes[t].cut(part.first, part.last).arguments(n_states)
-                spread(layer, part.rows, self.offsets[t][part.nodes], value, nearness)
+                spread(part.layer, part.rows, self.offsets[t][part.nodes], value, nearness)
                 if part.last < self.nodes[t].size and not ended and np.all(nearness[places] == value.max()):
                     break  # nothing can come nearer
             reach.append(FAR - nearness[places])
@@ -136,8 +135,7 @@ class Thresholds:
             nodes, offsets = before.only(kept[-1]), self.offsets[t][kept[-1]]
             allowed, places = (self.kappa[t] <= k).astype(np.int16), after.places(n_states)
             for part in layer_parts(self.graph, t, nodes, self.influenced[t]):
-                layer = nodes.cut(part.first, part.last).arguments(n_states)
-                spread(layer, part.rows, offsets[part.nodes], allowed, reached)
+                spread(part.layer, part.rows, offsets[part.nodes], allowed, reached)
                 if part.last < nodes.size and np.all(reached[places]):
                     break
             kept.append(np.flatnonzero(reached[places]))
@@ -211,8 +209,7 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
         after, before = levels[(t + 1) % 2], levels[t % 2]
         edits = _stand_in(graph, t, influenced[t], nodes[t + 1], after)
         for part in layer_parts(graph, t, nodes[t], influenced[t], edits=edits):
-            layer = nodes[t].cut(part.first, part.last).arguments(n_states)
-            gather_layer(layer, part.rows, offsets[t][part.nodes], cap, most, after, before, each)
+            gather_layer(part.layer, part.rows, offsets[t][part.nodes], cap, most, after, before, each)
         each.flags.writeable = False
         kappa.append(each)
     first = levels[0].reshape(-1, 2)[nodes[0].places(n_states), 1]
@@ -249,8 +246,7 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
         n_pairs = int(np.sum(graph.mdp.form.pair_start[states + 1] - graph.mdp.form.pair_start[states]))
         all_influenced = influenced[t].size == n_pairs  # then no run is longer than 0
         for part in layer_parts(graph, t, layers[t], influenced[t]):
-            layer = layers[t].cut(part.first, part.last).arguments(n_states)
-            spread(layer, part.rows, offsets[part.nodes], everything, reached.reshape(-1))
+            spread(part.layer, part.rows, offsets[part.nodes], everything, reached.reshape(-1))
             if all_influenced and part.last < layers[t].size and np.all(reached[0, graph.states(t + 1)]):
                 break
         kept, run = np.nonzero(reached[:-1, graph.states(t + 1)].T)

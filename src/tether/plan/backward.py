@@ -252,7 +252,7 @@ def _solve_layer(problem: _Problem, t: int, of_pairs: Floats, tables: _Tables, c
     offsets, first_k = problem.offsets(t), np.minimum(problem.first_k[t], n_ks - 1)
     for part in layer_parts(found.graph, t, nodes, found.influenced[t], needed=problem.needed(t)):
         plan_step(
-            nodes.cut(part.first, part.last).arguments(mdp.n_states),
+            part.layer,
             part.rows,
             Limits(found.kappa[t], offsets[part.nodes], problem.index_of_k, first_k[part.nodes], n_ks),
             Objective(of_pairs, problem.of_edits(t, part.edits, part.at), mdp.discount, observed),
