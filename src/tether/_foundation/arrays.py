@@ -1,11 +1,14 @@
-"""The three kinds of array that everything here is made of, and how kernels take them."""
+"""The three kinds of array that everything here is made of, how kernels take them, and which numbers they hold."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Flags", "Floats", "Ints", "read_only"]
+__all__ = ["Flags", "Floats", "Ints", "distinct", "positions", "read_only"]
+
+_FEW = 8
+"""Numbers are sorted where there are fewer than one in so many of those that there could be; else they are marked."""
 
 Ints = npt.NDArray[Any]
 """Whole numbers: indices, counts, thresholds. How wide they are is said where they are made."""
@@ -13,6 +16,33 @@ Ints = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 Flags = npt.NDArray[np.bool_]
+
+
+def distinct(numbers: Ints, size: int) -> Ints:
+    """Each of some numbers below ``size`` once, ascending: by sorting a few, by marking many.
+
+    >>> distinct(np.array([2, 0, 2]), 3).tolist(), distinct(np.array([2, 0, 2]), 1000).tolist()
+    ([0, 2], [0, 2])
+    """
+    if _FEW * numbers.size < size:
+        return np.unique(numbers).astype(np.int64)
+    is_met = np.zeros(size, dtype=bool)
+    is_met[numbers] = True
+    return np.flatnonzero(is_met)
+
+
+def positions(ascending: Ints, wanted: Ints, size: int) -> Ints:
+    """Where each of ``wanted`` is among numbers below ``size``: searched for, or where many are wanted, in a list.
+
+    >>> positions(np.array([0, 2]), np.array([2, 0, 2]), 3).tolist()
+    [1, 0, 1]
+    """
+    if _FEW * wanted.size < size:
+        return np.searchsorted(ascending, wanted)
+    position = np.empty(size, dtype=np.int32)
+    position[ascending] = np.arange(ascending.size, dtype=np.int32)
+    found: Ints = position[wanted]
+    return found
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -159,8 +159,8 @@ class CounterfactualMDP(CounterfactualDoors):
     def standard_error(self, t: int, state: Any, action: Any) -> Floats:
         """Standard error of each probability of `row`: 0 for the exact mechanism."""
         t, pair = self.time(t), self.mdp.pair_index(state, action)
-        rows, _ = self._edited(t, pair)
-        _, probability = self.row(t, state, action)
+        rows, i = self._edited(t, pair)
+        probability = self.mdp.row(state, action)[1] if rows is None else rows.row(i)[1]
         if rows is None or self.posteriors[t] is None:
             return np.zeros_like(probability)
         return self.mechanism.standard_error(probability)

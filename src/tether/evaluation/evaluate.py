@@ -23,12 +23,12 @@ from tether.evaluation.outcomes import outcome_probabilities
 from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.evaluation.returns import returns_of
 from tether.evaluation.tailoring import Tailoring, tailoring_of
-from tether.influence.one_step import influenced_pairs, make_influence
+from tether.influence.one_step import Influence, influenced_pairs, make_influence
 from tether.model.mdp import MDP
 from tether.model.properties import make_property
 from tether.observation.changes import is_change
 from tether.observation.path import Path, time_index
-from tether.plan.chain import Chain, Visits, collect, graph_chain
+from tether.plan.chain import Chain, Decide, Visits, collect, graph_chain
 from tether.plan.objective import asked
 from tether.plan.plan import Plan
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["Evaluation", "evaluate_chain", "evaluate_plan", "evaluate_policy", "visit"]
+__all__ = ["Evaluation", "evaluate_chain", "evaluate_decider", "evaluate_plan", "evaluate_policy", "visit"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -259,15 +259,23 @@ def evaluate_policy(
         wanted = policy.objective or wanted
         world = asked(cf, wanted)
         chain = policy.chain if wanted == policy.objective else policy.chain_for(world.graph)
-    else:
-        world = asked(cf, wanted)
-        start = visit(int(cf.observation.states[0]))
-        decide = array_decider(world.mdp, policy) or decider(
-            world.mdp, make_policy(world.mdp, policy, cf.T, cf.path, wanted)
-        )
-        chain = graph_chain(world.graph, start, decide)
-    flags = tuple(influenced_pairs(world.graph, t, test) for t in range(cf.T))
-    return evaluate_chain(world.mdp, chain, world, flags)
+        return _evaluate_on(world, chain, test)
+    world = asked(cf, wanted)
+    decide = array_decider(world.mdp, policy)
+    if decide is None:
+        decide = decider(world.mdp, make_policy(world.mdp, policy, cf.T, cf.path, wanted))
+    return evaluate_decider(world, decide, test)
+
+
+def evaluate_decider(world: CounterfactualMDP, decide: Decide, influence: Influence) -> Evaluation:
+    """Evaluate what decides at each time in each state, from s_0 on."""
+    chain = graph_chain(world.graph, visit(int(world.observation.states[0])), decide)
+    return _evaluate_on(world, chain, influence)
+
+
+def _evaluate_on(world: CounterfactualMDP, chain: Chain, influence: Influence) -> Evaluation:
+    influenced = tuple(influenced_pairs(world.graph, t, influence) for t in range(world.T))
+    return evaluate_chain(world.mdp, chain, world, influenced)
 
 
 def evaluate_chain(mdp: MDP, chain: Chain, cf: CounterfactualMDP | None, influenced: tuple[Ints, ...]) -> Evaluation:

@@ -18,10 +18,10 @@ from tether._foundation.arrays import Ints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.rows import spans
 from tether.errors import Problem, QueryError
-from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
-from tether.influence.one_step import Influence, influenced_pairs
+from tether.evaluation.evaluate import Evaluation, evaluate_decider
+from tether.influence.one_step import Influence
 from tether.model.properties import Property, make_property
-from tether.plan.chain import Taken, Visits, graph_chain
+from tether.plan.chain import Taken, Visits
 from tether.plan.objective import asked
 from tether.plan.plan import Plan
 
@@ -75,16 +75,11 @@ class Instead:
 
     def evaluate(self, influence: Influence) -> Evaluation:
         """Exactly what to expect of it, layer by layer."""
-        world = self.world
-        start = visit(int(world.observation.states[0]))
 
         def decide(t: int, visits: Visits) -> Taken:
-            none = np.zeros(visits.size, dtype=np.int64)
-            return Taken(np.arange(visits.size), self.pairs(t, visits.states), np.ones(visits.size), none, none)
+            return Taken.for_certain(self.pairs(t, visits.states))
 
-        chain = graph_chain(world.graph, start, decide)
-        flags = tuple(influenced_pairs(world.graph, t, influence) for t in range(world.T))
-        return evaluate_chain(world.mdp, chain, world, flags)
+        return evaluate_decider(self.world, decide, influence)
 
     @cached_property
     def _unlimited(self) -> Plan:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, distinct, positions
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import expand
 from tether.counterfactual.rows import spans
@@ -30,9 +30,6 @@ from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return, step_rewards
 
 __all__ = ["Alternatives", "alternatives", "decided_from"]
-
-_MANY = 16
-"""One in so many states: where more are met, to go through all of them costs less than to sort these."""
 
 _NONE = np.iinfo(np.int64).max
 """Stands for "nowhere" among places (time · states + state) where an observed action is missing."""
@@ -150,27 +147,8 @@ def _layers(cf: CounterfactualMDP, m: int) -> list[Ints]:
         for pairs in (_pairs_of(cf, cf.observation.states[t : t + 1]), _as_observed(cf, t, layers[-1])[0]):
             _, entry, _ = expand(cf.mdp, cf.graph.layers[t].edits, pairs)
             led_to.append(cf.mdp.form.next_state[entry])
-        layers.append(_distinct(np.concatenate(led_to), cf.mdp.n_states))
+        layers.append(distinct(np.concatenate(led_to), cf.mdp.n_states))
     return layers
-
-
-def _distinct(states: Ints, n_states: int) -> Ints:
-    """Each state once, ascending: by sorting a few, by marking many."""
-    if _MANY * states.size < n_states:
-        return np.unique(states).astype(np.int64)
-    is_met = np.zeros(n_states, dtype=bool)
-    is_met[states] = True
-    return np.flatnonzero(is_met)
-
-
-def _positions(states: Ints, wanted: Ints, n_states: int) -> Ints:
-    """Where each of ``wanted`` is among ``states``, which are ascending: searched for, or where many are, in a list."""
-    if _MANY * wanted.size < n_states:
-        return np.searchsorted(states, wanted)
-    position = np.empty(n_states, dtype=np.int32)
-    position[states] = np.arange(states.size, dtype=np.int32)
-    found: Ints = position[wanted]
-    return found
 
 
 def _all_layers(cf: CounterfactualMDP) -> list[Ints]:
@@ -204,7 +182,7 @@ def _look_ahead(cf: CounterfactualMDP, t: int, pairs: Ints, after: _After) -> _A
     """What to expect of some pairs at time t: their reward, and what is known of the states they lead to."""
     mdp = cf.mdp
     owner, entry, probability = expand(mdp, cf.graph.layers[t].edits, pairs)
-    to = _positions(after.states, mdp.form.next_state[entry], mdp.n_states)
+    to = positions(after.states, mdp.form.next_state[entry], mdp.n_states)
     first = np.flatnonzero(np.diff(owner, prepend=-1))  # no row is empty
     rewards = mdp.rewards.at(t)
     onward = mdp.discount * np.where(after.known[to], after.value[to], 0.0)

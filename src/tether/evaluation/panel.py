@@ -273,7 +273,7 @@ def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Taken, Ints, Ints]:
     runs = np.where(unknown, 0, known.runs[at])
     if plan.rule == "assured":
         runs = np.where(unknown & ~np.isin(pairs, plan.influenced[t]), visits.runs + 1, runs)
-    decided = Taken(np.arange(visits.size), pairs, np.ones(visits.size), changes, runs)
+    decided = Taken.for_certain(pairs, changes, runs)
     return decided, unknown, unknown & ~available
 
 

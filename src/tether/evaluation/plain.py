@@ -18,15 +18,15 @@ from tether._foundation.markup import html_table
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import nominal_rollout
 from tether.errors import QueryError
-from tether.evaluation.evaluate import Evaluation, evaluate_chain, visit
+from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_decider, visit
 from tether.evaluation.policy import decider, make_policy, noisy
 from tether.influence.nodes import Nodes, nominal_rows
-from tether.influence.one_step import Support, influenced_pairs
+from tether.influence.one_step import Support
 from tether.model.mdp import MDP
 from tether.model.properties import Decided, Property, make_property
 from tether.observation.path import Path, time_index
 from tether.plan.backward import choice_type, plan_step
-from tether.plan.chain import Taken, Visits, build_chain, graph_chain
+from tether.plan.chain import Taken, Visits, build_chain
 from tether.plan.objective import asked, asked_model, objective_name, value_name
 from tether.plan.rewards import ExpectedRewards
 
@@ -153,13 +153,9 @@ def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, mi
         if np.any(local < 0):  # the policy itself says what is wrong
             best = mdp.solve(cf.T, objective=objective, minimise=minimise)
             return decider(mdp, make_policy(mdp, best, cf.T))(t, visits)
-        none = np.zeros(visits.size, dtype=np.int64)
-        pairs = mdp.form.pair_start[visits.states] + local
-        return Taken(np.arange(visits.size), pairs, np.ones(visits.size), none, none)
+        return Taken.for_certain(mdp.form.pair_start[visits.states] + local)
 
-    chain = graph_chain(asking.graph, visit(int(cf.observation.states[0])), decide)
-    flags = tuple(influenced_pairs(asking.graph, t, Support()) for t in range(cf.T))
-    return evaluate_chain(asking.mdp, chain, asking, flags)
+    return evaluate_decider(asking, decide, Support())
 
 
 def _settled(sign: float, decided: Decided) -> Floats:

@@ -125,8 +125,7 @@ def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Taken] | No
         pairs = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
         if np.any(keys[pairs] != wanted) or np.any((chosen < 0) | (chosen >= mdp.n_actions)):
             return one_by_one(t, visits)
-        none = np.zeros(visits.size, dtype=np.int64)
-        return Taken(np.arange(visits.size), pairs, np.ones(visits.size), none, none)
+        return Taken.for_certain(pairs)
 
     return decide
 

@@ -80,7 +80,7 @@ class Follower:
         if self.plans[0].rule == "assured":
             influenced = influenced_pairs(cf.graph, t, self.plans[0].influence)
             runs = np.where(np.isin(pairs, influenced), 0, visits.runs + 1)
-        return Taken(np.arange(visits.size), pairs, np.ones(visits.size), left, runs), off
+        return Taken.for_certain(pairs, left, runs), off
 
     def _otherwise(self, t: int, states: Ints) -> Ints:
         """Pairs to take where a plan says nothing."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions
 from tether.counterfactual.layers import Graph, expand
 from tether.counterfactual.rows import EditedRows
 from tether.errors import Problem, QueryError
@@ -51,6 +51,13 @@ class Taken:
     probability: Floats
     changes: Ints
     runs: Ints
+
+    @classmethod
+    def for_certain(cls, pairs: Ints, changes: Ints | None = None, runs: Ints | None = None) -> Taken:
+        """One pair for each node; by default nothing is kept in mind."""
+        none = np.zeros(pairs.size, dtype=np.int64)
+        changes, runs = none if changes is None else changes, none if runs is None else runs
+        return cls(np.arange(pairs.size), pairs, np.ones(pairs.size), changes, runs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,26 +173,17 @@ def _follow(mdp: MDP, edits: EditedRows | None, decided: Taken, t: int) -> tuple
     changes, runs = decided.changes[owner], decided.runs[owner]
     n_runs = int(runs.max(initial=0)) + 1
     n_changes = int(changes.max(initial=0)) + 1
-    key, target = _distinct((state * n_changes + changes) * n_runs + runs, mdp.n_states * n_changes * n_runs)
+    keys, most = (state * n_changes + changes) * n_runs + runs, mdp.n_states * n_changes * n_runs
+    key = distinct(keys, most)
     after = Visits(key // (n_runs * n_changes), key // n_runs % n_changes, key % n_runs)
     values = mdp.rewards.at(t)
     reward = values[entry] if mdp.rewards.by_entry else values[decided.pairs[owner]]
     link = Link(
         decided.source[owner],
-        target,
+        positions(key, keys, most).astype(np.int64, copy=False),
         decided.pairs[owner],
         decided.probability[owner] * probability,
         reward,
         owner,
     )
     return link, after
-
-
-def _distinct(keys: Ints, size: int) -> tuple[Ints, Ints]:
-    """The different ones of some numbers below ``size``, ascending; and for each number which of them it is."""
-    if size > 4 * keys.size:
-        found, place = np.unique(keys, return_inverse=True)
-        return found, place.reshape(-1)
-    seen = np.zeros(size, dtype=bool)  # where most numbers occur, often more than once: no need to sort
-    seen[keys] = True
-    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]

@@ -168,7 +168,7 @@ class Plan(PlanDoors):
         onward = np.zeros(visits.size, np.int64)
         if self.rule == "assured":
             onward = np.where(np.isin(pairs, self.influenced[t]), 0, visits.runs + 1)
-        return Taken(np.arange(visits.size), pairs, np.ones(visits.size), visits.changes - changed, onward)
+        return Taken.for_certain(pairs, visits.changes - changed, onward)
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
         """Values of plans of the same kind for every k and m, or for those asked for.
