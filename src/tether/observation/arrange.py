@@ -129,10 +129,14 @@ def _checked(cells: Cells, complaints: Complaints) -> _Log:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Log:
-    """The rows fit for use, episode by episode and by t. ``row`` is where each was given; ``last`` of its episode."""
+    """The rows fit for use, episode by episode and by t. ``row`` is where each was given; ``last`` of its episode.
+
+    ``as_given`` says that these are all rows, in the order in which they were given.
+    """
 
     cells: Cells
     row: Ints
+    as_given: bool
     episode: Ints
     t: Ints
     state: Ints
@@ -149,6 +153,10 @@ class _Log:
     def episode_name(self, at: int) -> str:
         return f"episode {self.cells.ids[int(self.episode[at])]!r}"
 
+    def column(self, cells: Any) -> Any:
+        """A column of the cells by these rows; of a large log that is in order nothing is copied."""
+        return cells if self.as_given else cells[self.row]
+
     def given_row(self, at: int) -> int:
         return int(self.row[at])
 
@@ -158,14 +166,18 @@ class _Log:
 
 def _sort(cells: Cells) -> _Log:
     row = cells.sound
-    episode, t = cells.episode[row], cells.t[row]
+    as_given = row.size == cells.episode.size
+    episode, t = (cells.episode, cells.t) if as_given else (cells.episode[row], cells.t[row])
+    state, action, outcome = cells.state, cells.action, cells.next_state
     forward = (episode[1:] > episode[:-1]) | ((episode[1:] == episode[:-1]) & (t[1:] >= t[:-1]))
     if not np.all(forward):
         order = np.lexsort((t, episode))
-        row, episode, t = row[order], episode[order], t[order]
+        row, episode, t, as_given = row[order], episode[order], t[order], False
+    if not as_given:
+        state, action, outcome = state[row], action[row], outcome[row]
     last = np.ones(row.size, dtype=bool)
     last[:-1] = episode[1:] != episode[:-1]
-    return _Log(cells, row, episode, t, cells.state[row], cells.action[row], cells.next_state[row], last)
+    return _Log(cells, row, as_given, episode, t, state, action, outcome, last)
 
 
 def _twice(log: _Log, complaints: Complaints) -> None:
@@ -236,7 +248,7 @@ def _outcome_alone(log: _Log, complaints: Complaints) -> None:
     )
     if log.cells.reward is None:
         return
-    reward = log.cells.reward[log.row]
+    reward = log.column(log.cells.reward)
     if _only_in_ends(reward, ends):
         return
 
@@ -269,8 +281,9 @@ def _two_outcomes(log: _Log, complaints: Complaints) -> None:
     outcomes, code = log.cells.outcomes, log.cells.outcome
     if outcomes is None or code is None:
         return
-    said = np.flatnonzero(code[log.row] >= 0)
-    value, episode = code[log.row[said]], log.episode[said]
+    code = log.column(code)
+    said = np.flatnonzero(code >= 0)
+    value, episode = code[said], log.episode[said]
     first = np.ones(said.size, dtype=bool)
     first[1:] = episode[1:] != episode[:-1]
     begin = np.maximum.accumulate(np.where(first, np.arange(said.size), 0))  # of each row, the first of its episode
@@ -298,7 +311,7 @@ def _outcome_of_episodes(log: _Log) -> Ints | None:
     if log.cells.outcome is None:
         return None
     found = np.full(len(log.cells.ids), -1, dtype=np.int64)
-    code = log.cells.outcome[log.row]
+    code = log.column(log.cells.outcome)
     found[log.episode[code >= 0]] = code[code >= 0]
     return found
 
@@ -320,7 +333,7 @@ def _steps(log: _Log) -> Steps:
     taken = np.flatnonzero(log.action >= 0)
     # A last row without an action is only the outcome of the row before it, which is within.
     start = np.searchsorted(log.episode[taken], np.arange(len(log.cells.ids) + 1)).astype(np.int64)
-    reward = None if log.cells.reward is None else _of_actions(log, log.cells.reward[log.row])[taken]
+    reward = None if log.cells.reward is None else _of_actions(log, log.column(log.cells.reward))[taken]
     cells = log.cells
     steps = (log.state[taken], log.action[taken], outcome[taken], reward)
     return Steps(cells.ids, cells.states, cells.actions, start, *steps, cells.outcomes, _outcome_of_episodes(log))
