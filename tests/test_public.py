@@ -1,7 +1,11 @@
 """The public names: one list, each documented with an example that `make test` runs."""
 
+import ast
+import configparser
 import dataclasses
 import inspect
+import itertools
+import pathlib
 import re
 import subprocess
 import sys
@@ -125,6 +129,26 @@ def test_every_public_method_is_documented(kind):
     for name, value in inspect.getmembers_static(made):
         if not name.startswith("_") and name not in data and not isinstance(value, str):
             assert inspect.getdoc(value), f"{kind}.{name}"
+
+
+def test_every_folder_says_what_it_is_about_and_what_it_may_import():
+    """In a few lines, and in the order of .importlinter: what a folder may import is the one next below it."""
+    root = pathlib.Path(tether.__file__).parent
+    told = {}
+    for file in root.glob("*/__init__.py"):
+        about = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition(">>>")[0].strip()
+        assert len(about.splitlines()) <= 7, file
+        told[file.parent.name] = re.findall(r"May import: ([\w, ]+)", about)
+    assert all(len(one) == 1 for one in told.values()), told
+    house = configparser.ConfigParser()
+    house.read(pathlib.Path(__file__).parents[1] / ".importlinter")
+    listed = house["importlinter:contract:house"]["layers"].split("\n")
+    layers = [set(re.findall(r"tether\.(\w+)", line)) for line in listed if "tether." in line]
+    assert told.keys() == set().union(*layers) - {"errors", "_version"}
+    for above, below in itertools.pairwise(layers):
+        for folder in above - {"cli", "_foundation", "errors"}:
+            assert below <= set(re.findall(r"\w+", told[folder][0])), folder
+    assert told["cli"] == ["everything"]
 
 
 def test_the_version_is_one():

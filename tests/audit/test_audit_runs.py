@@ -267,6 +267,7 @@ def test_the_command(tmp_path, monkeypatch):
     done = CliRunner().invoke(main, [*call, "--episodes", 'outcome == "(none)"'])
     assert done.exit_code == 2
     assert "another question was asked" in done.output
+    assert "(On the command line: --fresh.)" in done.output
     done = CliRunner().invoke(main, [*call, "--episodes", 'outcome == "(none)"', "--fresh", "--json"])
     outcomes = parquet.read_table("out/episodes.parquet").column("outcome").to_pylist()
     assert {*outcomes} == {"(none)"}

@@ -142,6 +142,12 @@ def test_labels_are_found_by_their_text(write):
         ),
         (
             "0,sick,wait\n1",
+            "1,sick,wait\n0,sick,wait\n1,sick,\n0,sick,\n1",
+            "a.csv, line 3: t begins again here, and 1 more time below; expected one episode; of a log, name one: "
+            "tether.io.read_episodes(file)['<episode>']",
+        ),
+        (
+            "0,sick,wait\n1",
             "5",
             "2 problems:\n  - a.csv, line 2: t begins at 5; expected 0 (or 1); number the steps from 0",
         ),

@@ -75,6 +75,16 @@ def test_they_are_small(on_disk):
     assert again(plan).explain().sentences() == plan.explain().sentences()
 
 
+def test_what_is_kept_beside_an_answer_stays(on_disk):
+    question = on_disk.tether(rule="assured", influence=tether.effective(0.1), objective=tether.avoid("died"))
+    value = question.plan(5, 2).value
+    assert len(pickle.dumps(question)) < 3000
+    assert (again(question).key, again(question).plan(5, 2).value) == (question.key, value)
+    told = on_disk.plan(9, 2).explain(lambda state: state.heart_rate, progress=lambda done, of: None)
+    assert len(pickle.dumps(told)) < 8000
+    assert (again(told).steps, again(told).sentences()) == (told.steps, told.sentences())
+
+
 def test_a_copy_with_another_graph_keeps_it():
     """Only what `counterfactual` makes can be made again by it."""
     from dataclasses import replace

@@ -204,8 +204,8 @@ def _read(folder: Path) -> dict[str, Any] | None:
     except msgspec.DecodeError:
         found = {}
     if found.get("format") != "tether audit":
-        fix = "give another directory, or begin again (fresh)"
-        raise FileError(Problem("this is not what an audit wrote", file=str(file), fix=fix))
+        fix = "give another directory, or begin again: fresh=True"
+        raise FileError(Problem("this is not what an audit wrote", file=str(file), fix=fix, argument="fresh"))
     return found
 
 
@@ -214,7 +214,8 @@ def _check_same(folder: Path, before: dict[str, Any], about: dict[str, Any]) -> 
     differ = [why for name, why in _CHANGED.items() if before.get(name) != about.get(name)]
     if differ:
         what = f"there is another audit in this directory: {'; '.join(differ)}"
-        raise FileError(Problem(what, file=str(folder), fix="give another directory, or begin again (fresh)"))
+        fix = "give another directory, or begin again: fresh=True"
+        raise FileError(Problem(what, file=str(folder), fix=fix, argument="fresh"))
 
 
 def _clear(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 Each function builds one and returns a `Case`: the model, with readable names, and the observed
 paths of the paper by name.
+May import: explanation, and what it may.
 
 >>> import tether
 >>> case = tether.cases.epidemic()

@@ -18,6 +18,7 @@ _OPTIONS = {
     "reward_model": "--reward-model NAME",
     "empty_rewards": "--empty-rewards zero|mean",
     "end": "--end NAME",
+    "fresh": "--fresh",
     "mean_rewards": "--mean-rewards",
     "state_rewards": "--state-rewards FILE",
     "transition_rewards": "--transition-rewards FILE",

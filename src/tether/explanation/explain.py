@@ -139,6 +139,10 @@ class Explanation:
     rng: Any = 0
     progress: Callable[[int, int], None] | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without what the plan comes to, which is found again; who listened to the draws is not there any more.
+        return _told_again, (self.plan, self.steps, self.with_certificate, self.draws, self.rng)
+
     @property
     def changes(self) -> tuple[ExplainedStep, ...]:
         """The steps in which the plan may do something else than was done."""
@@ -305,6 +309,11 @@ def explain(
     if plan.minimise:  # less is a gain
         steps = tuple(replace(step, gain=0.0 - step.gain) for step in steps)
     return Explanation(plan, outlook, steps, certificate, many, rng, progress)
+
+
+def _told_again(plan: Plan, steps: tuple[ExplainedStep, ...], certificate: bool, draws: int, rng: Any) -> Explanation:
+    """An explanation that was pickled."""
+    return Explanation(plan, evaluate_plan(plan), steps, certificate, draws, rng)
 
 
 def advised_state(outlook: Evaluation, t: int, action: Any) -> tuple[Any, float]:

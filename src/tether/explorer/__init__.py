@@ -4,4 +4,5 @@ The walk of a question: the address bar holds the whole view (`view`); the serve
 and hands it to the one thread that computes (`asking`), which keeps the last few episodes and answers (`memory`);
 `panels` say what each part of the page is made of, and the templates of `tether.views` put it together. `offered` is
 what there is to choose from, `server` listens and stops, `notebook` shows the page below a cell.
+May import: views, and what they may.
 """

@@ -98,6 +98,7 @@ def read_path(
             collect=True,
         )
         read = replace(read, values=shape.gathered(read, read.complaints))
+        _check_one_episode(read)
         states, actions, rewards, outcome, source = *_steps(read), _outcome(read), read.source
         read.complaints.raise_any()
     else:
@@ -178,6 +179,24 @@ def _unicode(text: str, file: str) -> str:
     except UnicodeEncodeError:
         raise file_error(file, "a name holds characters that a file in UTF-8 cannot hold; rename it") from None
     return text
+
+
+def _check_one_episode(read: Columns) -> None:
+    """A log of many episodes is one thing that is wrong, not one for each of them."""
+    times = read.get("t")
+    pairs = [] if times is None else enumerate(pairwise(times.tolist()), start=1)
+    begins = [row for row, (before, after) in pairs if after in (0, 1) and after < before]
+    if len(begins) < 2:
+        return
+    complaints = Complaints(read.source)
+    complaints.add(
+        f"t begins again here, and {counted(len(begins) - 1, 'more time')} below",
+        row=begins[0],
+        expectation="one episode",
+        fix="of a log, name one: tether.io.read_episodes(file)['<episode>']",
+        argument="read_episodes",
+    )
+    complaints.raise_any()
 
 
 def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | None]:

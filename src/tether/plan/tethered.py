@@ -73,6 +73,9 @@ class Tethered:
     _kept: dict[str, Thresholds] = field(default_factory=dict, init=False)
     _sweeps: list[Sweep] = field(default_factory=list, init=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tether, (self.cf, *self.key)  # κ and sweeps are found again
+
     @property
     def key(self) -> tuple[Any, ...]:
         """What makes one question the same as another, about the same counterfactual MDP."""

@@ -1,6 +1,6 @@
 """How is it shown? Figures, and a report as one page.
 
-May import: everything but the command line and the reproduction.
+May import: audit, and what it may.
 
 >>> import tether
 >>> from tether.views import figures
