@@ -55,6 +55,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module")
+def toy():
+    case = tether.cases.toy()
+    return tether.counterfactual(case.mdp, case.path)
+
+
+@pytest.fixture(scope="module")
 def grid():
     case = tether.cases.grid_world()
     return tether.counterfactual(case.mdp, case.path)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from effort import tries
+from stopping import stopped_after
 from writers import place_of, version_of
 
 import tether
@@ -317,18 +318,8 @@ def test_a_set_of_files_stopped_while_it_takes_its_place(tmp_path, monkeypatch, 
     """Before the first file nothing has changed; after it, whoever reads next goes on with the others."""
     for name in "abc":
         (tmp_path / name).write_text("old")
-    replace, done = Path.replace, []
-
-    def stops(self, other):
-        if len(done) == at:
-            raise KeyboardInterrupt
-        done.append(self)
-        return replace(self, other)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", stops)
-        with pytest.raises(KeyboardInterrupt):
-            write_set(tmp_path, "abc")
+    with stopped_after(at, monkeypatch):
+        write_set(tmp_path, "abc")
     files = [tmp_path / name for name in "abc"]
     texts = read_together(files, lambda: {file.read_text() for file in files})
     assert texts == {"new" if at else "old"}

@@ -31,18 +31,6 @@ OBSERVED, REACHABLE, UNREACHABLE, NOT = (
 )
 
 
-@pytest.fixture(scope="module")
-def toy():
-    case = tether.cases.toy()
-    return tether.counterfactual(case.mdp, case.path)
-
-
-@pytest.fixture(scope="module")
-def grid():
-    case = tether.cases.grid_world()
-    return tether.counterfactual(case.mdp, case.path)
-
-
 # --- The paper's figures -----------------------------------------------------------------------------
 
 # For each k and t, the states of each class, as the figures on k = 1 and k = 2 draw them over the nominal rollout.

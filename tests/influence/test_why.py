@@ -24,18 +24,6 @@ import tether
 
 
 @pytest.fixture(scope="module")
-def toy():
-    case = tether.cases.toy()
-    return tether.counterfactual(case.mdp, case.path)
-
-
-@pytest.fixture(scope="module")
-def grid():
-    case = tether.cases.grid_world()
-    return tether.counterfactual(case.mdp, case.path)
-
-
-@pytest.fixture(scope="module")
 def climb():
     """Stay or go up, explored for three steps from 0: state 3 is known, but not what one can do there."""
     mdp = tether.MDP.from_function(0, lambda s: ["stay", "up"], lambda s, a: {s + (a == "up"): 1.0}, horizon=3)

@@ -10,6 +10,7 @@ import pytest
 from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stopping import stopped_after
 
 import tether
 from tether import MDP
@@ -542,19 +543,8 @@ def test_a_changed_file_is_a_model_or_an_error(tmp_path_factory, suffix, data):
 
 def stopped_while_files_take_their_place(folder, monkeypatch, mdp):
     """Write a model over another, but the process stops after the first of the four files has taken its place."""
-    replace, done = Path.replace, []
-
-    def stops(self, other):
-        if done:
-            raise KeyboardInterrupt
-        done.append(self)
-        return replace(self, other)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", stops)
-        with pytest.raises(KeyboardInterrupt):
-            write_prism(mdp, folder / "m.tra")
-    assert done
+    with stopped_after(1, monkeypatch):
+        write_prism(mdp, folder / "m.tra")
 
 
 def test_the_files_of_a_model_change_together(tmp_path, monkeypatch):

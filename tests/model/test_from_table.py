@@ -4,33 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from columnlike import Column
 
 import tether
 from tether import MDP
 from tether.model import form
-
-
-class Column:
-    """A dataframe column as far as this package is concerned (pandas is not a dependency)."""
-
-    def __init__(self, values):
-        self._values = np.asarray(values)
-
-    def __len__(self):
-        return len(self._values)
-
-    def __array__(self, dtype=None, copy=None):
-        return self._values
-
-    def __iter__(self):
-        return iter(self._values)
-
-    def to_numpy(self):
-        return self._values
-
-    def to_list(self):
-        return self._values.tolist()
-
 
 # Three states, two actions; "treat" is not available in "well". Rows are not sorted.
 STATE = ["sick", "well", "sick", "sick", "sick", "well"]

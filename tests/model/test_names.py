@@ -8,31 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from columnlike import Column
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
 from tether.model.encode import encode
 from tether.model.names import is_missing, make_names, name_list, plain
-
-
-class Column:
-    """A dataframe column as far as this package is concerned (pandas is not a dependency)."""
-
-    def __init__(self, values, dtype=None):
-        self._values = np.array(values, dtype=dtype)
-
-    def __len__(self):
-        return len(self._values)
-
-    def __iter__(self):
-        return iter(self._values)
-
-    def to_numpy(self):
-        return self._values
-
-    def to_list(self):
-        return self._values.tolist()
 
 
 class NotSaying:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["NameColumn", "as_pandas", "name_array", "pyarrow_module"]
+__all__ = ["NameColumn", "Tabular", "as_pandas", "name_array", "pyarrow_module"]
 
 
 def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
@@ -33,6 +33,20 @@ def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
     except ImportError:
         raise QueryError("a pandas table needs pandas: pip install pandas") from None
     return table.to_pandas()
+
+
+class Tabular:
+    """Results that are an Arrow table are a pandas one too."""
+
+    __slots__ = ()
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The result as an Arrow table."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas table; pandas must be installed."""
+        return as_pandas(self.to_arrow())
 
 
 class NameColumn:

@@ -9,7 +9,7 @@ another file is counted from 1. A row of a table in memory is counted from 0, as
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError
 
-__all__ = ["LIMIT", "Complaints", "Located", "Source", "raise_all"]
+__all__ = ["LIMIT", "Complaints", "Located", "Source", "common_length", "raise_all"]
 
 LIMIT = 100
 """How many problems are kept as records; all are counted."""
@@ -163,6 +163,21 @@ class Complaints:
         """Raise all that was noted, if anything was, as one error."""
         if self.total:
             raise self.error(self.problems, total=self.total)
+
+
+def common_length(columns: Mapping[str, Sized], error: Located) -> int:
+    """The length that all columns have; 0 where there are none.
+
+    >>> common_length({"state": [1, 2], "action": [1]}, ModelError)
+    Traceback (most recent call last):
+    ...
+    tether.errors.ModelError: the columns differ in length: state 2, action 1
+    """
+    sizes = {name: len(column) for name, column in columns.items()}
+    if len({*sizes.values()}) > 1:
+        text = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        raise error(f"the columns differ in length: {text}")
+    return next(iter(sizes.values()), 0)
 
 
 def raise_all(*all_complaints: Complaints) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import average
 from tether.counterfactual.conditioned import CounterfactualMDP
@@ -33,14 +34,13 @@ from tether.plan.objective import asked
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
 
 __all__ = ["Evaluation", "evaluate_chain", "evaluate_decider", "evaluate_plan", "evaluate_policy", "visit"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(Tabular):
     """Exactly what to expect under a policy.
 
     Evaluated for a property, the value is the probability that it holds. An episode then rests in the state that
@@ -197,12 +197,6 @@ class Evaluation:
         from tether.evaluation.arrow import evaluation_table
 
         return evaluation_table(self)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
-        from tether._foundation.arrow import as_pandas
-
-        return as_pandas(self.to_arrow())
 
     def _by_state(self, t: int) -> tuple[Ints, Floats]:
         time_index(t, self.T)

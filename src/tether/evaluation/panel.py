@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
@@ -31,7 +32,6 @@ from tether.observation.path import Path
 from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
 
     from tether.influence.one_step import Influence
@@ -65,7 +65,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MechanismPanel:
+class MechanismPanel(Tabular):
     """What the plan of each mechanism is worth under every mechanism; made by `compare_mechanisms`.
 
     Attributes
@@ -161,12 +161,6 @@ class MechanismPanel:
                 "unavailable": self.unavailable.reshape(-1),
             }
         )
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
-        from tether._foundation.arrow import as_pandas
-
-        return as_pandas(self.to_arrow())
 
     def __str__(self) -> str:
         wide = max(len(_CORNER), *(len(name) for name in self.mechanisms))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import number
 from tether.counterfactual.layers import expand
@@ -32,7 +33,6 @@ from tether.plan.chain import Visits, collect
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -70,7 +70,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Shares:
+class Shares(Tabular):
     """The gain of a plan, shared among its changed steps; made by `Plan.shares`.
 
     Attributes
@@ -115,12 +115,6 @@ class Shares:
         from tether.evaluation.arrow import shares_table
 
         return shares_table(self)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
-        from tether._foundation.arrow import as_pandas
-
-        return as_pandas(self.to_arrow())
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """One bar per changed step: its share of the gain, and what it gains alone. Returns the axes.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table, typeset
 from tether._foundation.rounding import ROUNDING, rounding_of
@@ -24,7 +25,6 @@ from tether.plan.backward import observed_value
 from tether.plan.objective import asked, negated
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -83,7 +83,7 @@ class Decision:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decisions:
+class Decisions(Tabular):
     """Every step of an episode, and every action that was available there; made by `CounterfactualMDP.decisions`.
 
     Attributes
@@ -230,12 +230,6 @@ class Decisions:
         from tether.explanation.arrow import decisions_table
 
         return decisions_table(self)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
-        from tether._foundation.arrow import as_pandas
-
-        return as_pandas(self.to_arrow())
 
     def plot(self, what: str = "gain", ax: Axes | None = None) -> Axes:
         """Time × action, shaded by "gain", "best" or "necessity"; what was done is marked. Returns the axes.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table, typeset
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
@@ -28,7 +29,6 @@ from tether.plan.limits import Beyond, beyond
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
 
     from tether.evaluation.certificate import Certificate
@@ -98,7 +98,7 @@ class ExplainedStep:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(Tabular):
     """A plan put beside what happened.
 
     Attributes
@@ -261,12 +261,6 @@ class Explanation:
         from tether.explanation.arrow import explanation_table
 
         return explanation_table(self)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
-        from tether._foundation.arrow import as_pandas
-
-        return as_pandas(self.to_arrow())
 
     def _repr_html_(self) -> str:
         luck = left_to_chance(self.plan.asked, self.plan.chain)  # without it there is nothing to influence

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import percent
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.outcomes import absorbing, outcome_classes
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -61,7 +61,7 @@ class OutcomeChance:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Outcomes(Sequence[OutcomeChance]):
+class Outcomes(Sequence[OutcomeChance], Tabular):
     """How likely each outcome is: at the end, as a sequence of `OutcomeChance`; and at each time, by class.
 
     Attributes
@@ -124,12 +124,6 @@ class Outcomes(Sequence[OutcomeChance]):
         from tether.explanation.arrow import outcomes_table
 
         return outcomes_table(self)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
-        from tether._foundation.arrow import as_pandas
-
-        return as_pandas(self.to_arrow())
 
     def plot(self, who: str = "plan", ax: Axes | None = None) -> Axes:
         """Outcomes over time as stacked areas, with what happened above; returns the axes.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.problems import Complaints, Located, Source
+from tether._foundation.problems import Complaints, Located, Source, common_length
 from tether._foundation.words import counted
 from tether.errors import FileError, ModelError, Problem, QueryError
 from tether.io.arrowfiles import open_arrow, open_parquet, require_pyarrow
@@ -378,15 +378,12 @@ def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: Complaints) -> 
         else:
             lists[name] = plain(column)
     complaints.raise_any()
-    sizes = {name: len(items) for name, items in lists.items()}
-    if len({*sizes.values()}) > 1:
-        text = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-        complaints.add(f"the columns differ in length: {text}")
-    elif not any(sizes.values()):
+    rows = common_length(lists, complaints.error)
+    if rows == 0:
         complaints.add("there are no rows")
     complaints.raise_any()
     values: dict[str, Array | Coded] = {}
     for name, items in lists.items():
         convert = labels_of_list if name in plan.text else numbers_of_list
         values[name] = convert(items, plan.shown(name), complaints, blank=name in plan.blank)
-    return plan.made(values, next(iter(sizes.values()), 0), complaints)
+    return plan.made(values, rows, complaints)

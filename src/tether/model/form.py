@@ -29,7 +29,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints, Source
-from tether.errors import ModelError, Problem
+from tether.errors import ModelError, Problem, QueryError
 from tether.model.names import Names, name_list
 from tether.model.place import Place, pickled_as
 
@@ -44,6 +44,7 @@ __all__ = [
     "final_rewards",
     "finish",
     "pair_states",
+    "says_yes",
     "terminal_states",
 ]
 
@@ -337,15 +338,26 @@ def terminal_states(states: Names, terminal: Any) -> Ints:
 
 def ends_in(terminal: Callable[[Any], Any], state: Any) -> bool:
     """Whether a function says that episodes end in a state."""
+    return says_yes(terminal, state, "terminal=", "terminal states", ModelError)
+
+
+def says_yes(
+    predicate: Callable[[Any], Any],
+    state: Any,
+    what: str,
+    wanted: str,
+    error: type[ModelError] | type[QueryError],
+) -> bool:
+    """What a user's function says of a state; messages begin with ``what``, and name what was ``wanted``."""
     try:
-        ends = terminal(state)
-    except Exception as error:
-        error.add_note(f"while looking for terminal states: state {state!r}")
+        answer = predicate(state)
+    except Exception as raised:
+        raised.add_note(f"while looking for {wanted}: state {state!r}")
         raise
-    if not isinstance(ends, bool | np.bool_):
-        message = f"terminal=: the function gave {ends!r} for state {state!r}, not True or False"
-        raise ModelError(Problem(message, state=state, value=ends))
-    return bool(ends)
+    if not isinstance(answer, bool | np.bool_):
+        message = f"{what}: the function gave {answer!r} for state {state!r}, not True or False"
+        raise error(Problem(message, state=state, value=answer))
+    return bool(answer)
 
 
 def _check_terminal(where: _Where, ends: Ints, complaints: Complaints) -> None:

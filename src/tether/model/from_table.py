@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.problems import Complaints, Source
+from tether._foundation.problems import Complaints, Source, common_length
 from tether.errors import ModelError, Problem
 from tether.model.encode import encode
 from tether.model.form import Form, Rewards, finish
@@ -47,11 +47,7 @@ def form_from_table(
     if reward is not None:
         columns["reward"] = reward
     columns = {name: _column(name, values) for name, values in columns.items()}
-    sizes = {name: len(values) for name, values in columns.items()}
-    if len(set(sizes.values())) > 1:
-        text = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-        raise ModelError(f"the columns differ in length: {text}")
-    if sizes["state"] == 0:
+    if common_length(columns, ModelError) == 0:
         raise ModelError("the model is empty: it has no transitions")
     complaints = Complaints(source, ModelError)
     chance = _number_column("probability", columns["probability"], complaints)

@@ -19,6 +19,7 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
+from tether.model.form import says_yes
 from tether.model.names import Names, as_array, name_list, plain
 
 __all__ = ["LabelSets", "Labels", "StateSet", "check_names", "member_indices", "name_text", "with_label_sets"]
@@ -240,19 +241,10 @@ def member_indices(states: Names, what: str, value: Any, error: ErrorKind = Mode
 
 
 def _where(states: Names, what: str, predicate: Callable[[Any], Any], kind: ErrorKind) -> Ints:
-    found = []
-    for s, name in enumerate(states):
-        try:
-            has = predicate(name)
-        except Exception as error:
-            error.add_note(f"while looking for the states of {what}: state {name!r}")
-            raise
-        if not isinstance(has, bool | np.bool_):
-            message = f"{what}: the function gave {has!r} for state {name!r}, not True or False"
-            raise kind(Problem(message, state=name, value=has))
-        if has:
-            found.append(s)
-    return np.array(found, dtype=np.int32)
+    wanted = f"the states of {what}"
+    return np.array(
+        [s for s, name in enumerate(states) if says_yes(predicate, name, what, wanted, kind)], dtype=np.int32
+    )
 
 
 def _of_column(states: Names, what: str, column: Ints, error: ErrorKind) -> Ints:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.problems import Complaints, Source
+from tether._foundation.problems import Complaints, Source, common_length
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
 from tether.model.mdp import MDP
@@ -130,11 +130,7 @@ class Episodes(Steps, Mapping[Any, Path]):
         complaints = Complaints(Source(), PathError)
         if "outcome" in columns:
             columns["outcome"] = outcome_names(columns["outcome"], "outcome", complaints)
-        sizes = {name: len(values) for name, values in columns.items()}
-        if len(set(sizes.values())) > 1:
-            lengths = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-            raise PathError(f"the columns differ in length: {lengths}")
-        if sizes["episode"] == 0:
+        if common_length(columns, PathError) == 0:
             raise PathError("the log is empty: it has no rows")
         return cls.of(arrange_log(columns, complaints))
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import facts, html_table
 from tether.counterfactual.conditioned import CounterfactualMDP
@@ -36,7 +37,6 @@ from tether.plan.tethered import Tethered
 from tether.plan.tracked import tracked
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -89,7 +89,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Front:
+class Front(Tabular):
     """The supported points of value against a measure, from the most valuable to the one with the largest measure.
 
     Against a property, to the one with the smallest probability of it.
@@ -145,12 +145,6 @@ class Front:
         from tether.plan.arrow import front_table
 
         return front_table(self)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
-        from tether._foundation.arrow import as_pandas
-
-        return as_pandas(self.to_arrow())
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw value against the measure; returns the axes. See `tether.views.figures.plot_pareto`.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import facts
 from tether._foundation.words import counted
@@ -26,7 +27,6 @@ from tether.plan.front_doors import PlanDoors
 from tether.plan.objective import asked, objective_name, value_name
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
 
     from tether.plan.constrained import Constraint
@@ -37,7 +37,7 @@ __all__ = ["Plan"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan(PlanDoors):
+class Plan(PlanDoors, Tabular):
     """The best policy for one k and m.
 
     Attributes
@@ -200,12 +200,6 @@ class Plan(PlanDoors):
         from tether.plan.arrow import plan_table
 
         return plan_table(self)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
-        from tether._foundation.arrow import as_pandas
-
-        return as_pandas(self.to_arrow())
 
     def _repr_html_(self) -> str:
         rows = [

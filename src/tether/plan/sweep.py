@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import heat
 from tether._foundation.rounding import rounding_of
@@ -20,7 +21,6 @@ from tether.model.properties import Property
 from tether.plan.objective import objective_name
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -28,7 +28,7 @@ __all__ = ["Sweep"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sweep:
+class Sweep(Tabular):
     """The value of the best policy for every k and m.
 
     Attributes
@@ -162,12 +162,6 @@ class Sweep:
         from tether.plan.arrow import sweep_table
 
         return sweep_table(self)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
-        from tether._foundation.arrow import as_pandas
-
-        return as_pandas(self.to_arrow())
 
     def plot(self, m: int | None = None, ax: Axes | None = None) -> Axes:
         """Draw the table, shaded, or for one ``m`` the value against k; returns the axes.
