@@ -11,7 +11,7 @@ from tether.errors import FileError
 from tether.io import read_model, write_model
 from tether.io.models import FORMATS, format_of
 
-WRITTEN = {format: suffixes for format, suffixes in FORMATS.items() if format != "xlsx"}  # which is read only
+WRITTEN = {format: one.suffixes for format, one in FORMATS.items() if format != "xlsx"}  # which is read only
 SUFFIXES = [suffix for suffixes in WRITTEN.values() for suffix in suffixes]
 
 

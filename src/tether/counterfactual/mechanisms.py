@@ -6,20 +6,24 @@ from typing import Any
 
 from tether.counterfactual.couplings import Comonotone, Independent, Maximal
 from tether.counterfactual.gumbel_max import GumbelMax
-from tether.counterfactual.mechanism import Mechanism
+from tether.counterfactual.mechanism import ExactMechanism, Mechanism
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.errors import QueryError
 from tether.model.mdp import MDP
 
 __all__ = ["EXACT", "make_mechanism"]
 
-EXACT = (GumbelMax.name, Independent.name, Comonotone.name, Maximal.name)
-"""The mechanisms whose rows are closed forms."""
-
-_BUILT_IN: dict[str, type[Any]] = {
-    kind.name: kind for kind in (GumbelMax, SampledGumbelMax, Independent, Comonotone, Maximal)
+_BUILT_IN: dict[str, tuple[type[Any], tuple[str, ...]]] = {
+    GumbelMax.name: (GumbelMax, ()),
+    SampledGumbelMax.name: (SampledGumbelMax, ("samples", "rng", "method")),
+    Independent.name: (Independent, ()),
+    Comonotone.name: (Comonotone, ("order",)),
+    Maximal.name: (Maximal, ()),
 }
-_OPTIONS = {SampledGumbelMax.name: ["samples", "rng", "method"], Comonotone.name: ["order"]}
+"""Each by its name, and the options that it takes."""
+
+EXACT = tuple(name for name, (kind, _) in _BUILT_IN.items() if issubclass(kind, ExactMechanism))
+"""The mechanisms whose rows are closed forms."""
 
 
 def make_mechanism(mechanism: str | Mechanism, options: dict[str, Any], mdp: MDP) -> Mechanism:
@@ -37,12 +41,12 @@ def make_mechanism(mechanism: str | Mechanism, options: dict[str, Any], mdp: MDP
 def _by_name(name: str, options: dict[str, Any]) -> Mechanism:
     if name not in _BUILT_IN:
         raise QueryError(f"there is no mechanism {name!r}; there is {_names()}")
-    known = _OPTIONS.get(name, [])
+    kind, known = _BUILT_IN[name]
     for option in options:
         if option not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options"
             raise QueryError(f"the mechanism {name!r} {takes}; got {option}=")
-    made: Mechanism = _BUILT_IN[name](**options)
+    made: Mechanism = kind(**options)
     return made
 
 

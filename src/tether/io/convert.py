@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tether.io.files import name_of
-from tether.io.models import format_of, write_model
+from tether.io.models import FORMATS, format_of, write_model
 from tether.io.opening import open_model
 from tether.io.valuations import valuations
 from tether.model.mdp import MDP
 
 __all__ = ["Conversion", "convert"]
-
-_WITH_LABELS = ("directory", "prism", "drn")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -87,6 +85,6 @@ def convert(
     format = format_of(target, to)
     mdp = source if isinstance(source, MDP) else open_model(source, **options)
     write_model(mdp, target, to, **({"mean_rewards": True} if mean_rewards else {}))
-    lost = () if format in _WITH_LABELS else tuple(mdp.label_sets)
+    lost = () if FORMATS[format].has_labels else tuple(mdp.label_sets)
     numbered = format == "prism" and valuations(mdp.states, (int, bool)) is None
     return Conversion(mdp, name_of(target), format, lost, numbered)

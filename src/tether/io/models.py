@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tether.errors import Problem, QueryError
 from tether.io.files import File, file_error, name_of
@@ -17,34 +17,33 @@ from tether.model.mdp import MDP
 
 __all__ = ["FORMATS", "format_of", "read_model", "write_model"]
 
-FORMATS: dict[str, tuple[str, ...]] = {
-    "csv": (".csv", ".csv.gz"),
-    "tsv": (".tsv", ".tsv.gz"),
-    "parquet": (".parquet", ".pq"),
-    "arrow": (".arrow", ".feather", ".ipc"),
-    "xlsx": (".xlsx", ".xlsm"),
-    "npz": (".npz",),
-    "mat": (".mat",),
-    "prism": (".tra",),
-    "drn": (".drn",),
-    "directory": (),
-}
-"""The formats of models, and the suffixes by which each is known."""
+
+class Format(NamedTuple):
+    """One format of models: by which suffixes it is known, what reads and writes it, and whether it holds labels."""
+
+    suffixes: tuple[str, ...]
+    module: str
+    reader: str
+    writer: str
+    has_labels: bool = False
+
 
 _TABLES = ("tether.io.tables", "read_table", "write_table")
 _ARRAYS = ("tether.io.matrices", "read_arrays", "write_arrays")
-_HANDLERS = {
-    "csv": _TABLES,
-    "tsv": _TABLES,
-    "parquet": _TABLES,
-    "arrow": _TABLES,
-    "xlsx": _TABLES,
-    "npz": _ARRAYS,
-    "mat": _ARRAYS,
-    "prism": ("tether.io.prism", "read_prism", "write_prism"),
-    "drn": ("tether.io.drn", "read_drn", "write_drn"),
-    "directory": ("tether.io.models", "_load", "_save"),
+
+FORMATS = {
+    "csv": Format((".csv", ".csv.gz"), *_TABLES),
+    "tsv": Format((".tsv", ".tsv.gz"), *_TABLES),
+    "parquet": Format((".parquet", ".pq"), *_TABLES),
+    "arrow": Format((".arrow", ".feather", ".ipc"), *_TABLES),
+    "xlsx": Format((".xlsx", ".xlsm"), *_TABLES),
+    "npz": Format((".npz",), *_ARRAYS),
+    "mat": Format((".mat",), *_ARRAYS),
+    "prism": Format((".tra",), "tether.io.prism", "read_prism", "write_prism", has_labels=True),
+    "drn": Format((".drn",), "tether.io.drn", "read_drn", "write_drn", has_labels=True),
+    "directory": Format((), "tether.io.models", "_load", "_save", has_labels=True),
 }
+"""The formats of models."""
 
 
 def read_model(file: File, format: str | None = None, **options: Any) -> MDP:
@@ -117,17 +116,17 @@ def format_of(file: File, format: str | None = None) -> str:
     path = Path(name_of(file))
     if path.is_dir() or not path.suffix:
         return "directory"
-    for name, suffixes in FORMATS.items():
-        if path.name.lower().endswith(suffixes):
+    for name, one in FORMATS.items():
+        if path.name.lower().endswith(one.suffixes):
             return name
-    known = ", ".join(f"{name} ({', '.join(suffixes)})" for name, suffixes in FORMATS.items() if suffixes)
+    known = ", ".join(f"{name} ({', '.join(one.suffixes)})" for name, one in FORMATS.items() if one.suffixes)
     wrong = f"the name does not say what format this is in; models are {known}, or a directory that MDP.save wrote"
     raise file_error(file, Problem(wrong, fix="rename it, or say which: format='csv'", argument="format"))
 
 
 def _handler(format: str, *, reading: bool) -> Callable[..., Any]:
-    module, read, write = _HANDLERS[format]
-    handler: Callable[..., Any] = getattr(import_module(module), read if reading else write)
+    one = FORMATS[format]
+    handler: Callable[..., Any] = getattr(import_module(one.module), one.reader if reading else one.writer)
     return handler
 
 
