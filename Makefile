@@ -7,20 +7,23 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 # Bytecode is made when a module is first imported: of what is installed, most never is.
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile
+# Kept for the next process, whatever the environment says: each would compile all modules again.
+export PYTHONDONTWRITEBYTECODE =
 CORES ?= $(shell $(RUN) -c 'import os; print(max(1, min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)))' 2>/dev/null || echo 2)
 
 # The tests that exercise the kernels: run once more with the JIT off, so that coverage sees inside them.
 KERNELS := tests/kernels tests/counterfactual/test_gumbel.py tests/influence/test_rules.py tests/plan/test_planning.py tests/plan/test_uncertain.py
 
-.PHONY: demo test kernels lint types imports modules unit coverage test-random docs bench format clean
+.PHONY: demo test kernels lint types imports modules modules-of-tests unit coverage test-random docs bench format clean
 
 demo: $(VENV)/installed
 	@$(RUN) -m tether.cli.demo
 
-# Each says what it does. The kernels are compiled on one core while the rest is checked and all modules are imported
-# once on another: otherwise every process of the tests would compile the same kernels and the same modules.
-test: $(VENV)/installed-dev
-	@$(MAKE) --no-print-directory -j 2 kernels lint types imports modules
+# Each says what it does. The kernels need no more than the package: they are compiled on one core while, on another, what
+# the tests need is installed, the rest is checked and all modules are imported once. Otherwise every process of the tests
+# would compile the same kernels and the same modules.
+test: $(VENV)/installed
+	@$(MAKE) --no-print-directory -j 2 kernels lint types imports modules-of-tests modules
 	@$(MAKE) --no-print-directory unit
 	@echo "make test: lint, types, import direction and tests all passed"
 
@@ -37,14 +40,20 @@ imports: $(VENV)/installed-dev
 	@echo "import direction …"
 	@$(VENV)/bin/lint-imports --no-cache
 
-kernels: $(VENV)/installed-dev
+# The sources are named, as the package is installed once more beside this.
+kernels: $(VENV)/installed
 	@echo "compiling the kernels …"
-	@$(RUN) tests/compile_kernels.py
+	@PYTHONPATH="$(CURDIR)/src" $(RUN) tests/compile_kernels.py
 
 # What cannot be imported, the tests say.
+COLLECT := $(RUN) -m pytest --collect-only -qq -p no:cacheprovider
 modules: $(VENV)/installed-dev
-	@echo "importing all modules and tests …"
-	@$(RUN) -m pytest tests src/tether --doctest-modules --collect-only -qq -p no:cacheprovider > /dev/null || true
+	@echo "importing all modules …"
+	@$(COLLECT) src/tether --doctest-modules > /dev/null || true
+
+modules-of-tests: $(VENV)/installed-dev
+	@echo "importing all tests …"
+	@$(COLLECT) tests --doctest-modules > /dev/null || true
 
 # Unit and property tests, the examples in docstrings, and every code block of README and docs; each once.
 unit: $(VENV)/installed-dev
@@ -52,7 +61,7 @@ unit: $(VENV)/installed-dev
 	@$(RUN) -m pytest tests src/tether --doctest-modules -rs -n $(CORES) --dist worksteal
 
 # Not part of `make test`, as tracing takes longer than the tests: fails where less than 95 % is reached.
-coverage: $(VENV)/installed-dev
+coverage: $(VENV)/installed-dev $(VENV)/installed-coverage
 	@$(RUN) -m pytest tests src/tether --doctest-modules -n $(CORES) --dist worksteal --cov --cov-report= --cov-fail-under=0
 	@echo "the kernels' own tests once more, interpreted …"
 	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted $(RUN) -m pytest $(KERNELS) -m "not compiled" -n $(CORES) --dist worksteal --cov --cov-append --cov-report= --cov-fail-under=0
@@ -76,10 +85,12 @@ format: $(VENV)/installed-dev
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist site tether-demo tether-reproduction
 
+# The newest pip finds what to install in half the time of the one that comes with older Pythons.
 $(RUN):
 	@test -n "$(PYTHON)" || { echo "Tether needs Python 3.11 or newer with venv and pip; none was found. Name one with: make PYTHON=/path/to/python"; exit 1; }
 	@echo "setting up $(VENV) with $(PYTHON) (once) …"
 	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade pip
 
 # What is installed, by the extra that names it: `installed` is the package with its explorer, which `make demo` names.
 $(VENV)/installed: pyproject.toml | $(RUN)
@@ -87,7 +98,7 @@ $(VENV)/installed: pyproject.toml | $(RUN)
 	@$(PIP) --editable ".[explorer]"
 	@touch $@
 
-$(VENV)/installed-%: pyproject.toml | $(RUN)
-	@echo "installing tether and what [$*] names …"
+$(VENV)/installed-%: pyproject.toml | $(VENV)/installed
+	@echo "installing what [$*] names …"
 	@$(PIP) --editable ".[$*]"
-	@touch $@ $(VENV)/installed
+	@touch $@

@@ -3,7 +3,33 @@
 import numpy as np
 from scipy.optimize import linprog
 
-from tether._kernels.sets import PUBLISHED_MONOTONICITY, PUBLISHED_STABILITY
+from tether._foundation.arrays import read_only
+from tether._kernels.sets import (
+    PUBLISHED_MONOTONICITY,
+    PUBLISHED_STABILITY,
+    Nominal,
+    Observed,
+    extreme_row,
+    limits_for,
+    row_scratch_for,
+)
+
+
+def asked_row(states, q, low=(), high=()):
+    """A row as the library hands it to the kernel, which would be compiled anew for any other kind of array."""
+    return Nominal(np.asarray(states, np.int32), q, *(read_only(np.asarray(each, float)) for each in (low, high)))
+
+
+def seen_row(states, p, outcome, pair, chance):
+    """The same for what was observed."""
+    return Observed(read_only(np.asarray(states, np.int32)), read_only(p), int(outcome), pair, float(chance))
+
+
+def extreme_of(row, values, pair, observed, kind, sign):
+    """The extreme expectation over a row, and its probabilities."""
+    n, scratch = values.size, row_scratch_for(values.size)
+    found = extreme_row(row, values, n, pair, observed, kind, sign, limits_for(n), scratch)
+    return found, scratch.x[:n]
 
 
 def over_couplings(p, q, o, values, sign, *, stable):

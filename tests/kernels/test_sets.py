@@ -2,21 +2,11 @@
 
 import numpy as np
 import pytest
-from couplings import in_a_box, over_couplings
+from couplings import asked_row, extreme_of, in_a_box, over_couplings, seen_row
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tether._kernels.sets import (
-    NOTHING,
-    PUBLISHED_MONOTONICITY,
-    PUBLISHED_STABILITY,
-    STABILITY,
-    Nominal,
-    Observed,
-    extreme_row,
-    limits_for,
-    row_scratch_for,
-)
+from tether._kernels.sets import NOTHING, PUBLISHED_MONOTONICITY, PUBLISHED_STABILITY, STABILITY
 
 KINDS = [NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY]
 
@@ -34,19 +24,13 @@ def steps(draw, most=5):
     return p, q, o, values
 
 
-def of_row(next_state, q, values, pair, observed, kind, sign, scratch):
-    row = Nominal(next_state, q, np.empty(0), np.empty(0))
-    return extreme_row(row, values, q.size, pair, observed, kind, sign, limits_for(q.size), scratch)
-
-
 def extreme(p, q, o, values, kind, sign):
     """The extreme expectation, and its row over all outcomes."""
     seen, asked = np.flatnonzero(p), np.flatnonzero(q)
-    scratch = row_scratch_for(asked.size)
-    observed = Observed(seen, p[seen], int(o), -1, float(p[o]))
-    found = of_row(asked, q[asked], values[asked], 0, observed, kind, sign, scratch)
+    observed = seen_row(seen, p[seen], o, -1, p[o])
+    found, chances = extreme_of(asked_row(asked, q[asked]), values[asked], 0, observed, kind, sign)
     row = np.zeros(p.size)
-    row[asked] = scratch.x[: asked.size]
+    row[asked] = chances
     return found, row
 
 
@@ -102,12 +86,11 @@ def test_two_outcomes_are_a_single_point_under_stability():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_observed_pair_is_certain_and_an_unrecorded_outcome_says_nothing(kind):
-    q, values, scratch = np.array([0.25, 0.75]), np.array([3.0, -1.0]), row_scratch_for(2)
-    states = np.array([4, 9])
-    seen = Observed(states, q, 4, 7, 0.25)
-    assert of_row(states, q, values, 7, seen, kind, 1.0, scratch) == 3.0
-    assert of_row(states, q, values, 7, seen._replace(outcome=-1), kind, 1.0, scratch) == 0.0
-    assert scratch.x[:2].tolist() == [0.25, 0.75]
+    q, values = np.array([0.25, 0.75]), np.array([3.0, -1.0])
+    row, seen = asked_row([4, 9], q), seen_row([4, 9], q, 4, 7, 0.25)
+    assert extreme_of(row, values, 7, seen, kind, 1.0)[0] == 3.0
+    found, chances = extreme_of(row, values, 7, seen._replace(outcome=-1), kind, 1.0)
+    assert (found, chances.tolist()) == (0.0, [0.25, 0.75])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from brute import FEWER, RULES, influenced, tiny_worlds, worlds
-from couplings import over_intervals
+from couplings import asked_row, extreme_of, over_intervals, seen_row
 from effort import tries
 from hypothesis import assume as assume_
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_robust import Guaranteed
 
 import tether
-from tether._kernels.sets import INTERVALS, NOTHING, Nominal, Observed, extreme_row, limits_for, row_scratch_for
+from tether._kernels.sets import INTERVALS, NOTHING
 from tether.model.confidence import row_intervals
 from tether.model.counts import Counts
 
@@ -40,12 +40,11 @@ def test_rows_against_a_linear_programme_over_intervals_and_couplings(sign, step
     (p_low, p_high, p), (q_low, q_high, q), o, values = step
     chance = max(p_low[o], 1.0 - np.delete(p_high, o).sum())
     assume_(chance > 1e-6)
-    n, scratch = values.size, row_scratch_for(values.size)
-    row = Nominal(np.arange(n), q, q_low, q_high)
-    observed = Observed(np.arange(n), p, o, -1, float(chance))
-    found = extreme_row(row, values, n, 0, observed, INTERVALS, sign, limits_for(n), scratch)
+    every = np.arange(values.size)
+    row, observed = asked_row(every, q, q_low, q_high), seen_row(every, p, o, -1, chance)
+    found, chances = extreme_of(row, values, 0, observed, INTERVALS, sign)
     assert found == pytest.approx(over_intervals(p_low, p_high, q_low, q_high, o, values, sign), abs=1e-8)
-    assert scratch.x[:n].sum() == pytest.approx(1.0)
+    assert chances.sum() == pytest.approx(1.0)
 
 
 def as_learned(world, data):

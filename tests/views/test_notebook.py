@@ -101,10 +101,10 @@ def test_a_plan_of_a_large_model_does_not_wait(monkeypatch):
 
 
 CELLS = [
-    "import tether\ncase = tether.cases.epidemic()\ncf = tether.counterfactual(case.mdp, case.path)",
-    "plan = cf.plan(7, 4)\nplan.plot('I')",
+    "import tether\ncase = tether.cases.toy()\ncf = tether.counterfactual(case.mdp, case.path)",
+    "plan = cf.plan(2, 1)\nplan.plot()",
     "ax = cf.sweep().plot()",  # no value to show, and not even the last line
-    "cf.plot(3);\nax = None",
+    "cf.plot(2);\nax = None",
     "from pathlib import Path\nplan.report('report.html').name",
 ]
 

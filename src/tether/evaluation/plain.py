@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.markup import html_table
 from tether.counterfactual.conditioned import CounterfactualMDP
@@ -110,8 +110,8 @@ def _backward(
     from tether._kernels.plan import SPARE, Limits, Objective, Values
 
     T, n, sign = len(states), world.n_states, -1.0 if minimise else 1.0
-    none, small, kappa = np.empty(0, np.int64), np.empty(0, np.int16), np.empty(0, np.int16)
-    kappa.flags.writeable = False  # as κ is elsewhere: for another kind of array the kernel would be compiled once more
+    none, small = np.empty(0, np.int64), np.empty(0, np.int16)
+    kappa = read_only(np.empty(0, np.int16))  # as κ is elsewhere
     limits, rows, expected = Limits(kappa, none, small, small, 1), nominal_rows(world), ExpectedRewards(world)
     flat = np.zeros(2 * n + SPARE), np.zeros(2 * n + SPARE)
     tables = [each[: 2 * n].reshape(n, 2) for each in flat]  # a state's size, to tell ties by, and value
@@ -120,7 +120,7 @@ def _backward(
     yield T, tables[T % 2][:, 1]
     for t in range(T - 1, -1, -1):
         nodes, reward = Nodes(states[t]).arguments(n), expected.of_pairs(t, states[t])
-        goal = Objective(np.negative(reward) if minimise else reward, np.empty(0), world.discount, -1)
+        goal = Objective(read_only(-reward) if minimise else reward, np.empty(0), world.discount, -1)
         plan_step(nodes, rows, limits, goal, Values(flat[(t + 1) % 2], 2, 1, 1, flat[t % 2], 2, 1, 1, choices[t]))
         if decided is not None:  # also where there is no action
             tables[t % 2][decided.ended] = _settled(sign, decided)

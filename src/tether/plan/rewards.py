@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.scratch import scratch_array
 from tether.counterfactual.layers import Graph
 from tether.counterfactual.rows import Rows, spans
@@ -47,7 +47,7 @@ class ExpectedRewards:
         """Rewards by pair, of the pairs of some states."""
         values = self._mdp.rewards.at(t)
         if not self._by_entry:
-            return values
+            return read_only(values)
         new = states if self._mdp.rewards.horizon is not None else states[~self._known[states]]
         if new.size:
             form = self._mdp.form
@@ -55,7 +55,7 @@ class ExpectedRewards:
             owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
             self._averages[pairs] = np.bincount(owner, form.probability[entry] * values[entry], minlength=pairs.size)
             self._known[new] = True
-        return self._averages
+        return read_only(self._averages)
 
     def of_edits(self, t: int, edits: Rows, *, remember: bool = True) -> Floats:
         """Rewards of edited rows: those of R(s,a,s') are averaged under the edited row.

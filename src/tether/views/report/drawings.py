@@ -175,4 +175,6 @@ def chart(height: float, left: float = _LEFT, right: float = _RIGHT, bottom: flo
 
 def _drawn(ax: Axes, name: str, caption: str, marks: dict[str, Mark] | None = None) -> Drawing:
     shows = f"{caption} over time" if caption else _SHOWS[name]
-    return Drawing(caption, drawing(figures.inline_svg(figure_of(ax), name, shows, marks)))
+    drawn = drawing(figures.inline_svg(figure_of(ax), name, shows, marks))
+    figures.forget(figure_of(ax))  # a graph has a figure of its own, which a notebook would show below the cell
+    return Drawing(caption, drawn)
