@@ -1,7 +1,7 @@
 """The report, and the overview of an audit, in a browser: headless Chromium opens them, as a phone and a desk do."""
 
 import pytest
-from pages import ODD, PLANS, walk, written_once
+from pages import ODD, PLANS, written_once
 
 import tether
 
@@ -73,10 +73,9 @@ def test_a_label_cannot_run(browser, tmp_path):
         visit.close()
 
 
-def test_it_prints(browser, tmp_path):
+def test_it_prints(browser, tmp_path_factory):
     """On A4, a few pages: nothing wide is cut, and the head of a long table comes again."""
-    file = walk(30, 60).plan(20, 5).report(tmp_path / "report.html")
-    visit = Visit(browser, file, 1280)
+    visit = Visit(browser, written_once("a hundred steps", tmp_path_factory), 1280)
     try:
         printed = visit.page.pdf(format="A4")
         visit.page.emulate_media(media="print")
