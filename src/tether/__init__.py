@@ -23,9 +23,10 @@ from tether.evaluation.plain import Solution
 from tether.evaluation.tailoring import Tailoring
 from tether.evaluation.trajectories import Trajectories
 from tether.explanation.evidence import Evidence
-from tether.explanation.explain import ExplainedStep, Explanation
+from tether.explanation.explain import Explanation
 from tether.explanation.outcomes import OutcomeChance, Outcomes
 from tether.explanation.sentences import Answer
+from tether.explanation.steps import ExplainedStep
 from tether.influence.classes import Classes
 from tether.influence.one_step import effective, tv
 from tether.influence.why import Why

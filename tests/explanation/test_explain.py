@@ -6,7 +6,8 @@ import pytest
 
 import tether
 from tether.cli import demo
-from tether.explanation.explain import ExplainedStep, Explanation, explained_steps
+from tether.explanation.explain import Explanation
+from tether.explanation.steps import ExplainedStep, explained_steps
 
 
 def explained(k, m, case=None, **options):

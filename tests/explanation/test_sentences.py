@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tether.explanation.explain import explained_steps
-from tether.explanation.sentences import influenced_steps, left_to_chance, policy_sentences, strength
+from tether.explanation.about_episode import influenced_steps, left_to_chance, strength
+from tether.explanation.sentences import policy_sentences
+from tether.explanation.steps import explained_steps
 from tether.explanation.terms import tether_in_words
 
 

@@ -16,7 +16,7 @@ from pages import EVIL, ODD, PLANS, Page, Position, read, undrawn, walk, write, 
 import tether
 from tether._foundation.words import number as words_number
 from tether._foundation.words import percent
-from tether.explanation import sentences
+from tether.explanation import about_episode
 from tether.influence.classes import CLASSES, classify_reachable
 from tether.views.report import report
 from tether.views.report.features import Band, Strip, over_time
@@ -125,8 +125,8 @@ def test_the_summary_is_the_library_s(outbreak):
     assert "The expected return is −11.28 (± 3.951) instead of −38: a gain of 26.72." in told
     # Two measures, two names, strength first: both as the library says them, and not one for the other.
     explanation = plan.explain()
-    strength = sentences.strength(plan.cf, explanation.outlook, explanation.steps)
-    influenced = sentences.influenced_steps(explanation.outlook.tailoring, 7)
+    strength = about_episode.strength(plan.cf, explanation.outlook, explanation.steps)
+    influenced = about_episode.influenced_steps(explanation.outlook.tailoring, 7)
     assert "the longest stretch without is 6 steps, fewer than k = 7." in influenced
     assert told.index(strength) < told.index(influenced)
     beside = {row[0]: row[1:3] for row in page.tables[0][1:]}

@@ -16,11 +16,11 @@ from tether.cli.options import (
     PlanOptions,
     about_a_model,
     as_json,
-    renamed_columns,
     with_certificate,
     with_limits,
     with_times,
 )
+from tether.cli.parsing import renamed_columns
 
 __all__ = ["audit"]
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.doing import LIMITS
-from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, renamed_columns, with_limits
+from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, with_limits
+from tether.cli.parsing import renamed_columns
 
 if TYPE_CHECKING:
     from rich.table import Table

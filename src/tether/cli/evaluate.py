@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, renamed_columns, with_influence, with_property
+from tether.cli.options import Episode, about_an_episode, as_json, with_influence, with_property
+from tether.cli.parsing import renamed_columns
 
 __all__ = ["evaluate"]
 
@@ -39,9 +40,10 @@ def evaluate(
     """
     from tether.cli.screen import progress, put
     from tether.cli.steps import legend, steps_table
+    from tether.explanation.about_episode import left_to_chance
     from tether.explanation.answers import objective_data
-    from tether.explanation.explain import explained_steps
-    from tether.explanation.sentences import left_to_chance, policy_sentences
+    from tether.explanation.sentences import policy_sentences
+    from tether.explanation.steps import explained_steps
     from tether.io.sources import open_policy
     from tether.plan.backward import observed_value
     from tether.plan.objective import asked

@@ -91,8 +91,8 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
     """The sentences, the settings, the steps, and what larger limits would add."""
     from tether.cli.screen import put
     from tether.cli.steps import legend, steps_table
+    from tether.explanation.about_episode import left_to_chance
     from tether.explanation.naming import shown
-    from tether.explanation.sentences import left_to_chance
     from tether.explanation.terms import beyond_sentences
 
     put(*explanation.sentences(shown), "")

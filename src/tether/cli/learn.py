@@ -8,7 +8,8 @@ import click
 
 from tether.cli.answers import print_json
 from tether.cli.doing import READING
-from tether.cli.options import as_json, renamed_columns, with_times
+from tether.cli.options import as_json, with_times
+from tether.cli.parsing import renamed_columns
 
 if TYPE_CHECKING:
     from tether.learning.kinds import Kinds

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tether.cli.doing import LIMITS, READING, REPLAYING
-from tether.errors import QueryError
+from tether.cli.parsing import influence_of, objective_of, refuse_rewards, renamed_columns, subject_to_of, worth_of
 
 if TYPE_CHECKING:
     from tether.counterfactual.conditioned import CounterfactualMDP
@@ -28,7 +28,6 @@ __all__ = [
     "about_an_episode",
     "about_an_episode_or_none",
     "as_json",
-    "renamed_columns",
     "with_certificate",
     "with_draws",
     "with_influence",
@@ -243,94 +242,6 @@ class PlanOptions:
             return question.plan(self.k, self.m, subject_to=self.subject_to)
 
 
-def _influence(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
-    """``support``, ``tv:0.5``, ``effective:0.1``."""
-    from tether.influence.one_step import effective, tv
-
-    name, _, eps = value.partition(":")
-    try:
-        if name == "tv":
-            return tv(float(eps))
-        if name == "effective":
-            return effective(float(eps or 0.0))
-    except QueryError as error:
-        raise click.BadParameter(str(error), param=param) from None
-    except ValueError:
-        pass
-    if value != "support":
-        message = f"{value!r} is not 'support', 'tv:EPS' or 'effective:EPS', as in tv:0.5"
-        raise click.BadParameter(message, param=param)
-    return value
-
-
-def _objective(_ctx: click.Context, param: click.Parameter, value: str | None) -> Property | None:
-    """``avoid died``, ``until safe goal``."""
-    from tether.model.properties import parse_property
-
-    if value is None:
-        return None
-    try:
-        return parse_property(value)
-    except QueryError as error:
-        raise click.BadParameter(str(error), param=param) from None
-
-
-def _subject_to(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Property, float] | None:
-    """``reach died 0.1``."""
-    if value is None:
-        return None
-    words, _, limit = value.rpartition(" ")
-    try:
-        most = float(limit)
-    except ValueError:
-        words = ""
-    if not words:
-        message = f"{value!r}: expected a property and a probability, as in 'reach died 0.1'"
-        raise click.BadParameter(message, param=param)
-    wanted = _objective(_ctx, param, words)
-    assert wanted is not None
-    return wanted, most
-
-
-_REWARDS = ("discount", "final_reward", "reward_model", "state_rewards", "transition_rewards")
-
-
-def _no_rewards(objective: Property | None) -> None:
-    """With a property no reward counts: an error where options say what rewards are."""
-    ctx = click.get_current_context()
-    given = [param.opts[0] for param in ctx.command.params if param.name in _REWARDS and ctx.params.get(param.name)]
-    if objective is not None and given:
-        raise click.UsageError(
-            f"{' and '.join(given)}: this is about rewards, and with --objective '{objective}' none counts. "
-            "Leave out one or the other."
-        )
-
-
-def renamed_columns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """The names of columns, from options written ``OURS=YOURS``; of one that is to be left out, ``OURS=``."""
-    columns = {}
-    for value in values:
-        ours, equals, theirs = value.partition("=")
-        if not (equals and ours):
-            raise click.BadParameter(f"{value!r}: expected OURS=YOURS, as in state=s", param=param)
-        columns[ours.strip()] = theirs.strip()
-    return columns
-
-
-def _worth(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
-    """Values of states, from options written ``STATE=VALUE``."""
-    worth = {}
-    for value in values:
-        state, _, number = value.rpartition("=")
-        try:
-            worth[state] = float(number)
-        except ValueError:
-            state = ""
-        if not state:
-            raise click.BadParameter(f"{value!r}: expected STATE=VALUE, as in dead=-100", param=param)
-    return worth
-
-
 _TIMES = [
     click.option("--time", metavar="COLUMN", help="A column of times, in place of t: numbers or timestamps."),
     click.option("--step", metavar="SIZE", help="How far apart the times are, to find gaps: 4, or 4h for timestamps."),
@@ -355,7 +266,7 @@ _READING = [
     click.option(
         "--final-reward",
         multiple=True,
-        callback=_worth,
+        callback=worth_of,
         metavar="STATE=VALUE",
         help="The reward for ending in a state; 0 for other states. May be repeated.",
     ),
@@ -391,7 +302,7 @@ _RULE = [
     ),
     click.option(
         "--influence",
-        callback=_influence,
+        callback=influence_of,
         metavar="TEST",
         default="support",
         show_default=True,
@@ -402,7 +313,7 @@ _RULE = [
 _OBJECTIVE = [
     click.option(
         "--objective",
-        callback=_objective,
+        callback=objective_of,
         metavar="PROPERTY",
         help="What to ask for instead of the return: 'reach GOAL', 'avoid BAD' or 'until HOLD GOAL', with labels of "
         "the model or names of states.",
@@ -422,7 +333,7 @@ _LIMITS = [
 
 _SUBJECT_TO = click.option(
     "--subject-to",
-    callback=_subject_to,
+    callback=subject_to_of,
     metavar="'PROPERTY P'",
     help="Only plans under which a property has at most probability P: 'reach died 0.1'.",
 )
@@ -446,7 +357,7 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
 
         @functools.wraps(command)
         def gathering(**given: Any) -> Any:
-            _no_rewards(given.get("objective"))
+            refuse_rewards(given.get("objective"))
             one = record(**{name: given.pop(name) for name in names if name in given})
             return command(**{argument: one}, **given)
 

@@ -14,7 +14,7 @@ from tether.explanation.naming import differences, outcome_name, short, shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tether.explanation.explain import ExplainedStep
+    from tether.explanation.steps import ExplainedStep
     from tether.model.mdp import MDP
     from tether.model.properties import Property
     from tether.observation.path import Path

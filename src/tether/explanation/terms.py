@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
+from tether.explanation.about_episode import left_to_chance
 from tether.explanation.outcomes import goes_on
-from tether.explanation.sentences import falls_short, left_to_chance
+from tether.explanation.sentences import falls_short
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.plan.limits import SHARE, enough_k
 from tether.plan.objective import value_name

@@ -14,8 +14,8 @@ from tether._foundation.words import average, number
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.instead import Instead, make_instead
-from tether.explanation.explain import ExplainedStep, explained_steps
 from tether.explanation.sentences import policy_sentences
+from tether.explanation.steps import ExplainedStep, explained_steps
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property

@@ -9,7 +9,8 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.errors import ModelError
-from tether.model.form import Form, Rewards, finish
+from tether.model.finish import finish
+from tether.model.form import Form, Rewards
 from tether.model.names import Names, make_names
 
 __all__ = ["form_from_arrays"]

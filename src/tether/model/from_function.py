@@ -16,7 +16,8 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.errors import ModelError, Problem
-from tether.model.form import Form, ends_in, terminal_states
+from tether.model.finish import ends_in, terminal_states
+from tether.model.form import Form
 from tether.model.from_table import form_from_codes
 from tether.model.names import Names, is_missing, make_names, plain
 

@@ -11,7 +11,8 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints, Source, common_length
 from tether.errors import ModelError, Problem
 from tether.model.encode import encode
-from tether.model.form import Form, Rewards, finish
+from tether.model.finish import finish
+from tether.model.form import Form, Rewards
 from tether.model.names import Names, plain
 
 __all__ = ["form_from_codes", "form_from_table"]

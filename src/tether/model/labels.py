@@ -19,7 +19,7 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
-from tether.model.form import says_yes
+from tether.model.finish import says_yes
 from tether.model.names import Names, as_array, name_list, plain
 
 __all__ = ["LabelSets", "Labels", "StateSet", "check_names", "member_indices", "name_text", "with_label_sets"]

@@ -18,7 +18,8 @@ from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.describe import Description, describe
-from tether.model.form import TOLERANCE, Form, Rewards, final_rewards
+from tether.model.finish import final_rewards
+from tether.model.form import TOLERANCE, Form, Rewards
 from tether.model.from_arrays import form_from_arrays
 from tether.model.from_function import form_from_function
 from tether.model.from_table import form_from_table

@@ -8,6 +8,7 @@ import numpy as np
 
 from tether._foundation.words import average, cut, number
 from tether.explanation import sentences as say
+from tether.explanation.about_episode import left_to_chance
 from tether.explanation.naming import shown
 from tether.explanation.terms import tether_in_words
 from tether.explorer.memory import EpisodeAnswer, property_labels
@@ -146,7 +147,7 @@ def _near(answer: EpisodeAnswer) -> dict[str, Any]:
     """The strength first; then how many steps pass the test that k counts, as they may at a strength of next to 0."""
     plan, tailoring = answer.plan, answer.outlook.tailoring
     assert tailoring is not None
-    if not say.left_to_chance(plan.asked, plan.chain):
+    if not left_to_chance(plan.asked, plan.chain):
         return {"share": 0.0, "value": "no luck to keep", "beside": "no step is left to chance"}
     strength = tailoring.mean_strength()
     influenced, steps = average(tailoring.expected_influenced_steps), average(tailoring.expected_steps)

@@ -11,6 +11,7 @@ from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, cut_apart, number, percent
 from tether.errors import QueryError
 from tether.explanation import sentences as say
+from tether.explanation.about_episode import left_to_chance
 from tether.explanation.decisions import Decision, Decisions
 from tether.explanation.explain import Explanation
 from tether.explanation.outcomes import goes_on
@@ -71,7 +72,7 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     )
     changes = (sum(float(share) for share in one.changed) for one in (outlook, optimal) if one.changed is not None)
     lines.append(Beside("Actions changed", "–", *map(average, changes)))
-    if say.left_to_chance(plan.asked, outlook.chain):
+    if left_to_chance(plan.asked, outlook.chain):
         measures = [one.tailoring for one in (outlook, optimal) if one.tailoring is not None]
         lines.append(Beside("Strength per step", "–", *(f"{one.mean_strength():.2f}" for one in measures)))
         influenced = [average(one.expected_influenced_steps) for one in measures]

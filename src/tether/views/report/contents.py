@@ -12,6 +12,7 @@ from tether._foundation.words import counted, number
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.evaluation.tailoring import Tailoring
 from tether.explanation import sentences as say
+from tether.explanation.about_episode import left_to_chance
 from tether.explanation.caveats import cannot_know
 from tether.explanation.explain import Explanation
 from tether.explanation.outcomes import goes_on
@@ -160,7 +161,7 @@ class Contents:
         outlook = self.explanation.outlook
         return {
             "figure": draw_influence(outlook),
-            "chance": say.left_to_chance(self.plan.asked, outlook.chain),
+            "chance": left_to_chance(self.plan.asked, outlook.chain),
             "sentences": say.about_this_episode(self.explanation),
         }
 

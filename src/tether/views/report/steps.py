@@ -13,8 +13,9 @@ from typing import Any
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import cut_apart, number, percent
-from tether.explanation.explain import ExplainedStep, Explanation
-from tether.explanation.sentences import left_to_chance
+from tether.explanation.about_episode import left_to_chance
+from tether.explanation.explain import Explanation
+from tether.explanation.steps import ExplainedStep
 
 __all__ = ["Cell", "Fold", "StepRow", "StepTable", "step_table"]
 

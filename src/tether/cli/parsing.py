@@ -1,0 +1,102 @@
+"""What the words of an option mean: tests of influence, properties, columns by other names, values of states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tether.errors import QueryError
+
+if TYPE_CHECKING:
+    from tether.model.properties import Property
+
+__all__ = ["influence_of", "objective_of", "refuse_rewards", "renamed_columns", "subject_to_of", "worth_of"]
+
+
+def influence_of(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
+    """``support``, ``tv:0.5``, ``effective:0.1``."""
+    from tether.influence.one_step import effective, tv
+
+    name, _, eps = value.partition(":")
+    try:
+        if name == "tv":
+            return tv(float(eps))
+        if name == "effective":
+            return effective(float(eps or 0.0))
+    except QueryError as error:
+        raise click.BadParameter(str(error), param=param) from None
+    except ValueError:
+        pass
+    if value != "support":
+        message = f"{value!r} is not 'support', 'tv:EPS' or 'effective:EPS', as in tv:0.5"
+        raise click.BadParameter(message, param=param)
+    return value
+
+
+def objective_of(_ctx: click.Context, param: click.Parameter, value: str | None) -> Property | None:
+    """``avoid died``, ``until safe goal``."""
+    from tether.model.properties import parse_property
+
+    if value is None:
+        return None
+    try:
+        return parse_property(value)
+    except QueryError as error:
+        raise click.BadParameter(str(error), param=param) from None
+
+
+def subject_to_of(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Property, float] | None:
+    """``reach died 0.1``."""
+    if value is None:
+        return None
+    words, _, limit = value.rpartition(" ")
+    try:
+        most = float(limit)
+    except ValueError:
+        words = ""
+    if not words:
+        message = f"{value!r}: expected a property and a probability, as in 'reach died 0.1'"
+        raise click.BadParameter(message, param=param)
+    wanted = objective_of(_ctx, param, words)
+    assert wanted is not None
+    return wanted, most
+
+
+_REWARDS = ("discount", "final_reward", "reward_model", "state_rewards", "transition_rewards")
+
+
+def refuse_rewards(objective: Property | None) -> None:
+    """With a property no reward counts: an error where options say what rewards are."""
+    ctx = click.get_current_context()
+    given = [param.opts[0] for param in ctx.command.params if param.name in _REWARDS and ctx.params.get(param.name)]
+    if objective is not None and given:
+        raise click.UsageError(
+            f"{' and '.join(given)}: this is about rewards, and with --objective '{objective}' none counts. "
+            "Leave out one or the other."
+        )
+
+
+def renamed_columns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """The names of columns, from options written ``OURS=YOURS``; of one that is to be left out, ``OURS=``."""
+    columns = {}
+    for value in values:
+        ours, equals, theirs = value.partition("=")
+        if not (equals and ours):
+            raise click.BadParameter(f"{value!r}: expected OURS=YOURS, as in state=s", param=param)
+        columns[ours.strip()] = theirs.strip()
+    return columns
+
+
+def worth_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """Values of states, from options written ``STATE=VALUE``."""
+    worth = {}
+    for value in values:
+        state, _, number = value.rpartition("=")
+        try:
+            worth[state] = float(number)
+        except ValueError:
+            state = ""
+        if not state:
+            raise click.BadParameter(f"{value!r}: expected STATE=VALUE, as in dead=-100", param=param)
+    return worth

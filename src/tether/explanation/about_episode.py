@@ -1,0 +1,139 @@
+"""How much of an answer is about this episode, in sentences: the strength, then the influenced steps.
+
+Two measures, two names. *Strength* is exact: the total variation between the counterfactual and the nominal row, the
+part of the probability that the observation moves. *Influenced steps* are those that pass the test that k counts. A
+step can pass the test with a strength of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tether._foundation.rounding import ROUNDING
+from tether._foundation.words import average, counted, percent
+
+if TYPE_CHECKING:
+    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.tailoring import Tailoring
+    from tether.explanation.steps import ExplainedStep
+    from tether.influence.rules import Rule
+    from tether.plan.chain import Chain
+
+__all__ = ["RARE", "influenced_steps", "known_tailoring", "left_to_chance", "strength"]
+
+
+RARE = 0.05
+"""Changes less likely than this are only counted, beside others."""
+
+
+def left_to_chance(cf: CounterfactualMDP, chain: Chain) -> bool:
+    """Whether any step of the episode, or any of a policy's chain, has more than one possible outcome in the model.
+
+    >>> import tether
+    >>> mdp = tether.MDP.from_table(["here", "there"], ["go", "go"], ["there", "here"], [1.0, 1.0])
+    >>> cf = tether.counterfactual(mdp, tether.Path(["here", "there"], ["go"]))
+    >>> left_to_chance(cf, cf.evaluate("random").chain)
+    False
+    """
+    start = cf.mdp.form.row_start
+    taken = [cf.observation.pairs, *(decided.pairs for decided in chain.taken)]
+    return any(bool(np.any(start[pairs + 1] - start[pairs] > 1)) for pairs in taken)
+
+
+def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[ExplainedStep]) -> str:
+    """How much of the probability the observation moves: at the changed steps, and on average from there on.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> cf = tether.counterfactual(case.mdp, case.path)
+    >>> explanation = cf.plan(k=8, m=1).explain()
+    >>> strength(cf, explanation.outlook, explanation.steps)
+    'The observation moves no probability at any step: this is what the model expects of anyone in that state.'
+    """
+    if not left_to_chance(cf, outlook.chain):
+        return (
+            "No step is left to chance: there is no luck of the episode to keep, and nothing in the answer rests on it."
+        )
+    tailoring, until = known_tailoring(outlook), "" if outlook.chain.ended is None else " until it is decided"
+    if not (tailoring.strength > ROUNDING).any():
+        return (
+            "The observation moves no probability at any step: this is what the model expects of anyone in that state."
+        )
+    changed = [step for step in steps if step.changed >= RARE] or [step for step in steps if step.changed > 0]
+    if not changed:
+        mean = tailoring.mean_strength()
+        moved = f"{percent(mean)} of the probability (strength {_strength(mean)})"
+        over = f"the {counted(outlook.T, 'step')}" if not until else f"the steps{until}"
+        return f"On average over {over}, the observation moves {moved}."
+    where, there = ("the changed step", "there") if len(changed) == 1 else ("the changed steps", "the first of them")
+    since = tailoring.mean_strength(changed[0].t)  # before, the policy does what was done
+    least, most = min(step.strength for step in changed), max(step.strength for step in changed)
+    if since <= ROUNDING:
+        first = where if len(changed) == 1 else "the first changed step"
+        return f"From {first} on the observation moves no probability: from there the answer holds for anyone."
+    if most <= ROUNDING:
+        at = f"At {where} the observation moves no probability: there the answer holds for anyone in that state"
+        return f"{at}; from {there} on it moves {percent(since)} on average{until} (strength {_strength(since)})."
+    at = f"At {where} the observation moves {_range(percent(least), percent(most))} of the probability (strength "
+    at += f"{_range(_strength(least), _strength(most))})"
+    return f"{at}; from {there} on, {percent(since)} on average{until}."
+
+
+def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "definition") -> str:
+    """How many steps pass the test that k counts; with k, whether the longest stretch without one is shorter.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=6, m=1)
+    >>> print(influenced_steps(plan.evaluate().tailoring, k=6))
+    2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps, fewer than k = 6.
+    """
+    T, many, run = tailoring.chain.T, tailoring.expected_influenced_steps, tailoring.longest_run
+    test, steps, decided = "(the test that k counts)", tailoring.expected_steps, ""
+    if tailoring.chain.ended is not None:
+        decided = " until it is decided"
+    if run == 0:
+        every = f"All {T} steps are" if not decided else f"Every step{decided} is"
+        return f"{'The only step is' if T == 1 else every} influenced {test}."
+    if many <= ROUNDING:
+        return f"No step is influenced {test}."
+    certain = _is_whole(many) and _is_whole(steps)
+    count = f"{round(many)}" if certain else f"On average {average(many)}"
+    are = "is" if certain and round(many) == 1 else "are"
+    chance = tailoring.longest_run_probability
+    often = "" if chance > 0.9995 else f" (probability {f'{chance:.2g}' if chance >= 0.0005 else 'under 0.001'})"
+    of = f"the {counted(round(steps), 'step')}" if _is_whole(steps) else f"{average(steps)} steps"
+    text = f"{count} of {of}{decided} {are} influenced {test}; the longest stretch without is "
+    text += f"{counted(run, 'step')}{often}"
+    if k is None or k > T:
+        return f"{text}."
+    if run < k:
+        return f"{text}, fewer than k = {k}."
+    return f"{text}, not fewer than k = {k}: the rule {rule!r} only keeps influence possible."
+
+
+def _is_whole(expected: float) -> bool:
+    return abs(expected - round(expected)) <= 5e-4
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _strength(value: float) -> str:
+    return "0" if value <= ROUNDING else "under 0.01" if value < 0.005 else f"{value:.2f}"
+
+
+def known_tailoring(outlook: Evaluation) -> Tailoring:
+    """How tailored a policy is that was evaluated in an episode."""
+    tailoring = outlook.tailoring
+    assert tailoring is not None  # there is an observation
+    return tailoring

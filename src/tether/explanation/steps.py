@@ -1,0 +1,193 @@
+"""What happened against what a policy would do, step by step.
+
+Everything here is a plain record made from exact evaluations; nothing is simulated. The most likely state of a step is
+the one the policy is most often in at that time, not a step of one most likely path; states of one outcome are taken
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrays import Floats
+from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.evaluation.evaluate import Evaluation, evaluate_policy
+from tether.evaluation.outcomes import outcome_classes
+from tether.explanation.naming import outcome_name
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["ExplainedStep", "explained_steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedStep:
+    """One time step, observed and counterfactual.
+
+    Attributes
+    ----------
+    t : int
+    observed_state, observed_action
+        What happened; None for an outcome that was not recorded, and for the action at T.
+    state : name
+        The most likely counterfactual state, or group of states, with its ``state_probability``. The states of one
+        outcome count together here, and the likeliest of them is told.
+    action : name or None
+        What the plan does there most often, with its ``action_probability`` there (it may depend on how many
+        changes are left).
+    instead : name or None
+        Of the actions that differ from the observed one, what the plan does most often; None if it never does.
+    changed : float
+        Probability that the action differs from the observed one.
+    influenced : float
+        Probability that the step is influenced by the observation: the test that k counts.
+    strength : float
+        Expected total variation between the counterfactual and the nominal row taken.
+    return_so_far : float
+        Expected return collected before this step; for a property, the probability that it holds if all ended here.
+    gain : float
+        What the step is expected to add to the return over what it added in the observed episode; at T, what the
+        final reward adds. They sum to the gain of the plan.
+    observed_outcome, outcome : str or None
+        What ``observed_state`` and ``state`` are called where they are outcomes: states with a label, or absorbing.
+    outcome_probability : float or None
+        Probability of any state with that ``outcome`` at this time, not only of ``state``.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> step = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).explain().steps[5]
+    >>> step.observed_action, step.action, step.changed
+    ('NIL', 'V_I', 1.0)
+    """
+
+    t: int
+    observed_state: Any
+    observed_action: Any
+    state: Any
+    state_probability: float
+    action: Any
+    action_probability: float
+    instead: Any
+    changed: float
+    influenced: float
+    strength: float
+    return_so_far: float
+    gain: float
+    observed_outcome: str | None = None
+    outcome: str | None = None
+    outcome_probability: float | None = None
+
+
+def explained_steps(
+    cf: CounterfactualMDP,
+    outlook: Evaluation,
+    group: Callable[[Any], Any] | None = None,
+    *,
+    world: CounterfactualMDP | None = None,
+) -> tuple[ExplainedStep, ...]:
+    """What happened against what a policy would do, step by step; ``outlook`` is the policy, evaluated on ``cf``.
+
+    ``world`` is what it was evaluated on where a property was asked for (`tether.plan.objective.asked`).
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.explanation.steps import explained_steps
+    >>> case = tether.cases.epidemic()
+    >>> cf = tether.counterfactual(case.mdp, case.path)
+    >>> explained_steps(cf, cf.evaluate(case.mdp.solve(7)))[0].instead
+    'V_I'
+    """
+    path, about, changed = cf.path, outlook.tailoring, outlook.changed
+    assert about is not None
+    assert changed is not None
+    gains = _gains(world or cf, outlook)
+    name = group or _itself
+    steps = []
+    for t in range(cf.T + 1):
+        state, likely, among = _likeliest(outlook, t, group)
+        last, outcome = t == cf.T, outcome_name(cf.mdp, among)
+        shares = {} if last else outlook.actions_among(t, among)
+        done = None if last else path.actions[t]
+        action = max(shares, key=lambda one: (shares[one], one == done)) if shares else None
+        others = {} if last else {a: p for a, p in outlook.actions(t).items() if a != done}
+        steps.append(
+            ExplainedStep(
+                t,
+                name(path.states[t]) if t < len(path.states) else None,
+                done,
+                state,
+                likely,
+                action,
+                shares.get(action, 0.0),
+                max(others, key=lambda one: others[one]) if others else None,
+                0.0 if last else float(changed[t]),
+                0.0 if last else float(about.influenced[t]),
+                0.0 if last else float(about.strength[t]),
+                float(outlook.returns.mean[t]),
+                float(gains[t]),
+                outcome_name(cf.mdp, [path.states[t]]) if t < len(path.states) else None,
+                outcome,
+                None if outcome is None else _outcome_probability(outlook, t, outcome, likely),
+            )
+        )
+    return tuple(steps)
+
+
+def _likeliest(outlook: Evaluation, t: int, group: Callable[[Any], Any] | None) -> tuple[Any, float, list[Any]]:
+    """The most likely state or group of states at time t, its probability, and the states in it."""
+    if group is None:
+        return _likeliest_one(outlook, t)
+    groups: dict[Any, list[Any]] = {}
+    mass: dict[Any, float] = {}
+    for label, share in zip(*outlook.distribution(t), strict=True):
+        one = group(label)
+        groups.setdefault(one, []).append(label)
+        mass[one] = mass.get(one, 0.0) + float(share)
+    state = max(mass, key=lambda one: mass[one])
+    return state, mass[state], groups[state]
+
+
+def _likeliest_one(outlook: Evaluation, t: int) -> tuple[Any, float, list[Any]]:
+    """The most likely state, all states of one outcome taken together: of these, the likeliest stands for them."""
+    visits, mdp = outlook.chain.visits[t], outlook.mdp
+    states, index = np.unique(visits.states, return_inverse=True)
+    chance = np.bincount(index.reshape(-1), outlook.occupancy[t], minlength=states.size)
+    names, code = outcome_classes(mdp, states)
+    alone = np.array([not names[i] for i in code])
+    code = np.where(alone, len(names) + np.arange(states.size), code)
+    mass = np.bincount(code, chance)
+    members = np.flatnonzero(code == np.argmax(mass))
+    best = members[int(np.argmax(chance[members]))]
+    return mdp.states[int(states[best])], float(chance[best]), [mdp.states[int(states[i])] for i in members]
+
+
+def _outcome_probability(outlook: Evaluation, t: int, outcome: str, likely: float) -> float:
+    """Probability of a label at time t; ``likely`` is that of an absorbing state without one."""
+    members = outlook.mdp.label_sets.get(outcome)
+    if members is None:
+        return likely
+    return float(outlook.occupancy[t][np.isin(outlook.chain.visits[t].states, members)].sum())
+
+
+def _gains(cf: CounterfactualMDP, outlook: Evaluation) -> Floats:
+    """What each step, and at the end the final reward, adds over what was observed."""
+    actions = cf.path.actions
+    seen = evaluate_policy(cf, lambda t, _state: actions[t])  # its luck brings back the observed states
+    worth = np.power(cf.mdp.discount, np.arange(cf.T, dtype=np.float64))
+    ends = (outlook.mean - outlook.returns.mean[-1]) - (seen.mean - seen.returns.mean[-1])
+    gains: Floats = np.append(worth * (outlook.rewards - seen.rewards), ends)
+    scale = np.append(worth * np.maximum(np.abs(outlook.rewards), np.abs(seen.rewards)), abs(ends))
+    gains[np.abs(gains) <= 1e-14 * scale] = 0.0  # nothing but rounding
+    return gains
+
+
+def _itself(label: Any) -> Any:
+    return label
