@@ -8,7 +8,7 @@ from columnlike import Column
 
 import tether
 from tether import MDP
-from tether.model import form
+from tether.model import finish
 
 # Three states, two actions; "treat" is not available in "well". Rows are not sorted.
 STATE = ["sick", "well", "sick", "sick", "sick", "well"]
@@ -222,7 +222,7 @@ def test_rounding_is_normalised_and_told():
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 100])
 def test_rows_are_normalised_in_any_number_of_chunks(chunk, monkeypatch):
-    monkeypatch.setattr(form, "_CHUNK", chunk)
+    monkeypatch.setattr(finish, "_CHUNK", chunk)
     names, lengths = [0, 0, 0, 1, 1, 2, 2, 2, 2, 3], [3, 2, 4, 1]
     given = np.concatenate([np.full(n, (1 + 1e-7 * n) / n) for n in lengths])
     mdp = MDP.from_table(names, ["x"] * 10, [0, 1, 2, 0, 1, 0, 1, 2, 3, 3], given)

@@ -1,9 +1,11 @@
 """Every sentence of an answer, made last, from records: the same in the terminal, the report, a notebook and JSON.
 
-The order of an answer: what to do differently, and when (`what_to_change`); what would have happened (`what_follows`:
-the probabilities of outcomes, then the expected return); how much of it is about this episode
-(`tether.explanation.about_episode`: `strength`, then `influenced_steps`); how sure one can be (the spread is told with the return; `how_sure` is about other causal models,
-and about what the log of a learned model leaves open). `Answer` holds the four parts.
+An answer has four parts (`Answer`), in this order:
+
+- what to do differently, and when (`what_to_change`);
+- what would have happened (`what_follows`): the probabilities of outcomes, then the expected return with its spread;
+- how much of it is about this episode (`tether.explanation.about_episode`);
+- how sure one can be (`how_sure`): under other causal models, and by what the log of a learned model leaves open.
 """
 
 from __future__ import annotations
