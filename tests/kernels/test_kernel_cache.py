@@ -11,9 +11,11 @@ import numba
 import pytest
 
 from tether._kernels import cache
-from tether._kernels.cache import KernelCache, find_place, source_key
+from tether._kernels import place as kernel_place
+from tether._kernels.cache import KernelCache
+from tether._kernels.place import find_place, source_key
 
-PACKAGE = Path(cache.__file__).parents[1]
+PACKAGE = Path(kernel_place.__file__).parents[1]
 
 compiled = pytest.mark.compiled
 
@@ -29,10 +31,10 @@ def unwritable(tmp_path):
 def fresh(monkeypatch):
     """The place is looked for anew, and the next trouble is the first one."""
     find_place.cache_clear()
-    cache._once.cache_clear()
+    kernel_place._once.cache_clear()
     yield
     find_place.cache_clear()
-    cache._once.cache_clear()
+    kernel_place._once.cache_clear()
 
 
 # --- Which place -----------------------------------------------------------------------------------
@@ -40,19 +42,19 @@ def fresh(monkeypatch):
 
 def test_a_temporary_directory_where_others_can_replace_ours_is_not_used(tmp_path, unwritable, monkeypatch):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(kernel_place.tempfile, "gettempdir", lambda: str(tmp_path))
     tmp_path.chmod(0o777)
-    assert tmp_path not in list(cache._parents())
+    assert tmp_path not in list(kernel_place._parents())
     tmp_path.chmod(0o1777)
-    assert list(cache._parents())[-1] == tmp_path
+    assert list(kernel_place._parents())[-1] == tmp_path
     tmp_path.chmod(0o700)
-    assert list(cache._parents())[-1] == tmp_path
-    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(unwritable))
-    assert unwritable not in list(cache._parents())
+    assert list(kernel_place._parents())[-1] == tmp_path
+    monkeypatch.setattr(kernel_place.tempfile, "gettempdir", lambda: str(unwritable))
+    assert unwritable not in list(kernel_place._parents())
 
 
 def test_the_first_place_that_can_be_written_to(tmp_path, unwritable, monkeypatch):
-    monkeypatch.setattr(cache, "_parents", lambda: iter([unwritable, tmp_path / "second", tmp_path / "third"]))
+    monkeypatch.setattr(kernel_place, "_parents", lambda: iter([unwritable, tmp_path / "second", tmp_path / "third"]))
     place = find_place()
     assert place.parent == tmp_path / "second"
     assert not (tmp_path / "third").exists()
@@ -60,11 +62,11 @@ def test_the_first_place_that_can_be_written_to(tmp_path, unwritable, monkeypatc
 
 def test_the_users_own_choice_is_the_only_place(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert list(cache._parents()) == [tmp_path]
+    assert list(kernel_place._parents()) == [tmp_path]
 
 
 def test_no_place_is_said_once_and_is_no_error(unwritable, monkeypatch):
-    monkeypatch.setattr(cache, "_parents", lambda: iter([unwritable]))
+    monkeypatch.setattr(kernel_place, "_parents", lambda: iter([unwritable]))
     with pytest.warns(RuntimeWarning, match=r"has no place.*answers are the same.*NUMBA_CACHE_DIR"):
         assert find_place() is None
     find_place.cache_clear()
@@ -74,14 +76,14 @@ def test_no_place_is_said_once_and_is_no_error(unwritable, monkeypatch):
 
 
 def test_without_sources_there_is_no_key_and_so_no_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "__file__", str(tmp_path / "archive.zip" / "cache.py"))
+    monkeypatch.setattr(kernel_place, "__file__", str(tmp_path / "archive.zip" / "place.py"))
     with pytest.warns(RuntimeWarning, match="sources are not files"):
         assert find_place() is None
 
 
 def test_directories_of_old_sources_are_removed_but_for_the_last(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "_parents", lambda: iter([tmp_path]))
-    for age in range(cache._KEYS_KEPT + 3):
+    monkeypatch.setattr(kernel_place, "_parents", lambda: iter([tmp_path]))
+    for age in range(kernel_place._KEYS_KEPT + 3):
         old = tmp_path / f"tether-kernels-{age}"
         old.mkdir(mode=0o700)
         (old / "something").write_text("x")
@@ -89,7 +91,7 @@ def test_directories_of_old_sources_are_removed_but_for_the_last(tmp_path, monke
     (tmp_path / "something-else").mkdir()
     place = find_place()
     left = {one.name for one in tmp_path.iterdir()}
-    assert left == {place.name, "something-else", *(f"tether-kernels-{age}" for age in range(cache._KEYS_KEPT))}
+    assert left == {place.name, "something-else", *(f"tether-kernels-{age}" for age in range(kernel_place._KEYS_KEPT))}
 
 
 def test_the_key_changes_with_any_source(tmp_path):

@@ -1,8 +1,8 @@
-"""A second process that compiles, the first time that something is explained.
+"""A second process that compiles, the first time that something is answered.
 
-numba compiles on one core, and a first explanation waits for it. So a child compiles some of the kernels, while this
-process compiles those that it needs before them. They meet in the cache on disk (`tether._kernels.cache`): a kernel
-that the child is at is waited for, and not compiled twice.
+numba compiles on one core, and a first answer waits for it. So a child compiles some of the kernels, while this process
+reads the model and compiles those that it needs before them. They meet in the cache on disk (`tether._kernels.cache`):
+a kernel that the child is at is waited for, and not compiled twice.
 
 The child is a help and nothing more. It is started only where its kernels are not in the cache, and where there are two
 cores; it ends with its parent, and whatever becomes of it, all that can be missing is a kernel in the cache.
@@ -19,17 +19,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 __all__ = ["compile_share", "second_compiler", "wait_for"]
 
-SHARE = ("thresholds.gather_nodes", "robust.limit_rows", "robust.followed_values")
+SHARE = ("thresholds.gather_nodes", "plan.plan_nodes", "sets.sort_by", "robust.followed_values")
 """What the child compiles, in this order. The other kernels of an explanation take about as long."""
 
 _PATIENCE = 60.0
 """Seconds after which a kernel of the child is compiled here after all."""
+
+_COMMAND = [sys.executable, "-P", __file__]
 
 _at_work: list[subprocess.Popen[bytes]] = []
 
@@ -51,23 +54,24 @@ def second_compiler() -> Iterator[None]:
 
 def wait_for(kernel: str, file: Path) -> bool:
     """Whether a child is at a kernel and then leaves it in a file."""
+    from tether._kernels.compiling import compiling
+
     until = time.monotonic() + _PATIENCE
     for child in _at_work if kernel in SHARE else ():
-        while child.poll() is None and not file.exists() and time.monotonic() < until:
-            time.sleep(0.005)
+        with compiling():
+            while child.poll() is None and not file.exists() and time.monotonic() < until:
+                time.sleep(0.005)
         return file.exists()
     return False
 
 
 def _is_of_use() -> bool:
-    import numba
+    from tether._kernels.place import find_place  # not above: in the child that would import the whole package
 
-    from tether._kernels.cache import find_place
-
-    if getattr(numba.config, "DISABLE_JIT", False) or getattr(sys, "frozen", False) or not sys.executable or _at_work:
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") or getattr(sys, "frozen", False) or _at_work:
         return False
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    place = find_place() if cores > 1 else None
+    place = find_place() if cores > 1 and sys.executable else None
     return place is not None and not any(any(place.glob(f"{kernel}-*")) for kernel in SHARE)
 
 
@@ -76,16 +80,16 @@ def _start() -> subprocess.Popen[bytes] | None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     with suppress(OSError):
         quiet = subprocess.DEVNULL
-        command = [sys.executable, "-m", __name__]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, env=environment)
+        return subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, env=environment)
     return None
 
 
 def compile_share() -> None:
     """Compile the kernels of the share, by calling each with nothing to do."""
     from tether._kernels.layer import LayerNodes, LayerRows
-    from tether._kernels.robust import Models, RowsTaken, followed_values, limit_rows
-    from tether._kernels.sets import Observed, limits_for, row_scratch_for
+    from tether._kernels.plan import Limits, Objective, Values, plan_nodes
+    from tether._kernels.robust import RowsTaken, followed_values
+    from tether._kernels.sets import limits_for, row_scratch_for, sort_by
     from tether._kernels.thresholds import gather_nodes
 
     states, pairs, numbers = _nothing(np.int32), _nothing(np.int64), _nothing(np.float64)
@@ -94,11 +98,13 @@ def compile_share() -> None:
     whole, real, small = np.empty(0, np.int64), np.empty(0), np.empty(0, np.int16)
     both = np.empty(0, np.int32)
     gather_nodes(nodes, rows, whole, 0, 0, both, both, small, 0, 0)
-    limits, scratch = limits_for(0), row_scratch_for(0)
-    models = Models(Observed(states, numbers, 0, 0, 1.0), 0, 1.0, numbers, numbers)
-    limit_rows(whole, both, real, whole, 0, 0, models, whole, whole, limits, scratch)
-    taken = RowsTaken(whole, whole, real, real, whole, real, whole, whole, real, limits)
-    followed_values(taken, np.empty(0, np.uint8), 1.0, 1.0, 1.0, real, real, real, scratch)
+    limits = Limits(_nothing(np.int16), whole, small, small, 1)
+    goal = Objective(numbers, real, 1.0, 0)
+    values = Values(real, 1, 1, 1, real, 1, 1, 0, np.empty((0, 1), np.int8))
+    plan_nodes(nodes, rows, limits, goal, values, 0, 0, real, real, whole)
+    sort_by(real, whole, 0)
+    taken = RowsTaken(whole, whole, real, real, whole, real, whole, whole, real, limits_for(0))
+    followed_values(taken, np.empty(0, np.uint8), 1.0, 1.0, 1.0, real, real, real, row_scratch_for(0))
 
 
 def _nothing(kind: Any) -> Any:
@@ -114,7 +120,15 @@ def _leave_with_parent() -> None:
     _thread.interrupt_main()
 
 
+def _without_front_doors() -> None:
+    """Make the package known without what it offers its users: importing that takes a third of a second."""
+    package = ModuleType("tether")
+    package.__path__ = [str(Path(__file__).parents[1])]
+    sys.modules["tether"] = package
+
+
 if __name__ == "__main__":
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     with suppress(KeyboardInterrupt):
+        _without_front_doors()
         compile_share()

@@ -1,17 +1,7 @@
-"""Where compiled kernels are kept between runs, and what is done when they cannot be.
+"""Compiled kernels on disk, and what is done when they cannot be there.
 
-Compiling takes seconds, so its results are kept on disk. They are machine code in a pickle: whoever can write them runs
-code as the person who loads them. So they are kept only in a directory that nobody else can have made or can write to,
-and nowhere if there is none. The places tried, in this order:
-
-1. ``NUMBA_CACHE_DIR``, if it is set;
-2. the ``__pycache__`` of the kernels' sources;
-3. the user's cache directory;
-4. the system's temporary directory, if others cannot replace there what is ours.
-
-The directory is named by a hash of every kernel's source and of the versions of numba, LLVM and Python. A kernel holds
-a copy of the kernels it calls, so a change in one file must also renew the kernels of other files; numba's own cache
-looks at one file at a time. Each compiled function is one file that begins with a checksum.
+Compiling takes seconds, so its results are kept in a directory of ours (`tether._kernels.place`). Each compiled
+function is one file that begins with a checksum.
 
 No cache is needed to answer. Trouble with it (a full disk, a damaged file, no place to write) is one warning per
 process; the kernel is then compiled in memory.
@@ -22,30 +12,18 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import shutil
-import stat
-import sys
 import tempfile
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import llvmlite
-import numba
 from numba.core import caching, serialize
 from numba.core.compiler import CompileResult
 
-from tether._foundation.private import can_others_write, is_private, private_directory
 from tether._kernels.ahead import wait_for
+from tether._kernels.place import warn_once
 
-__all__ = ["KernelCache", "find_place", "source_key"]
-
-_PREFIX = "tether-kernels-"
-_KEYS_KEPT = 8
-"""How many of the directories of other sources or versions stay; those used longest ago are removed."""
+__all__ = ["KernelCache"]
 
 _DIGEST = hashlib.sha256().digest_size
 
@@ -78,11 +56,11 @@ class KernelCache(caching._Cache):
         except FileNotFoundError:  # removed by another process
             return None
         except OSError as error:
-            _warn_once(f"cannot be read ({error})")
+            warn_once(f"cannot be read ({error})")
             return None
         checksum, data = content[:_DIGEST], content[_DIGEST:]
         if hashlib.sha256(data).digest() != checksum:
-            _warn_once(f"has a damaged file ({file}), which is made anew")
+            warn_once(f"has a damaged file ({file}), which is made anew")
             return None
         stored_key, payload = pickle.loads(data)
         rebuild: Callable[..., Any] = CompileResult._rebuild
@@ -99,7 +77,7 @@ class KernelCache(caching._Cache):
         try:
             _write_whole(place / self._file_name(key), hashlib.sha256(content).digest() + content)
         except OSError as error:
-            _warn_once(f"cannot be written ({error})")
+            warn_once(f"cannot be written ({error})")
 
     def enable(self) -> None:
         """Use the disk from now on."""
@@ -137,94 +115,3 @@ def _write_whole(file: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-@lru_cache(maxsize=1)
-def _once() -> list[str]:
-    """What was said in this process."""
-    return []
-
-
-def _warn_once(what: str) -> None:
-    if not _once():
-        _once().append(what)
-        message = (
-            f"the cache of compiled kernels {what}; the answers are the same, but kernels are compiled again, which "
-            "takes seconds. NUMBA_CACHE_DIR can name a directory for it"
-        )
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-
-
-@lru_cache(maxsize=1)
-def find_place() -> Path | None:
-    """The directory for the kernels of this installation, made if needed; None where there is no safe one."""
-    sources = sorted(Path(__file__).parent.rglob("*.py"))
-    if not sources:  # imported from an archive
-        _warn_once("is not used, because the kernels' sources are not files")
-        return None
-    name = f"{_PREFIX}{source_key(sources)}"
-    places = (private_directory(parent, name) for parent in _parents())
-    place = next((place for place in places if place is not None and _can_write(place)), None)
-    if place is None:
-        _warn_once("has no place: no directory was found that this account can write to and others cannot")
-        return None
-    with suppress(OSError):
-        os.utime(place)  # when it was last used
-    _remove_old_keys(place)
-    return place
-
-
-def source_key(sources: Iterable[Path]) -> str:
-    """A hash of the kernels' sources and of what compiles them."""
-    versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag, sys.version)
-    digest = hashlib.sha256(repr(versions).encode())
-    for source in sources:
-        content = source.read_bytes()
-        digest.update(f"\0{source.name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()[:24]
-
-
-def _parents() -> Iterator[Path]:
-    """Directories in which ours may lie, best first."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if chosen:
-        yield Path(chosen)
-        return
-    yield Path(__file__).parent / "__pycache__"
-    home = os.environ.get("XDG_CACHE_HOME")
-    with suppress(RuntimeError):  # an account without a home
-        yield Path(home) if home else Path("~/.cache").expanduser()
-    temporary = Path(tempfile.gettempdir())
-    if _keeps_entries(temporary):
-        yield temporary
-
-
-def _can_write(place: Path) -> bool:
-    try:
-        with tempfile.TemporaryFile(dir=place):
-            return True
-    except OSError:
-        return False
-
-
-def _keeps_entries(parent: Path) -> bool:
-    """Whether others cannot rename or remove our entries of a directory: it is ours alone, or sticky."""
-    try:
-        found = parent.stat()
-    except OSError:
-        return False
-    if not hasattr(os, "geteuid"):
-        return True
-    if found.st_uid not in (0, os.geteuid()):
-        return False
-    return bool(found.st_mode & stat.S_ISVTX) or not can_others_write(found)
-
-
-def _remove_old_keys(place: Path) -> None:
-    """Remove our directories of other sources and versions beside ``place``, but for those used last."""
-    with suppress(OSError):  # others may be at it; nothing depends on it
-        others = [one for one in place.parent.glob(f"{_PREFIX}*") if one != place and is_private(one)]
-        others.sort(key=lambda one: one.stat().st_mtime, reverse=True)
-        for one in others[_KEYS_KEPT:]:
-            shutil.rmtree(one, ignore_errors=True)

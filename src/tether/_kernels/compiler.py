@@ -1,78 +1,149 @@
 """numba's compiler for our kernels: the same code, made with less work over and over.
 
-Most of the time that numba takes is spent in Python, and most of that in three things that it does over and over:
+Most of the time that numba takes is spent in Python, on things that it does over and over, or that no kernel needs:
 
 - finding what ``a[i]`` or ``a + b`` comes to. numba asks some twenty rules in turn, for each place where it stands, and
   several times over; a kernel has a dozen different ones. Here each is asked once per kernel.
 - copying a function that is written into another. numba copies it block by block, and with each block the list of all
   variables of the function, which is then not used. Here the list is not copied.
+- giving each value of a variable a name of its own. numba goes through the whole function twice per variable. Here it
+  goes through the blocks that have the variable.
+- counting references. A kernel that allocates nothing has none to count, and where each variable is last used need not
+  be known.
+- optimising what takes Python's arguments apart: it runs once per call. Here that is done with all the rest, and not
+  also by itself.
 - looking for garbage: of a million new objects hardly any is garbage before the kernel is done.
 
-All of it happens while numba's lock on compiling is held: no other thread compiles meanwhile.
+All of it happens while numba's lock on compiling is held: no other thread compiles meanwhile. A function of numba is
+replaced by one that takes the same arguments; where a later numba has another, that one stays.
 """
 
 from __future__ import annotations
 
 import gc
+import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from numba.core import ir, types
+from numba.core import codegen, ir, postproc, ssa, transforms, types
 from numba.core.compiler import Compiler, CompileResult
+
+from tether._kernels.compiling import compiling
 
 __all__ = ["QuickCompiler"]
 
 _PLAIN = (types.Number, types.Boolean, types.Array)
 """Types for which nothing but their own names decides what an operator comes to."""
 
-
-class _Remembered:
-    """numba's knowledge of types, which remembers what operators on numbers and arrays come to."""
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._known: dict[tuple[Any, ...], Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
-
-    def resolve_function_type(self, function: Any, arguments: Any, keywords: Any) -> Any:
-        """What a call comes to. Calls of other kernels are not remembered: numba keeps these itself."""
-        ask = self._context.resolve_function_type
-        if keywords or isinstance(function, types.Dispatcher) or not _are_plain(arguments):
-            return ask(function, arguments, keywords)
-        return self._remember((function, *arguments), lambda: ask(function, arguments, keywords))
-
-    def resolve_setitem(self, target: Any, index: Any, value: Any) -> Any:
-        """What ``target[index] = value`` comes to."""
-        arguments = (target, index, value)
-        if not _are_plain(arguments):
-            return self._context.resolve_setitem(*arguments)
-        return self._remember(("setitem", *arguments), lambda: self._context.resolve_setitem(*arguments))
-
-    def _remember(self, key: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
-        if key not in self._known:
-            self._known[key] = ask()
-        return self._known[key]
-
-
-def _are_plain(arguments: Any) -> bool:
-    return all(isinstance(one, _PLAIN) for one in arguments)
+_FROM_PYTHON = "_ZN7cpython"
+"""How the names of functions begin that take Python's arguments apart; each is in a module of its own."""
 
 
 class QuickCompiler(Compiler):
     """Compiles as numba does: for ``pipeline_class``."""
 
-    def __init__(self, context: Any, *others: Any) -> None:
-        super().__init__(_Remembered(context), *others)  # type: ignore[no-untyped-call]
-        self._context = context
-
     def compile_extra(self, function: Callable[..., Any]) -> CompileResult:
         """Compile a function."""
-        with _no_collection(), _one_list_of_variables():
+        with ExitStack() as less:
+            less.enter_context(compiling())
+            less.enter_context(_no_collection())
+            less.enter_context(_one_list_of_variables())
+            less.enter_context(_replaced(types.BaseFunction, "get_call_type", _remember_types))
+            less.enter_context(_replaced(ssa, "_run_ssa", _rename_where_it_stands))
+            if not self.state.flags.nrt:
+                less.enter_context(_replaced(postproc.PostProcessor, "run", _count_no_references))
+                less.enter_context(_replaced(codegen.CPUCodeLibrary, "_optimize_functions", _optimise_loops))
             result: CompileResult = super().compile_extra(function)  # type: ignore[no-untyped-call]
-        return result._replace(typing_context=self._context)  # type: ignore[call-arg]
+        return result
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, instead: Callable[[Any], Any]) -> Iterator[None]:
+    """A function of numba replaced by what ``instead`` makes of it, if the two take the same arguments."""
+    original = getattr(owner, name, None)
+    new = instead(original)
+    known = callable(original) and [*inspect.signature(original).parameters] == [*inspect.signature(new).parameters]
+    if not known or original.__module__ == __name__:  # as one kernel is compiled within another
+        yield
+        return
+    setattr(owner, name, new)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _remember_types(ask: Callable[..., Any]) -> Callable[..., Any]:
+    """What operators on numbers and arrays come to is asked once; calls of other kernels numba remembers itself."""
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        if kws or not all(isinstance(one, _PLAIN) for one in args):
+            return ask(self, context, args, kws)
+        key = (self, *args)
+        if key not in known:
+            known[key] = ask(self, context, args, kws)
+        return known[key]
+
+    return get_call_type
+
+
+def _rename_where_it_stands(rename: Callable[..., Any]) -> Callable[..., Any]:
+    """Variables with several values get one name per value; a block that does not have the variable is left alone."""
+
+    def _run_ssa(blocks: Any) -> Any:
+        names = {
+            label: {one.name for line in block.body for one in line.list_vars()} for label, block in blocks.items()
+        }
+
+        def only_these(rewrite: Callable[..., Any]) -> Callable[..., Any]:
+            def _run_block_rewrite(blocks: Any, states: Any, handler: Any) -> Any:
+                new = {}
+                for label, block in blocks.items():
+                    has_it = states["varname"] in names[label]
+                    new[label] = rewrite({label: block}, states, handler)[label] if has_it else _copy(block)
+                return new
+
+            return _run_block_rewrite
+
+        with _replaced(ssa, "_run_block_rewrite", only_these):
+            return rename(blocks)
+
+    return _run_ssa
+
+
+def _copy(block: Any) -> Any:
+    copy: Any = ir.Block(scope=block.scope, loc=block.loc)  # type: ignore[no-untyped-call]
+    copy.body = list(block.body)
+    return copy
+
+
+def _count_no_references(run_in_full: Callable[..., Any]) -> Callable[..., Any]:
+    """Variables are not deleted where they are last used: that is for counting references to what they hold."""
+
+    def run(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+        function = self.func_ir
+        if function.is_generator:
+            run_in_full(self, emit_dels, extend_lifetimes)
+            return
+        function.blocks = transforms.canonicalize_cfg(function.blocks)  # type: ignore[no-untyped-call]
+        function.variable_lifetime = postproc.VariableLifetime(function.blocks)  # type: ignore[no-untyped-call]
+        function.generator_info = None
+
+    return run
+
+
+def _optimise_loops(optimise: Callable[..., Any]) -> Callable[..., Any]:
+    """Functions are optimised one by one, before all of them together; not so those that take arguments apart."""
+
+    def _optimize_functions(self: Any, ll_module: Any) -> None:
+        if any(one.name.startswith(_FROM_PYTHON) for one in ll_module.functions):
+            ll_module.data_layout = self._codegen._data_layout
+        else:
+            optimise(self, ll_module)
+
+    return _optimize_functions
 
 
 @contextmanager

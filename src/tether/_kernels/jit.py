@@ -8,9 +8,10 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from tether._kernels.cache import KernelCache, find_place
+from tether._kernels.cache import KernelCache
 from tether._kernels.compiler import QuickCompiler
 from tether._kernels.parallel import turn
+from tether._kernels.place import find_place
 
 __all__ = ["kernel", "parallel_kernel", "part_of_kernel"]
 

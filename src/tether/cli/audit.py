@@ -168,7 +168,9 @@ def _progress(doing: str) -> Iterator[Callable[[int, int], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from tether._kernels.compiling import told_of_compiling
     from tether.cli.doing import note_doing
+    from tether.cli.screen import COMPILING
 
     note_doing(doing)
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -184,4 +186,5 @@ def _progress(doing: str) -> Iterator[Callable[[int, int], None] | None]:
             rate = f"{speed:,.0f} rows per second" if speed else ""
             bar.update(task, completed=done, total=rows, rate=rate)
 
-        yield tell
+        with told_of_compiling(lambda compiling: bar.update(task, description=COMPILING if compiling else doing)):
+            yield tell

@@ -17,7 +17,7 @@ from rich.text import Text
 from tether._kernels.ahead import second_compiler
 from tether.cases import epidemic, sepsis, toy
 from tether.cases.case import Case
-from tether.cli.screen import put
+from tether.cli.screen import COMPILING, put
 from tether.cli.steps import legend, steps_table
 from tether.counterfactual.conditioned import counterfactual
 from tether.explanation.explain import Explanation
@@ -95,7 +95,7 @@ def main() -> None:
 
 def _compile() -> None:
     """Answer a small question once, so that what is compiled for it is not counted as computing; say so if it lasts."""
-    waiting = threading.Timer(1.0, lambda: put("compiling (once) …"))
+    waiting = threading.Timer(1.0, lambda: put(COMPILING))
     waiting.daemon = True
     waiting.start()
     small = toy()

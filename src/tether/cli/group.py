@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from tether._kernels.ahead import second_compiler
 from tether._version import __version__
 from tether.cli.doing import DOING
 from tether.cli.hints import hints
@@ -141,8 +142,12 @@ def _say(sentence: str) -> None:
 
 @click.group(cls=_Commands, help=HELP, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tether")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """All commands."""
+    if ctx.invoked_subcommand in _SECTIONS["Answers"]:
+        # The first time, kernels are compiled while the command is still being loaded, and the model read.
+        ctx.with_resource(second_compiler())
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a sign should not be a crash

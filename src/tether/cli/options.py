@@ -201,14 +201,12 @@ class Episode(ModelOptions):
 
     def replay(self, mdp: MDP | None = None, path: Path | None = None) -> CounterfactualMDP:
         """Condition the model on the path; read both, unless they are given."""
-        from tether._kernels.ahead import second_compiler
         from tether.cli.screen import progress
         from tether.counterfactual.conditioned import counterfactual
 
         _ = self.path_source  # that it is missing is said before a large model is read
         mdp = self.open() if mdp is None else mdp
         path = self.open_path(mdp) if path is None else path
-        click.get_current_context().with_resource(second_compiler())  # until the command is done
         with progress() as say:
             say("replaying the model with the luck of the episode", REPLAYING)
             return counterfactual(mdp, path)

@@ -13,13 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tether._kernels.compiling import told_of_compiling
 from tether.cli.doing import note_doing
 
-__all__ = ["decimals", "plain_table", "progress", "put", "signed"]
+__all__ = ["COMPILING", "decimals", "plain_table", "progress", "put", "signed"]
 
 _GLUE = "\ue000"
 """Stands for a space at which no line breaks, until the lines are broken."""
 
+
+COMPILING = "compiling (once) …"
 
 _PATIENCE = 0.4
 """Seconds before a person is told what is being done: most things are over sooner."""
@@ -52,7 +55,10 @@ class Say(Protocol):
 
 @contextmanager
 def progress() -> Iterator[Say]:
-    """Say what is being done, on standard error and only to a person: ``say("reading the model", READING)``."""
+    """Say what is being done, on standard error and only to a person: ``say("reading the model", READING)``.
+
+    While kernels are compiled that is said instead: it happens once per installation.
+    """
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
         yield note_doing
@@ -64,15 +70,23 @@ def progress() -> Iterator[Say]:
             if not over.is_set():
                 status.start()
 
+    last = ""
+
     def say(doing: str, less: str = "") -> None:
+        nonlocal last
+        last = f"{doing} …"
         note_doing(doing, less)
-        status.update(Text(f"{doing} …"))
+        status.update(Text(last))
+
+    def tell(compiling: bool) -> None:
+        status.update(Text(COMPILING if compiling else last))
 
     waiting = threading.Timer(_PATIENCE, begin)
     waiting.daemon = True
     waiting.start()
     try:
-        yield say
+        with told_of_compiling(tell):
+            yield say
     finally:
         waiting.cancel()
         over.set()
