@@ -42,6 +42,19 @@ def test_every_time_has_each_class_once(world, data):
         assert {one.name: getattr(one, who) for one in outcomes}.items() >= by_whom[who].outcomes().items()
 
 
+def test_where_a_model_starts_is_no_outcome():
+    """PRISM and Storm mark it by a label of every model; the same, without it, in a single answer and in an audit."""
+    grid = tether.cases.grid_world()
+    marked = grid.mdp.with_labels({"init": [0, 3]})
+    told, plain = (tether.counterfactual(mdp, grid.path).plan(6, 4).explain() for mdp in (marked, grid.mdp))
+    assert told.sentences() == plain.sentences()
+    assert told.outcomes.classes == plain.outcomes.classes == ("danger", "goal", "")
+    assert [step.outcome for step in told.steps] == [step.outcome for step in plain.steps]
+    tables = [tether.audit(mdp, {"ann": grid.path}, 6, 4).table for mdp in (marked, grid.mdp)]
+    assert tables[0].equals(tables[1])
+    assert "init" in marked.labels
+
+
 def test_of_many_outcomes_the_rarest_are_one():
     ends = [f"end {i}" for i in range(12)]
     chances, rewards = [1.0, *np.arange(1, 13) / 78], [0.0, *[1.0] * 12]

@@ -86,7 +86,7 @@ def answer_each(asked: PreparedQuestion, cohort: Cohort) -> Answers:
             rows.append(answer_one(asked, cohort.observation(i)))
         except TetherError as error:
             rows.append(str(error))
-    return gather(cohort.ids, rows, len(asked.mdp.label_sets))
+    return gather(cohort.ids, rows, len(asked.mdp.label_sets.ends))
 
 
 def answer_one(asked: PreparedQuestion, seen: Observation) -> Row:
@@ -122,7 +122,7 @@ def _row(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | None, outl
         k=-1 if plan is None else plan.k,
         m=-1 if plan is None else plan.m,
         changes=likeliest_changes(cf, outlook),
-        labels=[chances[name] for name in cf.mdp.label_sets],
+        labels=[chances[name] for name in cf.mdp.label_sets.ends],
         ends=_ends(asked, outlook),
         strength=tailoring.mean_strength(),
         influenced_steps=tailoring.expected_influenced_steps,

@@ -211,9 +211,9 @@ def outcome_codes(mdp: MDP) -> Ints:
     without a label; -1 for all others. See `tether.evaluation.outcomes`.
     """
     codes = np.full(mdp.n_states, NONE, dtype=np.int64)
-    for number, members in reversed(list(enumerate(mdp.label_sets.values()))):
+    for number, members in reversed(list(enumerate(mdp.label_sets.ends.values()))):
         codes[members] = number
     others = np.flatnonzero(codes == NONE)
     own = others[absorbing(mdp, others)]
-    codes[own] = len(mdp.label_sets) + own
+    codes[own] = len(mdp.label_sets.ends) + own
     return codes

@@ -50,8 +50,8 @@ def outcome_arrays(mdp: MDP, codes: Any) -> LabelArrays:
     """Labels and classes of outcomes as kernels take them."""
     from tether._kernels.audit.arrays import LabelArrays
 
-    member = np.zeros((len(mdp.label_sets), mdp.n_states), dtype=np.uint8)
-    for number, states in enumerate(mdp.label_sets.values()):
+    member = np.zeros((len(mdp.label_sets.ends), mdp.n_states), dtype=np.uint8)
+    for number, states in enumerate(mdp.label_sets.ends.values()):
         member[number, states] = 1
     return LabelArrays(member, codes + 1)
 
@@ -96,7 +96,7 @@ def following_scratch(mdp: MDP, longest: int, m: int) -> Following:
         mass=scratch_array(2 * nodes, np.float64),
         changed=scratch_array(nodes, np.int64),
         by_step=np.zeros(2 * longest),
-        by_class=scratch_array(len(mdp.label_sets) + mdp.n_states + 1, np.float64),
+        by_class=scratch_array(len(mdp.label_sets.ends) + mdp.n_states + 1, np.float64),
         terms=scratch_array(2 * nodes, np.float64),
         halves=np.zeros((3, 64), np.int64),
         sums=np.zeros(64),

@@ -72,7 +72,7 @@ class TableMaker:
             "k": _whole(found.k),
             "m": _whole(found.m),
             "changes": self._changes(found),
-            **{f"P({name})": _numbers(found.labels[:, i]) for i, name in enumerate(self._mdp.label_sets)},
+            **{f"P({name})": _numbers(found.labels[:, i]) for i, name in enumerate(self._mdp.label_sets.ends)},
             "ends": self._ends(found),
             "strength": _numbers(found.strength),
             "influenced_steps": _numbers(found.influenced_steps),
@@ -138,11 +138,11 @@ class TableMaker:
     @property
     def n_labels(self) -> int:
         """How many labels the model has."""
-        return len(self._mdp.label_sets)
+        return len(self._mdp.label_sets.ends)
 
     @cached_property
     def _labels(self) -> list[str]:
-        return list(self._mdp.label_sets)
+        return list(self._mdp.label_sets.ends)
 
 
 class Tally:

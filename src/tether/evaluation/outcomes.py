@@ -1,7 +1,8 @@
 """How an episode ends: which states count as outcomes, and how likely each outcome is.
 
-A state is an outcome where it has a label ("died"), or where no action leads out of it. The class of a labelled state
-is its label, with all the states that have it; an absorbing state without a label is a class of its own.
+A state is an outcome where it has a label ("died") other than ``init``, or where no action leads out of it. The class
+of a labelled state is its label, with all the states that have it; an absorbing state without a label is a class of its
+own.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def outcome_of(mdp: MDP, state: int) -> Outcome | None:
     >>> outcome_of(mdp, mdp.state_index(15)).name, outcome_of(mdp, mdp.state_index(3))
     ('goal', None)
     """
-    for name, members in mdp.label_sets.items():
+    for name, members in mdp.label_sets.ends.items():
         if np.isin(state, members):
             return Outcome(name, members)
     here = np.array([state])
@@ -64,7 +65,7 @@ def outcome_chances(mdp: MDP, states: Ints, probability: Floats) -> dict[str, Fl
     """The same of several distributions over the same states, one per row."""
     found: dict[str, Floats] = {}
     labelled = np.zeros(states.size, dtype=bool)
-    for name, members in mdp.label_sets.items():
+    for name, members in mdp.label_sets.ends.items():
         has = np.isin(states, members)
         labelled |= has
         found[name] = np.minimum(1.0, probability[:, has].sum(axis=1))
@@ -91,7 +92,7 @@ def outcome_classes(mdp: MDP, states: Ints) -> tuple[list[str], Ints]:
     ['corner', '', 'danger', 'goal, corner']
     """
     names = [""] * states.size
-    for name, members in mdp.label_sets.items():
+    for name, members in mdp.label_sets.ends.items():
         for i in np.flatnonzero(np.isin(states, members)):
             names[i] = f"{names[i]}, {name}" if names[i] else name
     unlabelled = np.array([i for i, name in enumerate(names) if not name], dtype=np.int64)

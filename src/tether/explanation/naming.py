@@ -80,7 +80,7 @@ def outcome_name(mdp: MDP, states: Sequence[Any]) -> str | None:
     ('goal', None)
     """
     indices = np.array([mdp.state_index(state) for state in states])
-    for name, members in mdp.label_sets.items():
+    for name, members in mdp.label_sets.ends.items():
         if np.isin(indices, members).all():
             return name
     return shown(states[0]) if len(states) == 1 and absorbing(mdp, indices)[0] else None

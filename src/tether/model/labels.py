@@ -94,6 +94,11 @@ class LabelSets(Mapping[str, Ints]):
     def __len__(self) -> int:
         return len(self._sets)
 
+    @property
+    def ends(self) -> dict[str, Ints]:
+        """Those that can say how an episode ended: all but ``init``, by which PRISM and Storm mark where one starts."""
+        return {name: states for name, states in self._sets.items() if name != "init"}
+
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor: a pickle forgets that an array is read-only.
         return LabelSets, (self._sets,)

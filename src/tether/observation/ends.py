@@ -83,7 +83,7 @@ class Meaning:
         return int(possible[0]) if possible.size == 1 else -1
 
     def _check_agreement(self, last: int) -> None:
-        others = [name for name, states in self.mdp.label_sets.items() if np.isin(last, states)]
+        others = [name for name, states in self.mdp.label_sets.ends.items() if np.isin(last, states)]
         if self.members.size and others:
             state = self.mdp.states[last]
             what = f"the log says that it ended with {self.outcome!r}, but its last state {state!r} is {others[0]!r}"
