@@ -23,14 +23,14 @@ def write(record: dict[str, Any], page: Path = PAGE) -> None:
     text = page.read_text(encoding="utf-8")
 
     def filled(match: re.Match[str]) -> str:
-        told = _told(match["name"], record)
-        return match.group() if told is None else f"{match['begin']}{told}\n{match['end']}"
+        section = _section(match["name"], record)
+        return match.group() if section is None else f"{match['begin']}{section}\n{match['end']}"
 
     with written(page) as partial:
         partial.write_text(MARKS.sub(filled, text), encoding="utf-8")
 
 
-def _told(name: str, record: dict[str, Any]) -> str | None:
+def _section(name: str, record: dict[str, Any]) -> str | None:
     if name == "machine":
         return ", ".join(f"{key} {value}" for key, value in record["machine"].items()) + "."
     if name == "older":

@@ -27,12 +27,12 @@ def growth_figure(
         ax = axes(None, size=(4.4, 3.2), grid="both")
         handles = []
         if reference is not None:
-            told, sizes, times = reference
-            handles += ax.plot(sizes, _ms(times), color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)), label=told)
-        for i, (told, (sizes, times)) in enumerate(curves.items()):
+            curve_name, sizes, times = reference
+            handles += ax.plot(sizes, _ms(times), color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)), label=curve_name)
+        for i, (curve_name, (sizes, times)) in enumerate(curves.items()):
             style = look(i)
             handles += ax.plot(
-                sizes, _ms(times), color=style.colour, marker=style.marker, linestyle=style.line, label=told
+                sizes, _ms(times), color=style.colour, marker=style.marker, linestyle=style.line, label=curve_name
             )
         ax.set_xscale("log")
         ax.set_yscale("log")

@@ -104,8 +104,8 @@ def line(results: Sequence[Result]) -> str:
 
 def _result(axis: Axis, name: str, sizes: Sequence[int], times: Sequence[float], memory: float | None) -> Result:
     exponent = slope(sizes[-FITTED:], times[-FITTED:])
-    told = ", ".join(f"{n}: {time * 1e3:.3g} ms" for n, time in zip(sizes, times, strict=True))
-    detail = f"exponent over {sizes[-FITTED:][0]} … {sizes[-1]}; {told}"
+    by_size = ", ".join(f"{n}: {time * 1e3:.3g} ms" for n, time in zip(sizes, times, strict=True))
+    detail = f"exponent over {sizes[-FITTED:][0]} … {sizes[-1]}; {by_size}"
     return Result(f"growth in {axis.name}: {name}", exponent, "", detail, memory=memory)
 
 

@@ -37,13 +37,13 @@ def measure(quick: bool) -> list[Result]:
     results = []
     mdp = random_model(n)
     path = mdp.simulate("random", T, rng=1)
-    told = _in_turn(_peers(mdp) | {f"tether, m = {m}": _question(mdp, path, m) for m in TARGETS}, repeats)
+    times = _in_turn(_peers(mdp) | {f"tether, m = {m}": _question(mdp, path, m) for m in TARGETS}, repeats)
     for m, most in TARGETS.items():
-        results += _compare("random", mdp, told, m, f"≤ {most:g}× the fastest peer", most, quick)
+        results += _compare("random", mdp, times, m, f"≤ {most:g}× the fastest peer", most, quick)
     results += _stages(mdp, path, repeats, quick)
     mdp, path = local_model(n), local_path(n, T)
-    told = _in_turn(_peers(mdp) | {f"tether, m = {M}": _question(mdp, path, M)}, repeats)
-    results += _compare("local", mdp, told, M, "≤ 1/10 of the fastest peer", 0.1, quick)
+    times = _in_turn(_peers(mdp) | {f"tether, m = {M}": _question(mdp, path, M)}, repeats)
+    results += _compare("local", mdp, times, M, "≤ 1/10 of the fastest peer", 0.1, quick)
     return results
 
 

@@ -21,14 +21,14 @@ T, K, M = 20, 4, 3
 
 def measure(quick: bool) -> list[Result]:
     sizes = (100_000, 1_000_000) if quick else (100_000, 1_000_000, 10_000_000)
-    told = {}
+    found = {}
     with tempfile.TemporaryDirectory(prefix="tether-bench-") as folder:
         for n in sizes:
             place = f"{folder}/{n}"
             built = in_fresh_process("reach", "build", str(n), place)
             asked = in_fresh_process("reach", "ask", str(n), place, "0.3" if quick else "2")
-            told[n] = built | asked | in_fresh_process("reach", "peak", str(n), place)
-    return [_opening(told, sizes), *_asking(told, sizes), _memory(told, sizes)]
+            found[n] = built | asked | in_fresh_process("reach", "peak", str(n), place)
+    return [_opening(found, sizes), *_asking(found, sizes), _memory(found, sizes)]
 
 
 def _opening(told: dict[int, Any], sizes: tuple[int, ...]) -> Result:

@@ -45,8 +45,8 @@ def _sepsis(quick: bool) -> list[Result]:
     time_exact = median_time(exact, 9)
     time_sampled = median_time(sampled, 1 if quick else 3) * len(steps) / len(sampled_steps)
     ratio, each = time_sampled / time_exact, time_exact / rows
-    told = f"{SAMPLES:,} top-down draws in NumPy {time_sampled:.2f} s, exact {time_exact * 1e3:.1f} ms"
-    detail = f"{rows:,} sepsis rows: {told}"
+    note = f"{SAMPLES:,} top-down draws in NumPy {time_sampled:.2f} s, exact {time_exact * 1e3:.1f} ms"
+    detail = f"{rows:,} sepsis rows: {note}"
     return [
         Result("rows: sampled / exact", ratio, "×", detail, "≥ 300×", ratio >= 300),
         Result("rows: exact, each", each * 1e9, "ns", "mean over the same rows", "< 1,000 ns", each < 1e-6),

@@ -203,8 +203,8 @@ def assert_evaluates(outlook: tether.Evaluation, law: Law) -> None:
             assert _seen(outlook.actions(t, s)) == pytest.approx(_seen(law.actions(t, [s])), abs=1e-9), chance
         some = law.world.states[::2]
         if math.fsum(chance for s, chance in law.states(t).items() if s in some) > 1e-200:
-            told = outlook.actions_among(t, some)
-            assert _seen(told) == pytest.approx(_seen(law.actions(t, some)), abs=1e-9)
+            shares = outlook.actions_among(t, some)
+            assert _seen(shares) == pytest.approx(_seen(law.actions(t, some)), abs=1e-9)
         reward = law.mean(lambda one, t=t: next(law.world.earn(*step) for step in one.steps() if step[0] == t))
         assert outlook.rewards[t] == pytest.approx(reward, **near)
     path, chance = outlook.likeliest_path()
@@ -217,24 +217,24 @@ def assert_evaluates(outlook: tether.Evaluation, law: Law) -> None:
 
 def assert_tailored(outlook: tether.Evaluation, law: Law, hit: Hit) -> None:
     """What an evaluation says about the observation agrees too: changes, strength, influence, runs."""
-    world, told = law.world, outlook.tailoring
+    world, tailoring = law.world, outlook.tailoring
     for t in range(law.T):
         pairs = [(one.chance, (one.states[t], one.actions[t])) for one in law.episodes]
         changed = math.fsum(chance * world.changed(t, s, a) for chance, (s, a) in pairs)
         strength = math.fsum(chance * distance(world.rows[t][pair], world.nominal[pair]) for chance, pair in pairs)
         influenced = math.fsum(chance for chance, pair in pairs if hit(t, pair))
         assert outlook.changed[t] == pytest.approx(changed, abs=1e-12)
-        assert told.strength[t] == pytest.approx(strength, abs=1e-12)
-        assert told.influenced[t] == pytest.approx(influenced, abs=1e-12)
+        assert tailoring.strength[t] == pytest.approx(strength, abs=1e-12)
+        assert tailoring.influenced[t] == pytest.approx(influenced, abs=1e-12)
     steps = law.mean(lambda one: sum(hit(t, (s, a)) for t, s, a, _ in one.steps()))
-    assert told.expected_influenced_steps == pytest.approx(steps, abs=1e-11)
+    assert tailoring.expected_influenced_steps == pytest.approx(steps, abs=1e-11)
     runs = [(one.chance, longest_run(one, hit)) for one in law.episodes]
     at_least = [math.fsum(chance for chance, run in runs if run >= k) for k in range(law.T + 1)]
-    assert told.run_at_least == pytest.approx(at_least, abs=1e-12)
-    assert told.run_at_least[0] == 1.0
+    assert tailoring.run_at_least == pytest.approx(at_least, abs=1e-12)
+    assert tailoring.run_at_least[0] == 1.0
     longest = max(run for chance, run in runs if chance > 1e-200)
-    assert longest <= told.longest_run <= max(run for _, run in runs)
-    assert told.longest_run_probability == pytest.approx(at_least[told.longest_run], abs=1e-12)
+    assert longest <= tailoring.longest_run <= max(run for _, run in runs)
+    assert tailoring.longest_run_probability == pytest.approx(at_least[tailoring.longest_run], abs=1e-12)
 
 
 # --- What is drawn at random -------------------------------------------------------------------

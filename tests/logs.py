@@ -51,10 +51,10 @@ def logs(draw: st.DrawFn, states: Any = STATES, actions: Any = ACTIONS, ids: Any
         did = draw(st.lists(st.sampled_from(actions), min_size=T, max_size=T))
         earned = draw(st.lists(st.none() | QUARTERS, min_size=T, max_size=T))
         last = draw(st.sampled_from(["row", "next_state", "nowhere"]))
-        told = draw(st.lists(st.booleans(), min_size=T, max_size=T))  # whether next_state is filled in
+        is_recorded = draw(st.lists(st.booleans(), min_size=T, max_size=T))  # whether next_state is filled in
         first = draw(st.integers(-2, 3))
         for t in range(T):
-            named = told[t] if t < T - 1 or last == "row" else last == "next_state"
+            named = is_recorded[t] if t < T - 1 or last == "row" else last == "next_state"
             rows.append(Row(name, first + t, seen[t], did[t], earned[t], seen[t + 1] if named else None))
         if last == "row":
             rows.append(Row(name, first + T, seen[T], None, draw(st.sampled_from([None, 0.0])), None))

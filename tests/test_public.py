@@ -134,21 +134,21 @@ def test_every_public_method_is_documented(kind):
 def test_every_folder_says_what_it_is_about_and_what_it_may_import():
     """In a few lines, and in the order of .importlinter: what a folder may import is the one next below it."""
     root = pathlib.Path(tether.__file__).parent
-    told = {}
+    found = {}
     for file in root.glob("*/__init__.py"):
         about = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition(">>>")[0].strip()
         assert len(about.splitlines()) <= 7, file
-        told[file.parent.name] = re.findall(r"May import: ([\w, ]+)", about)
-    assert all(len(one) == 1 for one in told.values()), told
+        found[file.parent.name] = re.findall(r"May import: ([\w, ]+)", about)
+    assert all(len(one) == 1 for one in found.values()), found
     house = configparser.ConfigParser()
     house.read(pathlib.Path(__file__).parents[1] / ".importlinter")
     listed = house["importlinter:contract:house"]["layers"].split("\n")
     layers = [set(re.findall(r"tether\.(\w+)", line)) for line in listed if "tether." in line]
-    assert told.keys() == set().union(*layers) - {"errors", "_version"}
+    assert found.keys() == set().union(*layers) - {"errors", "_version"}
     for above, below in itertools.pairwise(layers):
         for folder in above - {"cli", "_foundation", "errors"}:
-            assert below <= set(re.findall(r"\w+", told[folder][0])), folder
-    assert told["cli"] == ["everything"]
+            assert below <= set(re.findall(r"\w+", found[folder][0])), folder
+    assert found["cli"] == ["everything"]
 
 
 def test_the_version_is_one():

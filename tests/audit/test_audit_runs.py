@@ -217,8 +217,8 @@ def test_a_directory_of_parts_is_read_piece_by_piece(tmp_path, rows, monkeypatch
         monkeypatch.setattr(streamed, "_PIECE", piece)
         found = tether.audit(MDP, tmp_path / "parts", k=3, certify=False)
         assert found.table.drop(["problem"]).equals(whole.table.drop(["problem"]))
-        told = [("no state 99" in why) for why in found.problems.column("problem").to_pylist()]
-        assert told == [True]
+        is_named = [("no state 99" in why) for why in found.problems.column("problem").to_pylist()]
+        assert is_named == [True]
         assert found.paths([7]) == {7: LOG[7]}
     monkeypatch.setattr(streamed, "_WHOLE", 3)  # and a single file of so many rows
     again = ask(tmp_path / "out", tmp_path / "log.parquet")

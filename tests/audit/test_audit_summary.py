@@ -64,13 +64,13 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows):
             assert summary.consistency is None
         else:
             apart = [one - other for one, other in pairs]
-            told = summary.consistency
-            assert told.episodes == len(pairs)
-            assert [told.counterfactual, told.model, told.difference] == pytest.approx(
+            consistency = summary.consistency
+            assert consistency.episodes == len(pairs)
+            assert [consistency.counterfactual, consistency.model, consistency.difference] == pytest.approx(
                 [fmean(one for one, _ in pairs), fmean(other for _, other in pairs), fmean(apart)], abs=1e-12
             )
             error = stdev(apart) / len(apart) ** 0.5 if len(apart) > 1 else float("inf")
-            assert told.standard_error == pytest.approx(error, abs=1e-12)
+            assert consistency.standard_error == pytest.approx(error, abs=1e-12)
 
 
 @given(ROWS, st.integers(1, 5), st.sampled_from(["gain", "guaranteed_gain"]), st.booleans())

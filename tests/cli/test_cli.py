@@ -86,28 +86,28 @@ def test_every_command_is_called_below():
 
 
 def test_help_lists_every_command_and_the_exit_codes():
-    told = run("--help").output
+    help_text = run("--help").output
     for name in COMMANDS:
-        assert re.search(rf"^  {name} +\S", told, re.MULTILINE), name
+        assert re.search(rf"^  {name} +\S", help_text, re.MULTILINE), name
     for code in ("0 success", "1 a check found", "2 wrong use or bad input", "130 interrupted"):
-        assert code in " ".join(told.split())
-    assert run("-h").output == told
+        assert code in " ".join(help_text.split())
+    assert run("-h").output == help_text
     assert run("--version").output == f"tether, version {tether.__version__}\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_has_an_example_and_json(name):
-    told = run(name, "--help").output
-    assert re.search(rf"Examples?:\n +tether {name}", told), told
-    assert "--json" in told
-    assert all(len(line) <= 80 for line in told.splitlines())
+    help_text = run(name, "--help").output
+    assert re.search(rf"Examples?:\n +tether {name}", help_text), help_text
+    assert "--json" in help_text
+    assert all(len(line) <= 80 for line in help_text.splitlines())
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_of_help_are_calls_that_parse(name):
     """An example that names an option that does not exist would mislead."""
-    told = run(name, "--help").output
-    for line in re.findall(r"^ +tether (\S.*)$", told.partition("Example")[2], re.MULTILINE):
+    help_text = run(name, "--help").output
+    for line in re.findall(r"^ +tether (\S.*)$", help_text.partition("Example")[2], re.MULTILINE):
         first, *words = shlex.split(line)
         main.get_command(click.Context(main), first).make_context(first, words)
 
@@ -137,16 +137,16 @@ def test_colours_are_where_they_are_wanted_and_not_where_they_are_not(folder):
 def test_json_is_json_and_every_field_is_on_the_page(folder, name):
     done = run(*CALLS[name], "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
+    answer = json.loads(done.stdout)
     if name == "reproduce":
-        assert told["sections"][0]["name"] == "toy"
+        assert answer["sections"][0]["name"] == "toy"
         return
-    assert (told["command"], told["version"]) == (name, tether.__version__)
+    assert (answer["command"], answer["version"]) == (name, tether.__version__)
     page = PAGE.partition("## JSON")[2]
     (row,) = re.findall(rf"^\| `{name}` \| (.*) \|$", page, re.MULTILINE)
-    assert [field for field in told if f"`{field}`" not in row] == ["command", "version"]
-    nested = {field for part in ("tailoring", "beyond") for field in told.get(part, {})}
-    nested |= {field for step in (told["steps"] if name in ("explain", "evaluate") else []) for field in step}
+    assert [field for field in answer if f"`{field}`" not in row] == ["command", "version"]
+    nested = {field for part in ("tailoring", "beyond") for field in answer.get(part, {})}
+    nested |= {field for step in (answer["steps"] if name in ("explain", "evaluate") else []) for field in step}
     assert [field for field in nested if isinstance(field, str) and f"`{field}`" not in page] == []
 
 
@@ -235,11 +235,11 @@ def test_too_little_memory_names_what_it_was_too_little_for(monkeypatch):
         raise MemoryError("Unable to allocate 3 GiB")
 
     monkeypatch.setattr(tether.CounterfactualMDP, "sweep", fill)
-    told = run("sweep", "case:toy").stderr
-    assert "not enough memory while planning for every k and m (Unable to allocate 3 GiB); fewer k and m" in told
+    stderr = run("sweep", "case:toy").stderr
+    assert "not enough memory while planning for every k and m (Unable to allocate 3 GiB); fewer k and m" in stderr
     monkeypatch.setattr("tether.io.sources.open_model", fill)
-    told = run("sweep", "case:toy").stderr
-    assert "while reading case:toy (Unable to allocate 3 GiB); a saved model (tether convert MODEL DIRECTORY)" in told
+    stderr = run("sweep", "case:toy").stderr
+    assert "while reading case:toy (Unable to allocate 3 GiB); a saved model (tether convert MODEL DIRECTORY)" in stderr
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def words(*arguments, **options):
 def test_explain_tells_what_the_library_explains(epidemic, k, m):
     answer = told("explain", "case:epidemic", "-k", k, "-m", m)
     explanation = epidemic.plan(k, m).explain()
-    plan, further = explanation.plan, explanation.beyond
+    plan, beyond = explanation.plan, explanation.beyond
     assert (answer["k"], answer["m"], answer["T"]) == (k, m, 7)
     assert (answer["value"], answer["observed_value"], answer["gain"]) == (plan.value, -38.0, plan.gain)
     assert answer["std"] == explanation.outlook.std
@@ -49,14 +49,14 @@ def test_explain_tells_what_the_library_explains(epidemic, k, m):
             expected = getattr(one, name)
             assert step[name] == (as_data(expected) if "state" in name or "action" in name else expected), name
     for name in ("longer", "free", "more", "most"):
-        limit = getattr(further, name)
+        limit = getattr(beyond, name)
         assert answer["beyond"][name] == (
             None if limit is None else {"k": limit.k, "m": limit.m, "value": limit.value, "added": limit.added}
         )
     assert answer["tailoring"]["longest_run"] == explanation.outlook.tailoring.longest_run
     assert answer["sentences"] == [
         *explanation.sentences(str),
-        *further.sentences(),
+        *beyond.sentences(),
         best_for_anyone_in_words(explanation),
     ]
     assert answer["sentences"][: sum(map(len, answer["answer"].values()))] == [

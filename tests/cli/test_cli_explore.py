@@ -123,6 +123,6 @@ def test_ctrl_c_ends_it(tmp_path):
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(address[:-1] + "x", timeout=20)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=20)
-    assert process.returncode == 0, told
-    assert "Traceback" not in told
+    _, output = process.communicate(timeout=20)
+    assert process.returncode == 0, output
+    assert "Traceback" not in output

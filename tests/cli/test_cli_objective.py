@@ -32,10 +32,10 @@ AVOID, REACH = ("--objective", "avoid danger"), ("--objective", "reach danger")
 
 def test_explain(grid):
     plan = grid.plan(6, 2, objective=tether.avoid("danger"))
-    told = answer("explain", "case:grid-world", "-k", 6, "-m", 2, *AVOID)
-    assert (told["objective"], told["minimise"], told["observed_value"]) == ("avoid danger", False, 0.0)
-    assert told["value"] == plan.value
-    assert sum(step["gain"] for step in told["steps"]) == pytest.approx(plan.gain)
+    printed = answer("explain", "case:grid-world", "-k", 6, "-m", 2, *AVOID)
+    assert (printed["objective"], printed["minimise"], printed["observed_value"]) == ("avoid danger", False, 0.0)
+    assert printed["value"] == plan.value
+    assert sum(step["gain"] for step in printed["steps"]) == pytest.approx(plan.gain)
     code, output = call("explain", "case:grid-world", "-k", 6, "-m", 2, *AVOID)
     assert code == 0
     flat = " ".join(output.split())
@@ -75,8 +75,8 @@ def test_choose_k_has_a_direction():
 
 
 def test_evaluate_why_and_sample(grid, tmp_path):
-    told = answer("evaluate", "case:grid-world", "--policy", "optimal", *AVOID)
-    assert told["value"] == grid.evaluate("optimal", objective=tether.avoid("danger")).value
+    printed = answer("evaluate", "case:grid-world", "--policy", "optimal", *AVOID)
+    assert printed["value"] == grid.evaluate("optimal", objective=tether.avoid("danger")).value
     assert "The chance that danger is avoided" in " ".join(
         call("evaluate", "case:grid-world", "--policy", "random", *AVOID)[1].split()
     )
@@ -92,9 +92,9 @@ def test_evaluate_why_and_sample(grid, tmp_path):
 
 def test_decisions_certify_and_robust(grid):
     lived = tether.avoid("danger")
-    told = answer("decisions", "case:grid-world", *AVOID)
-    assert [one["value"] for one in told["decisions"]] == [row.value for row in grid.decisions(lived).rows]
-    assert told["outcome"] == "danger is reached"
+    printed = answer("decisions", "case:grid-world", *AVOID)
+    assert [one["value"] for one in printed["decisions"]] == [row.value for row in grid.decisions(lived).rows]
+    assert printed["outcome"] == "danger is reached"
     _, output = call("decisions", "case:grid-world", *AVOID)
     assert "chance: that danger is avoided, had only this action been different." in " ".join(output.split())
     plan = grid.plan(6, 2, objective=lived)
@@ -114,7 +114,7 @@ def test_report(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("objective", "told"),
+    ("objective", "message"),
     [
         ("avoid", "is none of 'reach GOAL', 'avoid BAD', 'until HOLD GOAL'"),
         ("until goal", "is none of"),
@@ -123,10 +123,10 @@ def test_report(tmp_path):
         ("until danger goal", "it is decided at t = 0"),
     ],
 )
-def test_an_objective_that_cannot_be(objective, told):
+def test_an_objective_that_cannot_be(objective, message):
     code, output = call("explain", "case:grid-world", "--objective", objective)
     assert code == 2
-    assert told in " ".join(output.replace("│", " ").split())
+    assert message in " ".join(output.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("option", [("--discount", "0.9"), ("--final-reward", "15=3")])

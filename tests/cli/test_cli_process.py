@@ -69,11 +69,11 @@ def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path):
 
 
 def test_python_runs_the_package_as_the_command():
-    told = [
+    versions = [
         subprocess.run([sys.executable, "-m", name, "--version"], capture_output=True, check=True).stdout
         for name in ("tether", "tether.cli")
     ]
-    assert told == [f"tether, version {tether.__version__}\n".encode()] * 2
+    assert versions == [f"tether, version {tether.__version__}\n".encode()] * 2
 
 
 def test_the_documented_completion_completes_commands():
@@ -86,15 +86,15 @@ def test_a_pipe_that_closes_is_no_error():
     with start("sample", "case:toy", "-n", "20000", "--json") as process:
         assert process.stdout.read(10) == b'{"command"'
         process.stdout.close()
-        told = process.stderr.read()
-        assert (process.wait(timeout=120), told) == (0, b"")
+        stderr = process.stderr.read()
+        assert (process.wait(timeout=120), stderr) == (0, b"")
 
 
 def test_a_pipe_that_closes_before_anything_is_printed():
     with start("sweep", "case:toy") as process:
         process.stdout.close()
-        told = process.stderr.read()
-        assert (process.wait(timeout=120), told) == (0, b"")
+        stderr = process.stderr.read()
+        assert (process.wait(timeout=120), stderr) == (0, b"")
 
 
 @pytest.fixture
@@ -114,22 +114,22 @@ def learned(tmp_path):
 def test_progress_is_shown_to_a_person_and_ctrl_c_stops_the_work(learned):
     screen, terminal = pty.openpty()
     call = [*TETHER, "explain", "learned", "path.csv", "-k", "4", "--draws", "100000"]
-    told = b""
+    shown = b""
     with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=terminal, cwd=learned) as process:
         os.close(terminal)
         latest = time.monotonic() + 120
-        while time.monotonic() < latest and b"drawing models that the log leaves possible: " not in told:
-            told += os.read(screen, 4096)
+        while time.monotonic() < latest and b"drawing models that the log leaves possible: " not in shown:
+            shown += os.read(screen, 4096)
         process.send_signal(signal.SIGINT)
         out = process.stdout.read()
-        told = b""
+        shown = b""
         with contextlib.suppress(OSError):  # the terminal was closed from the other side
             while got := os.read(screen, 4096):
-                told += got
+                shown += got
     os.close(screen)
     assert (process.returncode, out) == (130, b"")
-    assert told.endswith(b"tether: interrupted\r\n")
-    assert b"Traceback" not in told
+    assert shown.endswith(b"tether: interrupted\r\n")
+    assert b"Traceback" not in shown
 
 
 def test_ctrl_c_while_a_file_is_written_leaves_what_was_there(tmp_path):

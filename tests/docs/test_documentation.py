@@ -41,11 +41,11 @@ def run(block, name, namespace):
         exec(compile("\n" * (block.line - 1) + block.code, name, "exec"), namespace)
         return
     test = doctest.DocTestParser().get_doctest(block.code, namespace, name, name, block.line - 1)
-    told = []
+    noted = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-    runner.run(test, out=told.append, clear_globs=False)
+    runner.run(test, out=noted.append, clear_globs=False)
     namespace.update(test.globs)
-    assert not runner.failures, "".join(told)
+    assert not runner.failures, "".join(noted)
 
 
 SLOW = {"icu-sepsis.md", "api.md"}  # minutes with the JIT off

@@ -27,7 +27,7 @@ def made(verdict, every, stable, value=1.0, observed=0.0, breakdown=1.0):
 
 
 @pytest.mark.parametrize(
-    ("certificate", "told"),
+    ("certificate", "message"),
     [
         (
             made("holds", (0.5, 2.0), (0.5, 2.0)),
@@ -70,8 +70,8 @@ def made(verdict, every, stable, value=1.0, observed=0.0, breakdown=1.0):
         (made("never worse", (0.0, 0.0), (0.0, 0.0), value=0.0), "Every causal model gives the observed return."),
     ],
 )
-def test_the_sentence_of_each_verdict(certificate, told):
-    assert certificate.sentence == str(certificate) == told
+def test_the_sentence_of_each_verdict(certificate, message):
+    assert certificate.sentence == str(certificate) == message
 
 
 @pytest.mark.parametrize(
@@ -216,13 +216,13 @@ def test_a_plan_too_large_is_not_certified_unless_asked_to(monkeypatch):
 def test_it_can_be_left_out():
     case = tether.cases.epidemic()
     plan = tether.counterfactual(case.mdp, case.path).plan(3, 1)
-    told, short = plan.explain(), plan.explain(certificate=False)
+    explanation, short = plan.explain(), plan.explain(certificate=False)
     assert short.certificate is None
-    assert short.sentences(str) == told.sentences(str)[:-1]
-    data = explanation_data(told)["certificate"]
+    assert short.sentences(str) == explanation.sentences(str)[:-1]
+    data = explanation_data(explanation)["certificate"]
     assert data["verdict"] == "holds"
-    assert data["sentence"] == told.sentences(str)[-1]
-    assert data["nothing"]["worst"] == told.certificate.nothing.worst
+    assert data["sentence"] == explanation.sentences(str)[-1]
+    assert data["nothing"]["worst"] == explanation.certificate.nothing.worst
     assert set(data["stability"]) == {"assume", "worst", "best", "gain", "breakdown"}
     assert explanation_data(short)["certificate"] is None
 
@@ -233,8 +233,8 @@ def test_a_guaranteed_plan_says_what_is_guaranteed():
     explanation = plan.explain()
     expected = explanation.outlook.value
     assert expected > plan.value
-    (told,) = [one for one in explanation.sentences(str) if one.startswith("A return")]
-    assert told.startswith(
+    (sentence,) = [one for one in explanation.sentences(str) if one.startswith("A return")]
+    assert sentence.startswith(
         f"A return of {number(plan.value)} is guaranteed under every causal model, instead of -897: a gain of "
         f"{number(plan.gain)}. Gumbel-max expects {number(expected)} ("
     )
@@ -243,8 +243,10 @@ def test_a_guaranteed_plan_says_what_is_guaranteed():
     table = tether.robust(case.mdp, case.path, assume="nothing").sweep(ms=[4])
     assert explanation.beyond.free.value == table.value(12, 4)  # guaranteed values beside guaranteed ones
     patient = tether.cases.sepsis()
-    told = tether.robust(patient.mdp, patient.path, assume="nothing").plan(9, 2).explain().sentences(str)
-    assert told[0] == ("Change nothing: no policy within these limits is sure to do better, under every causal model.")
+    sentences = tether.robust(patient.mdp, patient.path, assume="nothing").plan(9, 2).explain().sentences(str)
+    assert sentences[0] == (
+        "Change nothing: no policy within these limits is sure to do better, under every causal model."
+    )
 
 
 def test_guarantees_for_each_k():

@@ -191,7 +191,7 @@ def test_there_is_no_action_at_the_end(grid):
 
 
 @pytest.mark.parametrize(
-    ("feature", "told"),
+    ("feature", "message"),
     [
         ("R", "the states have no feature 'R'; it has S, I, V"),
         ("count", "the states have no feature 'count'; it has S, I, V"),  # a method of tuples, no feature
@@ -203,8 +203,8 @@ def test_there_is_no_action_at_the_end(grid):
         (lambda s: 1 / s.S if s.S < 9 else -np.inf, "is -inf, not a finite number"),
     ],
 )
-def test_features_that_are_none(epidemic, feature, told):
-    with pytest.raises(tether.QueryError, match=told):
+def test_features_that_are_none(epidemic, feature, message):
+    with pytest.raises(tether.QueryError, match=message):
         epidemic.plan(1, 0).evaluate().feature(feature)
 
 
@@ -348,25 +348,25 @@ def records(cf):
 
 def test_records_print_in_one_line(grid):
     for name, record in records(grid).items():
-        told = repr(record)
-        assert told.startswith("<"), name
-        assert told.endswith(">"), name
-        assert "\n" not in told, name
-        assert "0x" not in told, name  # no memory address
+        shown = repr(record)
+        assert shown.startswith("<"), name
+        assert shown.endswith(">"), name
+        assert "\n" not in shown, name
+        assert "0x" not in shown, name  # no memory address
 
 
 def test_what_records_say(grid):
-    told = {name: repr(record) for name, record in records(grid).items()}
+    shown = {name: repr(record) for name, record in records(grid).items()}
     outlook = grid.plan(7, 4).evaluate()
     steps = outlook.tailoring.expected_influenced_steps
-    assert told["evaluation"] == f"<Evaluation: 11 steps, return 374.7 ± 395, {steps:.2f} of 11 steps influenced>"
-    assert told["nominal evaluation"].startswith("<Evaluation: 3 steps, return ")
-    assert "influenced" not in told["nominal evaluation"]
-    assert told["course"] == "<Course: 12 times, 0 ± 0 … 374.7 ± 395>"
-    assert told["trajectories"].startswith("<Trajectories: 3 of 11 steps, mean return ")
-    assert told["solution"] == "<Solution: 5 steps, 16 states>"
+    assert shown["evaluation"] == f"<Evaluation: 11 steps, return 374.7 ± 395, {steps:.2f} of 11 steps influenced>"
+    assert shown["nominal evaluation"].startswith("<Evaluation: 3 steps, return ")
+    assert "influenced" not in shown["nominal evaluation"]
+    assert shown["course"] == "<Course: 12 times, 0 ± 0 … 374.7 ± 395>"
+    assert shown["trajectories"].startswith("<Trajectories: 3 of 11 steps, mean return ")
+    assert shown["solution"] == "<Solution: 5 steps, 16 states>"
     run, chance = outlook.tailoring.longest_run, outlook.tailoring.longest_run_probability
-    assert told["tailoring"].endswith(f"longest uninfluenced run {run} (probability {chance:.3g})>")
+    assert shown["tailoring"].endswith(f"longest uninfluenced run {run} (probability {chance:.3g})>")
 
 
 class _Balanced(HTMLParser):

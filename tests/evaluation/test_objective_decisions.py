@@ -81,13 +81,13 @@ def test_decisions_in_words():
     grid = tether.cases.grid_world()
     cf = tether.counterfactual(grid.mdp, grid.path)
     found = cf.decisions(tether.avoid("danger"))
-    told = found.sentences(str)
-    assert told[0] == (
+    sentences = found.sentences(str)
+    assert sentences[0] == (
         "The decision at t = 1 mattered most: left instead of right, and nothing else changed, would have given a "
         "chance that danger is avoided of 96 % instead of 0 %."
     )
-    assert told[1].startswith("The outcome, danger is reached, could best have been averted at t = 1")
-    assert told[2] == "Nothing done at t ≥ 3 could have changed the outcome."
+    assert sentences[1].startswith("The outcome, danger is reached, could best have been averted at t = 1")
+    assert sentences[2] == "Nothing done at t ≥ 3 could have changed the outcome."
     same = cf.decisions()
     for row, other in zip(found.rows, same.rows, strict=True):
         assert row.necessity == pytest.approx(other.necessity)
@@ -194,8 +194,8 @@ def test_a_patient_who_might_have_lived_for_sure():
     case = tether.cases.sepsis()
     cf = tether.counterfactual(case.mdp, case.path)
     plan = cf.plan(7, 2, objective=tether.avoid("died"))
-    told = plan.explain().sentences()[-1]
-    assert "the chance that died is avoided is from 0 to" in told.lower()
+    sentence = plan.explain().sentences()[-1]
+    assert "the chance that died is avoided is from 0 to" in sentence.lower()
     sure = tether.robust(case.mdp, case.path, assume="nothing").plan(7, 2, objective=tether.avoid("died"))
     assert (sure.value, sure.observed_value) == (0.0, 0.0)
     with pytest.raises(tether.QueryError, match="says nothing about the return"):

@@ -160,11 +160,11 @@ def test_a_run_begins_anew_after_every_influence():
     table = {(t, s): a for s in ("here", "there") for t, a in enumerate(["go", "go", "go", "stay"])}
     assert between().evaluate(table).tailoring.run_at_least.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0]
     table[0, "here"] = {"go": 0.5, "stay": 0.5}
-    told = between().evaluate(table).tailoring
+    tailoring = between().evaluate(table).tailoring
     # The other half: wait, there, back, and stay here: influenced but for one step.
-    assert told.run_at_least.tolist() == [1.0, 1.0, 0.5, 0.0, 0.0]
-    assert (told.longest_run, told.longest_run_probability) == (2, 0.5)
-    assert told.influenced.tolist() == [0.5, 0.5, 0.5, 0.5]
+    assert tailoring.run_at_least.tolist() == [1.0, 1.0, 0.5, 0.0, 0.0]
+    assert (tailoring.longest_run, tailoring.longest_run_probability) == (2, 0.5)
+    assert tailoring.influenced.tolist() == [0.5, 0.5, 0.5, 0.5]
 
 
 def test_what_is_never_done_leads_nowhere():
@@ -288,9 +288,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("policy", "told"), REFUSED.values(), ids=REFUSED)
-def test_policies_that_are_refused(grid, policy, told):
-    with pytest.raises(tether.QueryError, match=told):
+@pytest.mark.parametrize(("policy", "message"), REFUSED.values(), ids=REFUSED)
+def test_policies_that_are_refused(grid, policy, message):
+    with pytest.raises(tether.QueryError, match=message):
         grid.evaluate(policy)
 
 

@@ -32,10 +32,10 @@ def test_the_four_parts_are_the_sentences():
         answer.sure[-1],
     )
     assert answer.sure[-1].startswith("In 90 % of them: the return ")
-    told = [*answer.change, *answer.follows, *answer.episode, *answer.sure]
-    assert explanation.sentences(str) == told
+    sentences = [*answer.change, *answer.follows, *answer.episode, *answer.sure]
+    assert explanation.sentences(str) == sentences
     data = explanation_data(explanation)
-    assert data["sentences"][: len(told)] == told
+    assert data["sentences"][: len(sentences)] == sentences
     assert data["answer"] == {part: list(getattr(answer, part)) for part in ("change", "follows", "episode", "sure")}
 
 
@@ -50,12 +50,12 @@ def test_what_was_seen_is_counted_in_the_log():
 
 
 def test_few_sightings_are_called_few():
-    (told,) = [one for one in advised(clinic(treated=3)).explain(draws=0).sentences(str) if "learned" in one]
-    assert "treat was seen only 5 times in that state; that is few: what it leads to is hardly known." in told
+    (sentence,) = [one for one in advised(clinic(treated=3)).explain(draws=0).sentences(str) if "learned" in one]
+    assert "treat was seen only 5 times in that state; that is few: what it leads to is hardly known." in sentence
     paths = [tether.Path(["sick", "well"], ["treat"]), tether.Path(["sick", "dead"], ["wait"])]
     mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})
-    (told,) = [one for one in advised(mdp).explain(draws=0).sentences(str) if "learned" in one]
-    assert "seen only once in that state; it always led to the same: what else it can lead to, the log" in told
+    (sentence,) = [one for one in advised(mdp).explain(draws=0).sentences(str) if "learned" in one]
+    assert "seen only once in that state; it always led to the same: what else it can lead to, the log" in sentence
 
 
 def test_draws_are_taken_of_learned_models_only():
@@ -100,8 +100,8 @@ def test_how_sure_a_property_is():
     table = draws.of(cf.sweep(objective=tether.reach("dead"), minimise=True))
     np.testing.assert_allclose(table.at(2, 1), died.values, atol=1e-12)
     assert table.probability_better[-1, 1] == 1.0
-    told = cf.plan(2, 1, objective=tether.reach("well")).explain(draws=20).sentences(str)
-    assert told[-1].startswith("In 90 % of them: the chance that well is reached ")
+    sentences = cf.plan(2, 1, objective=tether.reach("well")).explain(draws=20).sentences(str)
+    assert sentences[-1].startswith("In 90 % of them: the chance that well is reached ")
 
 
 def test_a_long_property_is_followed_as_it_is_planned():
@@ -117,11 +117,11 @@ def test_a_long_property_is_followed_as_it_is_planned():
 
 def test_what_cannot_be_known_is_said_of_every_model():
     learned, given = advised(clinic()).explain(draws=0), tether.cases.epidemic()
-    told = dict(cannot_know(learned))
-    assert "learned from 13 episodes" in told["What the model leaves out"]
+    caveats = dict(cannot_know(learned))
+    assert "learned from 13 episodes" in caveats["What the model leaves out"]
     explanation = tether.counterfactual(given.mdp, given.path).plan(3, 1).explain()
     assert "taken as given" in dict(cannot_know(explanation))["What the model leaves out"]
-    assert list(told) == ["Hindsight", "Hidden causes", "What the model leaves out"]
+    assert list(caveats) == ["Hindsight", "Hidden causes", "What the model leaves out"]
 
 
 def test_an_outcome_is_called_by_its_name_where_its_states_are_likeliest_together():

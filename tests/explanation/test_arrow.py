@@ -93,8 +93,8 @@ def test_an_explanation(plan):
     explanation = plan.explain()
     rows = explanation.to_arrow().to_pylist()
     for row, step in zip(rows, explanation.steps, strict=True):
-        told = dataclasses.asdict(step)
-        assert row | {"state": None, "observed_state": None} == told | {"state": None, "observed_state": None}
+        fields = dataclasses.asdict(step)
+        assert row | {"state": None, "observed_state": None} == fields | {"state": None, "observed_state": None}
         assert tuple(row["state"].values()) == step.state
     grouped = plan.explain(group=lambda state: state.I > 2).to_arrow()
     assert grouped.schema.field("state").type == pa.bool_()

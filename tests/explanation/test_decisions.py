@@ -184,17 +184,17 @@ def reachable_ends(world: World, t: int) -> set[Any]:
 @given(worlds(max_steps=4), st.data())
 def test_from_when_on_nothing_could_change_the_outcome(world: World, data: Any) -> None:
     cf, outcome = labelled(world, data.draw)
-    told = [one for one in cf.decisions().sentences() if one.startswith("Nothing done")]
+    sentences = [one for one in cf.decisions().sentences() if one.startswith("Nothing done")]
     if outcome is None or not any(len(world.available(s)) > 1 for s, _ in world.observed):
-        assert told == []
+        assert sentences == []
         return
     decided = [t for t in range(world.T) if reachable_ends(world, t) <= outcome]
     if not decided:
-        assert told == []
+        assert sentences == []
     elif min(decided) == 0:
-        assert told == ["Nothing done in the whole episode could have changed the outcome."]
+        assert sentences == ["Nothing done in the whole episode could have changed the outcome."]
     else:
-        assert told == [f"Nothing done at t ≥ {min(decided)} could have changed the outcome."]
+        assert sentences == [f"Nothing done at t ≥ {min(decided)} could have changed the outcome."]
 
 
 @FEWER

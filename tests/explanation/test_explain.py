@@ -135,11 +135,11 @@ def test_sentences_of_a_plan_off_the_tether():
 
 def test_a_rule_that_only_asks_for_possibility_is_called_that():
     grid = tether.cases.grid_world()
-    told = explained(6, 4, grid).sentences()[-2]
+    sentence = explained(6, 4, grid).sentences()[-2]
     run = tether.counterfactual(grid.mdp, grid.path).plan(6, 4).evaluate().tailoring.longest_run
     assert run >= 6
-    assert f"the longest stretch without is {run} steps (probability " in told
-    assert told.endswith(", not fewer than k = 6: the rule 'definition' only keeps influence possible.")
+    assert f"the longest stretch without is {run} steps (probability " in sentence
+    assert sentence.endswith(", not fewer than k = 6: the rule 'definition' only keeps influence possible.")
     assured = explained(10, 4, grid, rule="assured").sentences()[-2]
     assert assured.endswith("fewer than k = 10.")
 
@@ -228,18 +228,18 @@ def _small_patient():
 @pytest.mark.compiled
 def test_the_demonstration_says_treatments_in_words():
     patient = demo.stories()[1]
-    told = " ".join(" ".join(one.sentences(str)) for one in patient.explanations())
-    assert "antibiotics instead of antibiotics + ventilation" in told
-    assert " – " not in told
+    text = " ".join(" ".join(one.sentences(str)) for one in patient.explanations())
+    assert "antibiotics instead of antibiotics + ventilation" in text
+    assert " – " not in text
 
 
 def test_compiling_is_said_where_it_lasts_and_is_not_counted(monkeypatch, capsys):
-    told = []
+    noted = []
     monkeypatch.setattr(demo, "toy", lambda: time.sleep(1.3) or tether.cases.toy())
-    monkeypatch.setattr(demo, "put", lambda *what: told.extend(what))
+    monkeypatch.setattr(demo, "put", lambda *what: noted.extend(what))
     demo._compile()
-    assert told == ["compiling (once) …"]
+    assert noted == ["compiling (once) …"]
     monkeypatch.setattr(demo, "toy", tether.cases.toy)
-    told.clear()
+    noted.clear()
     demo._compile()
-    assert told == []
+    assert noted == []

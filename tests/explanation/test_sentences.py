@@ -66,8 +66,8 @@ def test_no_sentence_says_that_an_observation_speaks():
     case = tether.cases.epidemic()
     cf = tether.counterfactual(case.mdp, case.path)
     for k in range(1, cf.T + 2):
-        told = " ".join(cf.plan(k=k, m=2).explain().sentences(str))
-        assert not re.search(r"speak|say|silent", told)
+        text = " ".join(cf.plan(k=k, m=2).explain().sentences(str))
+        assert not re.search(r"speak|say|silent", text)
 
 
 def test_only_the_rule_assured_promises_influence():
@@ -105,11 +105,11 @@ def test_what_is_told_is_what_the_records_hold(cf, k, m):
             for action in outlook.actions(t, state):
                 random |= len(cf.mdp.row(state, action)[0]) > 1
     assert left_to_chance(cf, outlook.chain) == random
-    told = strength(cf, outlook, explanation.steps)
-    assert ("No step is left to chance" in told) == (not random)
+    of_strength = strength(cf, outlook, explanation.steps)
+    assert ("No step is left to chance" in of_strength) == (not random)
     if random:
         moved = float(outlook.tailoring.strength.max()) > 1e-9
-        assert ("no probability at any step" in told) == (not moved)
+        assert ("no probability at any step" in of_strength) == (not moved)
         counted = influenced_steps(outlook.tailoring, plan.k, plan.rule)
         assert ("only keeps influence possible" in counted) == (outlook.tailoring.longest_run >= plan.k)
     assert all(sentence.endswith(".") for sentence in explanation.sentences(str))
@@ -120,12 +120,13 @@ def test_a_policy_is_told_in_the_same_words():
     cf = tether.counterfactual(case.mdp, case.path)
     plan = cf.plan(k=6, m=4)
     explanation = plan.explain()
-    told = policy_sentences(cf, explanation.outlook, explanation.steps, plan.observed_value)
-    assert told[0] == "It changes 4 of the 7 actions on average."
-    assert told[1] == explanation.sentences(str)[1]
-    assert told[3] == explanation.sentences(str)[3]
+    sentences = policy_sentences(cf, explanation.outlook, explanation.steps, plan.observed_value)
+    assert sentences[0] == "It changes 4 of the 7 actions on average."
+    assert sentences[1] == explanation.sentences(str)[1]
+    assert sentences[3] == explanation.sentences(str)[3]
     assert (
-        told[4] == "2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps."
+        sentences[4]
+        == "2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps."
     )
 
 
@@ -160,8 +161,8 @@ def test_the_mean_strength_is_that_of_the_steps_until_the_question_is_decided():
     # Jumping where waiting led to s: r = (2, 2/3), D(2) = 2, so s with 1/2. Where it does, waiting leads to g, as seen.
     np.testing.assert_allclose(jumps.tailoring.strength, [0.25, 0.5 * 0.5, 0.0], atol=1e-15)
     assert [jumps.tailoring.mean_strength(t) for t in range(3)] == pytest.approx([0.5 / 1.5, 0.5, 0.0], abs=1e-15)
-    told = policy_sentences(cf, jumps, explained_steps(cf, jumps), 1.0, tether.reach("g"))
-    assert told[-2] == (
+    sentences = policy_sentences(cf, jumps, explained_steps(cf, jumps), 1.0, tether.reach("g"))
+    assert sentences[-2] == (
         "At the changed step the observation moves 25 % of the probability (strength 0.25); from there on, 33 % on "
         "average until it is decided."
     )

@@ -38,20 +38,20 @@ def test_the_terminal_claims_no_influence(ride, tmp_path):
     rows = [f"{t},{s},{a}" for t, (s, a) in enumerate(zip(path.states, [*path.actions, ""], strict=True))]
     (tmp_path / "ride.csv").write_text("\n".join(["t,state,action", *rows]) + "\n")
     done = CliRunner().invoke(main, ["explain", "gym:Taxi-v4", str(tmp_path / "ride.csv"), "-k", "2", "-m", "2"])
-    told = " ".join(done.output.split())
-    assert NO_LUCK in told
-    assert "strength" not in told
-    (k,) = re.findall(r"[^.]*influence[^.]*\.[^.]*\.", told)  # what k is, and nothing else, speaks of influence
+    output = " ".join(done.output.split())
+    assert NO_LUCK in output
+    assert "strength" not in output
+    (k,) = re.findall(r"[^.]*influence[^.]*\.[^.]*\.", output)  # what k is, and nothing else, speaks of influence
     assert k.endswith("As no step is left to chance, that only says how near the plan stays to what was done.")
 
 
 def test_the_report_claims_no_influence(ride, tmp_path):
     with undrawn():
         file = tether.counterfactual(*ride).plan(k=2, m=2).report(tmp_path / "ride.html")
-    told = read(file).text
-    assert NO_LUCK in told
-    assert "that only says how near the plan stays to what was done" in told
-    assert "with the luck it had" not in told
+    text = read(file).text
+    assert NO_LUCK in text
+    assert "that only says how near the plan stays to what was done" in text
+    assert "with the luck it had" not in text
     heads = re.findall('<th scope="col">([^<]*)</th>', (tmp_path / "ride.html").read_text())
     assert "Gain here" in heads
     assert not {"Strength", "Influenced"} & set(heads)

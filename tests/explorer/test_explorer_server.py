@@ -253,9 +253,9 @@ def test_decisions_are_weighed_by_what_is_wanted(app):
 def test_why_in_the_words_of_the_page(app):
     text = ask(app, "/part/why?e=case:sepsis&t=2&k=5&action=0").text
     assert "SepsisState(" not in text
-    told = re.search(r'<p class="told">(.*?)</p>', text, re.DOTALL)[1]
-    assert "no treatment in state heart rate low, bp high" in told
-    assert "it may lead to heart rate low" in told
+    reason = re.search(r'<p class="told">(.*?)</p>', text, re.DOTALL)[1]
+    assert "no treatment in state heart rate low, bp high" in reason
+    assert "it may lead to heart rate low" in reason
     decided = ask(app, "/part/why?e=case:sepsis&t=5&objective=avoid:0").text
     assert "<b>Decided</b>" in decided
 

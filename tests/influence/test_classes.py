@@ -210,8 +210,8 @@ def test_states_and_counts_of_a_class(toy):
     assert classes.states(OBSERVED) == ("s5",)
     assert classes.states(REACHABLE) == ("s6",)
     assert classes.states(NOT) == tuple(s for s in toy.mdp.states if classes[s] == NOT)
-    told = ", ".join(f"{n} {name}" for name, n in classes.counts().items())
-    assert repr(classes) == f"<Classes at t = 2 for k = 2: {told}>"
+    counts = ", ".join(f"{n} {name}" for name, n in classes.counts().items())
+    assert repr(classes) == f"<Classes at t = 2 for k = 2: {counts}>"
     with pytest.raises(tether.QueryError, match="there is no 'reachable'"):
         classes.states("reachable")
 
@@ -242,7 +242,7 @@ def test_a_k_that_is_none(toy, k):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"rollout": "real"}, "rollout must be 'counterfactual' or 'nominal', not 'real'"),
         ({"rule": "best"}, "rule must be one of"),
@@ -250,6 +250,6 @@ def test_a_k_that_is_none(toy, k):
         ({"rule": "published", "influence": tether.effective(0)}, "the rule 'published' is made of supports"),
     ],
 )
-def test_options_that_are_none(toy, options, told):
-    with pytest.raises(tether.QueryError, match=told):
+def test_options_that_are_none(toy, options, message):
+    with pytest.raises(tether.QueryError, match=message):
         toy.classify(k=1, t=1, **options)

@@ -236,12 +236,12 @@ SENTENCES = {
 }
 
 
-@pytest.mark.parametrize(("asked", "told"), SENTENCES.values(), ids=SENTENCES)
-def test_sentences(toy, grid, asked, told):
+@pytest.mark.parametrize(("asked", "message"), SENTENCES.values(), ids=SENTENCES)
+def test_sentences(toy, grid, asked, message):
     case, t, state, action, k, rule, *run = asked
     answer = {"toy": toy, "grid": grid}[case].why(t, state, action, k, rule=rule, uninfluenced=run[0] if run else 0)
     check_sentence(answer)
-    assert answer.sentence.partition(": ")[2] == told
+    assert answer.sentence.partition(": ")[2] == message
     assert repr(answer) == (
         f"<Why: t = {t}, {state!r}, {action!r}, k = {k}: {'' if answer.allowed else 'not '}allowed ({answer.reason})>"
     )
@@ -309,7 +309,7 @@ def test_a_time_that_is_none(toy, t):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"state": "s9"}, "the model has no state 's9'"),
         ({"action": "a9"}, "the model has no action 'a9'"),
@@ -327,7 +327,7 @@ def test_a_time_that_is_none(toy, t):
         ),
     ],
 )
-def test_questions_that_are_none(toy, options, told):
+def test_questions_that_are_none(toy, options, message):
     asked = {"t": 0, "state": "s0", "action": "a0", "k": 1, **options}
-    with pytest.raises(tether.QueryError, match=told):
+    with pytest.raises(tether.QueryError, match=message):
         toy.why(**asked)

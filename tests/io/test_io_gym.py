@@ -114,8 +114,8 @@ def test_taxi_has_no_more_states_than_it_lists():
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Blackjack-v1"])
 def test_an_environment_without_a_table(name):
-    told = refuse(make(name))
-    assert told.startswith(f"{name} has no table of transitions (unwrapped.P), as FrozenLake-v1")
+    message = refuse(make(name))
+    assert message.startswith(f"{name} has no table of transitions (unwrapped.P), as FrozenLake-v1")
 
 
 # --- Tables --------------------------------------------------------------------------------------

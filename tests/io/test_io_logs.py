@@ -272,9 +272,9 @@ def test_cells_that_cannot_be_read_hide_nothing_else(write):
 def test_text_that_is_no_log(text, beginnings, write):
     """Found by `tether.io.columns`, whose own tests look at the words."""
     file = write(text)
-    told = lines(refuse(file), file)
-    assert len(told) == len(beginnings)
-    assert all(one.startswith(beginning) for one, beginning in zip(told, beginnings, strict=True)), told
+    messages = lines(refuse(file), file)
+    assert len(messages) == len(beginnings)
+    assert all(one.startswith(beginning) for one, beginning in zip(messages, beginnings, strict=True)), messages
 
 
 def test_a_row_of_a_file_that_is_not_text_is_counted_from_one(tmp_path):

@@ -287,8 +287,8 @@ def test_what_is_wrong_with_times_is_told_of_each_episode(log):
     ]  # fmt: skip
     write(log, HOURS + "\n".join(rows) + "\n")
     found = read_sound_episodes(log, **READING, step=4)
-    told = {found.episodes.ids[i]: (problem.line, problem.what) for i, problem in found.broken.items()}
-    assert told == {
+    problems = {found.episodes.ids[i]: (problem.line, problem.what) for i, problem in found.broken.items()}
+    assert problems == {
         "dan": (8, "hour = 0 is given twice (first in line 7)"),
         "eve": (10, "hour = 9 comes 9 after 0"),
         "fay": (12, "hour is empty"),

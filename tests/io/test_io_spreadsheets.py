@@ -61,8 +61,8 @@ def test_places_are_those_of_the_sheet():
     with pytest.raises(tether.FileError, match=r"log.xlsx, row 7: found 'much' in the column 'reward'; expected"):
         read_episodes(log, **READING)
     found = read_sound_episodes(log, **READING)
-    told = {found.episodes.ids[i]: problem.message for i, problem in found.broken.items()}
-    assert told == {
+    messages = {found.episodes.ids[i]: problem.message for i, problem in found.broken.items()}
+    assert messages == {
         "cid": "log.xlsx, row 7: the reward 'much' is not a finite number",
         "dan": "log.xlsx, row 9: episode 'dan': at = 2026-11-16 05:00:00 comes 5 h after 2026-11-16 00:00:00; "
         "expected 4 h (step=)",

@@ -234,7 +234,7 @@ def learned():
 
 
 @pytest.mark.parametrize(
-    ("make", "held"),
+    ("make", "message"),
     [
         (limited, "the horizon 2"),
         (timed, "rewards that depend on time (for 3 steps)"),
@@ -247,12 +247,12 @@ def learned():
         ),
     ],
 )
-def test_what_a_table_cannot_hold_is_refused_and_nothing_is_written(tmp_path, make, held):
+def test_what_a_table_cannot_hold_is_refused_and_nothing_is_written(tmp_path, make, message):
     file = tmp_path / "a.csv"
     with pytest.raises(tether.errors.FileError) as caught:
         write_table(make(), file)
     assert str(caught.value) == (
-        f"{file}: a table cannot hold what this model has: {held}; save it as a directory, which can: "
+        f"{file}: a table cannot hold what this model has: {message}; save it as a directory, which can: "
         "mdp.save('<directory>')"
     )
     assert list(tmp_path.iterdir()) == []

@@ -260,8 +260,8 @@ def test_all_that_is_wrong_with_a_policy_is_told_at_once(grid, tmp_path):
     file = policy_file(tmp_path, "t,state,action\n0,0,right\n0,99,right\n0,1,fly\n0,0,down\n-1,2,up\n")
     with pytest.raises(tether.errors.FileError) as caught:
         open_policy(file, grid)
-    told = [problem.message.removeprefix(f"{file}, ") for problem in caught.value.problems]
-    assert told == [
+    messages = [problem.message.removeprefix(f"{file}, ") for problem in caught.value.problems]
+    assert messages == [
         "line 3: the model has no state '99'; it has 16 states, 0 … 15",
         "line 4: the model has no action 'fly'; it has 4 actions: 'up', 'right', 'down', 'left'",
         "line 5: t = 0, state 0 was given before (line 2); leave one, or add a column 'probability'",
@@ -270,18 +270,18 @@ def test_all_that_is_wrong_with_a_policy_is_told_at_once(grid, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "told"),
+    ("probabilities", "message"),
     [
         ("0.5,0.6", "the probabilities 0.5, 0.6 sum to 1.1; expected 1"),
         ("1.5,-0.5", "the probabilities are 1.5, -0.5; none may be negative"),
     ],
 )
-def test_probabilities_of_a_policy_are_a_distribution(grid, tmp_path, probabilities, told):
+def test_probabilities_of_a_policy_are_a_distribution(grid, tmp_path, probabilities, message):
     one, two = probabilities.split(",")
     file = policy_file(tmp_path, f"state,action,probability\n0,up,{one}\n0,down,{two}\n")
     with pytest.raises(tether.errors.FileError) as caught:
         open_policy(file, grid)
-    assert str(caught.value) == f"{file}, line 2: state 0: {told}"
+    assert str(caught.value) == f"{file}, line 2: state 0: {message}"
 
 
 def test_an_action_that_is_not_available(tmp_path):

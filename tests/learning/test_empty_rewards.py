@@ -38,9 +38,9 @@ def test_rewards_only_at_the_end_are_outcomes_not_means():
     assert mdp.reward("critical", "wait", "dead") == -1.0
     assert mdp.reward("critical", "wait", "well") == 1.0
     assert abs(mdp.reward("critical", "wait", "critical")) < 0.02  # but for those cut off at the twelfth step
-    told = learned(mdp)
-    assert (told.empty_rewards, told.empty) == ("last", int(np.isnan(log.reward).sum()))
-    assert f"the empty ones of {told.empty:,} steps count 0." in str(told)
+    summary = learned(mdp)
+    assert (summary.empty_rewards, summary.empty) == ("last", int(np.isnan(log.reward).sum()))
+    assert f"the empty ones of {summary.empty:,} steps count 0." in str(summary)
     # The longest stay that ended in death: the log says -1, and so, but for the cut episodes, does the model.
     lengths = np.diff(log.start)
     died = log.next_state[log.start[1:] - 1] == log.states.find("dead")

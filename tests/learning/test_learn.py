@@ -117,16 +117,16 @@ def test_pairs_seen_too_seldom_are_not_available_and_this_is_said(log, minimum, 
         return
     mdp = learn_means(read(log), float(prior), minimum=minimum, end=end)
     check(mdp, expected(log, prior, minimum, end))
-    told = learned(mdp)
+    summary = learned(mdp)
     every = {**dict.fromkeys(tally.unrecorded, 0), **{p: sum(r.values()) for p, r in tally.pairs(1, end).items()}}
-    assert {(s, a): n for s, a, n in told.dropped} == {pair: n for pair, n in every.items() if pair not in kept}
-    assert told.pairs == len(kept)
-    assert told.times[0] == min(sum(row.values()) for row in kept.values())
-    assert told.times[2] == max(sum(row.values()) for row in kept.values())
-    assert (told.episodes, told.minimum, told.prior) == (len(log.paths), minimum, float(prior))
+    assert {(s, a): n for s, a, n in summary.dropped} == {pair: n for pair, n in every.items() if pair not in kept}
+    assert summary.pairs == len(kept)
+    assert summary.times[0] == min(sum(row.values()) for row in kept.values())
+    assert summary.times[2] == max(sum(row.values()) for row in kept.values())
+    assert (summary.episodes, summary.minimum, summary.prior) == (len(log.paths), minimum, float(prior))
     left = {*tally.states, *(after for row in kept.values() for after in row)} - {s for s, _ in kept}
-    assert {*told.terminal} >= left
-    assert not {*told.terminal} & {s for s, _ in kept}
+    assert {*summary.terminal} >= left
+    assert not {*summary.terminal} & {s for s, _ in kept}
 
 
 @given(logs(), PRIORS)
@@ -259,22 +259,22 @@ def test_what_was_learned_in_sentences():
         tether.Path(["s", "t"], ["y"]),
         tether.Path(["t"], ["x"]),
     ]
-    told = learned(learn(paths, prior=0.5, minimum=2))
-    assert str(told).splitlines() == [
+    summary = learned(learn(paths, prior=0.5, minimum=2))
+    assert str(summary).splitlines() == [
         "Learned from 3 episodes of 5 steps in all; 1 last outcome not recorded.",
         "1 pair of state and action is available, seen 3 times.",
         "2 pairs seen fewer than 2 times are not available: 'y' in 's' (1), 'x' in 't' (1).",
         "No action is left in 1 state, taken for terminal (absorbing, reward 0): 't'.",
         "Probabilities are posterior means: each possible outcome counts as seen 0.5 times more.",
     ]
-    assert "&#x27;y&#x27; in &#x27;s&#x27; (1)" in told._repr_html_()
-    assert "<s>" in told.sentences(lambda label: f"<{label}>")[2]
+    assert "&#x27;y&#x27; in &#x27;s&#x27; (1)" in summary._repr_html_()
+    assert "<s>" in summary.sentences(lambda label: f"<{label}>")[2]
 
 
 def test_what_was_learned_in_few_words():
-    told = str(learned(learn([tether.Path(["a"] * 4, ["x", "y", "x"])], prior=1)))
-    assert "2 pairs of state and action are available, seen 1 to 2 times (half of them at most 1)." in told
-    assert "counts as seen once more" in told
+    summary = str(learned(learn([tether.Path(["a"] * 4, ["x", "y", "x"])], prior=1)))
+    assert "2 pairs of state and action are available, seen 1 to 2 times (half of them at most 1)." in summary
+    assert "counts as seen once more" in summary
     none = str(learned(learn([tether.Path(["a"], ["x"]), tether.Path(["a", "a"], ["y"])], end=None)))
     assert "1 pair whose outcome was never recorded is not available: 'x' in 'a' (0)." in none
 
@@ -414,9 +414,9 @@ def test_a_log_in_pieces_gives_the_model_of_the_whole(log, size, prior, by_pair,
             assert again == dict(zip(outcomes, chances, strict=True))
             for outcome in outcomes:
                 assert found.reward(state, action, outcome) == whole.reward(state, action, outcome)
-    told, expected = tether.learned(found), tether.learned(whole)
-    assert {*told.dropped} == {*expected.dropped}
-    assert replace(told, dropped=(), terminal=()) == replace(expected, dropped=(), terminal=())
+    summary, expected = tether.learned(found), tether.learned(whole)
+    assert {*summary.dropped} == {*expected.dropped}
+    assert replace(summary, dropped=(), terminal=()) == replace(expected, dropped=(), terminal=())
 
 
 def test_kinds_are_kept_once_and_asked_about_with_an_example():

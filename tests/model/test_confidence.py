@@ -24,8 +24,8 @@ def test_all_intervals_hold_at_once_as_often_as_they_say():
     rng, rows, runs = np.random.default_rng(4), np.array([[0.5, 0.3, 0.2], [0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]), 2000
     seen = np.stack([rng.multinomial(40, row, size=runs) for row in rows], axis=1)
     low, high = clopper_pearson(seen.ravel(), np.full(seen.size, 40), 0.1 / 9)
-    held = ((low.reshape(seen.shape) <= rows) & (rows <= high.reshape(seen.shape))).all(axis=(1, 2))
-    assert held.mean() >= 0.9
+    all_hold = ((low.reshape(seen.shape) <= rows) & (rows <= high.reshape(seen.shape))).all(axis=(1, 2))
+    assert all_hold.mean() >= 0.9
 
 
 def test_what_is_counted():

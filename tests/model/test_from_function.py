@@ -255,8 +255,8 @@ def test_a_path_that_starts_elsewhere_and_leads_beyond_what_was_explored():
         "initial states or to a smaller horizon: explore it from this path's first state"
     )
     assert (caught.value.problems[0].state, caught.value.problems[0].time) == (5, 2)
-    further = MDP.from_function(2, lambda s: ["go", "stay"], climb, horizon=3)
-    assert tether.counterfactual(further, path).T == 3
+    longer = MDP.from_function(2, lambda s: ["go", "stay"], climb, horizon=3)
+    assert tether.counterfactual(longer, path).T == 3
 
 
 @pytest.mark.parametrize("name", ["horizon", "max_states"])

@@ -194,14 +194,14 @@ def test_a_bad_probability(value, what):
 
 
 @pytest.mark.parametrize(
-    ("probability", "told"),
+    ("probability", "expected"),
     [([0.5, 0.25], "0.75"), ([0.5, 0.500002], "1.000002"), ([1e308, 1e308], "inf"), ([1 - 1e-13, 1e-5], "1.00001")],
 )
-def test_a_row_that_does_not_sum_to_1(probability, told):
+def test_a_row_that_does_not_sum_to_1(probability, expected):
     error = refuse(["a", "a", "b"], ["x"] * 3, ["a", "b", "b"], [*probability, 1])
-    assert str(error) == f"state 'a', action 'x': probabilities sum to {told}; expected 1 (tolerance 1e-06)"
+    assert str(error) == f"state 'a', action 'x': probabilities sum to {expected}; expected 1 (tolerance 1e-06)"
     (problem,) = error.problems
-    assert (problem.state, problem.action, problem.value) == ("a", "x", pytest.approx(float(told)))
+    assert (problem.state, problem.action, problem.value) == ("a", "x", pytest.approx(float(expected)))
 
 
 def test_a_stricter_tolerance_shows_the_digits_that_matter():
@@ -303,8 +303,8 @@ def test_a_pair_whose_every_probability_is_0():
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), None])
 def test_a_reward_that_is_not_finite(value):
     error = refuse(["a", "b"], ["x"] * 2, ["b", "b"], [1, 1], [0, value])
-    told = float("nan") if value is None else value
-    assert str(error) == f"row 1: state 'b', action 'x', next state 'b': the reward {told} is not a finite number"
+    shown = float("nan") if value is None else value
+    assert str(error) == f"row 1: state 'b', action 'x', next state 'b': the reward {shown} is not a finite number"
     (problem,) = error.problems
     assert (problem.state, problem.action, problem.next_state, problem.row) == ("b", "x", "b", 1)
     assert not np.isfinite(problem.value)

@@ -271,10 +271,10 @@ def test_rounding_below_a_billionth_of_a_thousandth_is_not_called_normalising():
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "told"), [(999, "999 B"), (1000, "1 kB"), (4_321_000, "4.32 MB"), (2_500_000_000, "2.5 GB")]
+    ("nbytes", "message"), [(999, "999 B"), (1000, "1 kB"), (4_321_000, "4.32 MB"), (2_500_000_000, "2.5 GB")]
 )
-def test_memory_is_told_in_readable_units(nbytes, told):
-    assert str(dataclasses.replace(MIXED.describe(), nbytes=nbytes)).endswith(f"memory        {told}")
+def test_memory_is_told_in_readable_units(nbytes, message):
+    assert str(dataclasses.replace(MIXED.describe(), nbytes=nbytes)).endswith(f"memory        {message}")
 
 
 def test_a_description_is_immutable_and_survives_pickling():
@@ -397,14 +397,14 @@ def test_a_final_reward_that_is_none(final_reward, message):
 
 @pytest.mark.parametrize("value", [-1e308, 1e308, 1.1e150, -1.7e308])
 def test_rewards_that_could_not_be_added_up_are_refused(value):
-    told = f"the reward {value!r} is too large to be added up; expected at most 1e+150; give rewards in another unit"
+    message = f"the reward {value!r} is too large to be added up; expected at most 1e+150; give rewards in another unit"
     for by in (lambda: MDP.from_arrays(np.ones((1, 1, 1)), [[value]]),
                lambda: MDP.from_arrays(np.ones((1, 1, 1)), [[[value]]], reward_axes="tsa"),
                lambda: MDP.from_table([0], [0], [0], [1.0], [value]),
                lambda: MDP.from_function(0, lambda s: [0], lambda s, a: {0: 1.0}, lambda s, a: value)):  # fmt: skip
         with pytest.raises(tether.ModelError) as caught:
             by()
-        assert told in str(caught.value)
+        assert message in str(caught.value)
     with pytest.raises(tether.ModelError, match=r"state 0: the final reward .* is too large to be added up"):
         MDP.from_table([0], [0], [0], [1.0]).with_objective(final_reward=[value])
 

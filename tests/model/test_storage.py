@@ -408,8 +408,8 @@ def test_another_process_reads_it_while_it_is_replaced(tmp_path):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline().strip() == repr(case.mdp)
         labelled(["a", "b"]).save(tmp_path / "m")
-        told, _ = other.communicate("\n")
-    assert told.strip() == repr(case.mdp.row(0, "up"))
+        output, _ = other.communicate("\n")
+    assert output.strip() == repr(case.mdp.row(0, "up"))
     assert list(MDP.load(tmp_path / "m").states) == ["a", "b"]
     assert os.listdir(tmp_path) == ["m"]
 

@@ -214,8 +214,8 @@ def test_no_state_is_excused():
 
 def test_six_outcomes_are_all_told():
     mdp = MDP.from_arrays([[[1 / 6] * 6 + [0.0]]] + [[[0.0] * 6 + [1.0]]] * 6)
-    told = ", ".join(f"{j} (0.167)" for j in range(6))
-    assert str(refuse([0, 6], [0], mdp)).endswith(f"it could have led to {told}")
+    listed = ", ".join(f"{j} (0.167)" for j in range(6))
+    assert str(refuse([0, 6], [0], mdp)).endswith(f"it could have led to {listed}")
 
 
 def test_what_could_have_happened_comes_by_probability_and_is_cut():
@@ -227,8 +227,8 @@ def test_what_could_have_happened_comes_by_probability_and_is_cut():
         [*range(1, n + 1), *range(1, n + 2)],
         [*chances, *[1] * (n + 1)],
     )
-    told = ", ".join(f"{j} ({chances[j - 1]:.3g})" for j in range(20, 14, -1))
-    assert str(refuse([0, 21], ["x"], mdp)).endswith(f"it could have led to {told}, … (20 in all)")
+    listed = ", ".join(f"{j} ({chances[j - 1]:.3g})" for j in range(20, 14, -1))
+    assert str(refuse([0, 21], ["x"], mdp)).endswith(f"it could have led to {listed}, … (20 in all)")
 
 
 def test_every_problem_of_a_path_is_told():

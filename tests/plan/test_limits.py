@@ -10,23 +10,23 @@ from tether.plan.limits import number
 @pytest.mark.parametrize(("k", "m"), [(1, 0), (3, 1), (4, 1), (6, 2), (6, 7), (7, 4), (8, 1), (8, 7)])
 def test_it_agrees_with_the_sweep(epidemic, k, m):
     table, plan = epidemic.sweep().values, epidemic.plan(k, m)
-    further = plan.explain().beyond
+    beyond = plan.explain().beyond
     by_k, by_m = table[:, m], table[k - 1]
     longer = [kk for kk in range(k + 1, 9) if by_k[kk - 1] > plan.value + 1e-9]
     more = [mm for mm in range(m + 1, 8) if by_m[mm] > plan.value + 1e-9]
-    assert (further.longer.k if further.longer else None) == (longer[0] if longer else None)
-    assert (further.more.m if further.more else None) == (more[0] if more else None)
-    assert further.free.value == by_k[-1]
-    assert further.most.value == pytest.approx(by_m.max())
-    assert further.most.m == max(m, int(np.flatnonzero(by_m >= by_m.max() - 1e-9)[0]))
-    for limit in (further.longer, further.free, further.more, further.most):
+    assert (beyond.longer.k if beyond.longer else None) == (longer[0] if longer else None)
+    assert (beyond.more.m if beyond.more else None) == (more[0] if more else None)
+    assert beyond.free.value == by_k[-1]
+    assert beyond.most.value == pytest.approx(by_m.max())
+    assert beyond.most.m == max(m, int(np.flatnonzero(by_m >= by_m.max() - 1e-9)[0]))
+    for limit in (beyond.longer, beyond.free, beyond.more, beyond.most):
         if limit is not None:
             assert limit.value == table[limit.k - 1, limit.m]
             assert limit.added == limit.value - plan.value
 
 
 @pytest.mark.parametrize(
-    ("k", "m", "told"),
+    ("k", "m", "message"),
     [
         (3, 1, ["A longer tether would add 1.92 with k = 4, and 36.11 without any (k = 8).",
                 "More changes (a larger m) would add nothing."]),
@@ -37,9 +37,9 @@ def test_it_agrees_with_the_sweep(epidemic, k, m):
         (8, 1, ["A longer tether (a larger k) would add nothing.", "More changes (a larger m) would add nothing."]),
     ],
 )  # fmt: skip
-def test_sentences(epidemic, k, m, told):
+def test_sentences(epidemic, k, m, message):
     # Differences of the values that `test_it_agrees_with_the_sweep` looks at: -35.19 less -37.11, and so on.
-    assert epidemic.plan(k, m).explain().beyond.sentences() == told
+    assert epidemic.plan(k, m).explain().beyond.sentences() == message
 
 
 def test_a_tether_beyond_which_nothing_is_gained():

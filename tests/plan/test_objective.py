@@ -262,7 +262,7 @@ def test_states_are_given_by_label_list_or_function():
 
 
 @pytest.mark.parametrize(
-    ("ask", "told"),
+    ("ask", "message"),
     [
         (
             lambda: tether.reach("gaol"),
@@ -278,10 +278,10 @@ def test_states_are_given_by_label_list_or_function():
         (lambda: tether.reach([[1]]), "not hashable"),
     ],
 )
-def test_a_property_that_cannot_be(ask, told):
+def test_a_property_that_cannot_be(ask, message):
     grid = tether.cases.grid_world()
     cf = tether.counterfactual(grid.mdp, grid.path)
-    with pytest.raises(tether.QueryError, match=told):
+    with pytest.raises(tether.QueryError, match=message):
         cf.plan(6, 4, objective=ask())
 
 

@@ -314,7 +314,7 @@ def test_a_sweep_prints_a_line_for_each_k(epidemic):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"m": -1}, "m must be a whole number ≥ 0, not -1"),
         ({"m": 1.5}, "m must be a whole number ≥ 0, not 1.5"),
@@ -333,17 +333,17 @@ def test_a_sweep_prints_a_line_for_each_k(epidemic):
         ({"rule": "printed", "influence": tether.tv(0.1)}, "the rule 'printed' is made of supports"),
     ],
 )
-def test_options_that_are_none(grid, options, told):
-    with pytest.raises(tether.QueryError, match=told):
+def test_options_that_are_none(grid, options, message):
+    with pytest.raises(tether.QueryError, match=message):
         grid.pareto(**{"m": 1, **options})
 
 
 def test_progress_is_told(grid):
-    told = []
-    front = grid.pareto(m=3, progress=told.append)
-    assert told[0] == 2
-    assert told == sorted(told)
-    assert told[-1] >= len(front.points) - 1
+    noted = []
+    front = grid.pareto(m=3, progress=noted.append)
+    assert noted[0] == 2
+    assert noted == sorted(noted)
+    assert noted[-1] >= len(front.points) - 1
 
 
 def test_a_plan_that_gave_its_gain_away_says_so():

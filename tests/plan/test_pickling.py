@@ -80,9 +80,9 @@ def test_what_is_kept_beside_an_answer_stays(on_disk):
     value = question.plan(5, 2).value
     assert len(pickle.dumps(question)) < 3000
     assert (again(question).key, again(question).plan(5, 2).value) == (question.key, value)
-    told = on_disk.plan(9, 2).explain(lambda state: state.heart_rate, progress=lambda done, of: None)
-    assert len(pickle.dumps(told)) < 8000
-    assert (again(told).steps, again(told).sentences()) == (told.steps, told.sentences())
+    explanation = on_disk.plan(9, 2).explain(lambda state: state.heart_rate, progress=lambda done, of: None)
+    assert len(pickle.dumps(explanation)) < 8000
+    assert (again(explanation).steps, again(explanation).sentences()) == (explanation.steps, explanation.sentences())
 
 
 def test_a_copy_with_another_graph_keeps_it():

@@ -446,8 +446,8 @@ def test_grid_world(rule):
     table = case("grid_world").sweep(rule=rule, ms=range(13))
     assert table.observed_value == -897
     first = GRID_FIRST_K[rule]
-    enough = table.values[first - 1 :]
-    np.testing.assert_allclose(enough, [[-897, *GRID]] * len(enough), rtol=0, atol=5e-4)
+    improved = table.values[first - 1 :]
+    np.testing.assert_allclose(improved, [[-897, *GRID]] * len(improved), rtol=0, atol=5e-4)
     assert np.all(table.values[: first - 1 - (rule == "assured")] == -897)
 
 

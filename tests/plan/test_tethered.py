@@ -33,8 +33,11 @@ def test_kappa_is_computed_once(passes, rule):
     case = tether.cases.epidemic()
     cf = tether.counterfactual(case.mdp, case.path)
     cf.sweep(rule=rule)
-    told = cf.plan(rule=rule).explain()
-    assert None not in (told.beyond, told.certificate)  # properties that sweep, and look at other causal models
+    explanation = cf.plan(rule=rule).explain()
+    assert None not in (
+        explanation.beyond,
+        explanation.certificate,
+    )  # properties that sweep, and look at other causal models
     cf.plan(7, 4, rule=rule)
     cf.choose_k(2, -30.0, rule=rule)
     cf.enough_k(rule=rule)

@@ -144,10 +144,10 @@ def test_it_is_said_and_other_assumptions_are_refused():
     paths = [tether.Path(["sick", after], [did]) for (did, after), times in seen.items() for _ in range(times)]
     mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})
     plan = tether.robust(mdp, tether.Path(["sick", "dead"], ["wait"]), "nothing", confidence=0.95).plan(1, 1)
-    told = plan.explain().sentences(str)
+    sentences = plan.explain().sentences(str)
     assert any(
         "is guaranteed under every causal model and all transition probabilities that the log allows (jointly, with "
         "95 % confidence)" in one
-        for one in told
+        for one in sentences
     )
     assert plan.sweep().value(1, 1) == plan.value

@@ -149,7 +149,7 @@ def test_a_robot_with_a_limit():
 
 
 @pytest.mark.parametrize(
-    ("subject_to", "told"),
+    ("subject_to", "message"),
     [
         ((tether.reach("goal"), 1.5), "from 0 to 1, not 1.5"),
         ((tether.reach("goal"), -0.1), "from 0 to 1"),
@@ -160,9 +160,9 @@ def test_a_robot_with_a_limit():
         ((tether.reach([0]), 0.5), "it is decided at t = 0"),
     ],
 )
-def test_limits_that_cannot_be(subject_to, told):
+def test_limits_that_cannot_be(subject_to, message):
     grid = tether.cases.grid_world()
-    with pytest.raises(tether.QueryError, match=told):
+    with pytest.raises(tether.QueryError, match=message):
         tether.counterfactual(grid.mdp, grid.path).plan(6, 2, subject_to=subject_to)
 
 

@@ -236,9 +236,9 @@ def test_a_failed_run_leaves_the_old_result(tmp_path):
 
 
 def test_progress_is_told():
-    told = []
-    reproduce(["toy", "toy"], progress=told.append)
-    assert told == ["toy"]
+    noted = []
+    reproduce(["toy", "toy"], progress=noted.append)
+    assert noted == ["toy"]
 
 
 def saved_table(tmp_path, table):

@@ -59,9 +59,9 @@ def test_a_feature_named_like_a_drawing_goes_by_a_function():
 
 
 def test_influence(plan):
-    held = plan.evaluate().tailoring
+    tailoring = plan.evaluate().tailoring
     ax = plan.plot("influence")
-    assert [bar.get_height() for bar in ax.containers[0]] == held.influenced.tolist()
+    assert [bar.get_height() for bar in ax.containers[0]] == tailoring.influenced.tolist()
 
 
 def test_an_outcome_that_was_not_recorded_is_not_drawn():

@@ -427,10 +427,10 @@ def test_a_single_plan_shows_where_it_changes_the_action(epidemic):
 def nodes(ax):
     """{(name, t): class}, from the labels of the shapes, and {(name, t): shape}."""
     shapes = [patch for patch in ax.patches if isinstance(patch, Circle | FancyBboxPatch)]
-    told = [patch.get_label().split(" at t = ") for patch in shapes]
-    keys = [(name, int(rest.split(": ")[0])) for name, rest in told]
+    labels = [patch.get_label().split(" at t = ") for patch in shapes]
+    keys = [(name, int(rest.split(": ")[0])) for name, rest in labels]
     return (
-        dict(zip(keys, (rest.split(": ")[1] for _, rest in told), strict=True)),
+        dict(zip(keys, (rest.split(": ")[1] for _, rest in labels), strict=True)),
         dict(zip(keys, shapes, strict=True)),
     )
 
@@ -522,12 +522,12 @@ def away_from_the_nodes(ax):
     for patch in ax.patches:
         if not isinstance(patch, PathPatch):
             continue
-        told, _ = patch.get_label().rsplit(": ", 1)
-        step, t = told.split(" at t = ")
+        label, _ = patch.get_label().rsplit(": ", 1)
+        step, t = label.split(" at t = ")
         own = {(step.split(" –")[0], int(t)), (step.split("→ ")[1], int(t) + 1)}
         points = [bezier(patch.get_path().vertices, u) for u in np.linspace(0, 1, 101)]
         for key in boxes.keys() - own:
-            assert not any(boxes[key].contains(x, y) for x, y in points), (told, key)
+            assert not any(boxes[key].contains(x, y) for x, y in points), (label, key)
     return len(classes)
 
 
@@ -552,9 +552,9 @@ def test_long_names_get_boxes_and_several_actions_several_curves(clinic):
     classes, shapes = nodes(ax)
     assert classes["WORSE", 1] == OBSERVED
     assert all(isinstance(shape, FancyBboxPatch) for shape in shapes.values())
-    told = edges(ax)
-    assert told["SICK –wait→ WORSE at t = 0"] == "observed"
-    assert told["SICK –treat→ WORSE at t = 0"] == "not allowed"
+    drawn_edges = edges(ax)
+    assert drawn_edges["SICK –wait→ WORSE at t = 0"] == "observed"
+    assert drawn_edges["SICK –treat→ WORSE at t = 0"] == "not allowed"
     drawn(ax)
     names = [text.get_window_extent().width for text in ax.texts if text.get_text().isupper()]
     assert len(names) == len(shapes)
@@ -891,11 +891,11 @@ def test_no_legend_covers_the_data(epidemic_table, toy, infected, grid):
     )
     for ax in drawings:
         figure = drawn(ax)
-        told = ax.get_legend().get_window_extent()
-        assert not told.overlaps(ax.get_window_extent().padded(-1))
-        assert told.xmin >= -1
-        assert told.xmax <= figure.bbox.xmax + 1
-        assert told.ymin >= -1
+        legend = ax.get_legend().get_window_extent()
+        assert not legend.overlaps(ax.get_window_extent().padded(-1))
+        assert legend.xmin >= -1
+        assert legend.xmax <= figure.bbox.xmax + 1
+        assert legend.ymin >= -1
 
 
 def test_the_style_is_put_away_again():

@@ -118,24 +118,24 @@ print("matplotlib.pyplot" in sys.modules, "pyarrow" in sys.modules)
 
 def test_the_summary_is_the_library_s(outbreak):
     plan, page = outbreak
-    told = page.parts[""]
+    part = page.parts[""]
     # V(k = 7, m = 4) = -11.28 against -38, as the sweep of the epidemic has it; 3.67 changes on average.
-    assert "Change 3.67 actions on average:" in told
-    assert "at t = 3 V_I instead of NIL (89 % of the time)" in told
-    assert "The expected return is −11.28 (± 3.951) instead of −38: a gain of 26.72." in told
+    assert "Change 3.67 actions on average:" in part
+    assert "at t = 3 V_I instead of NIL (89 % of the time)" in part
+    assert "The expected return is −11.28 (± 3.951) instead of −38: a gain of 26.72." in part
     # Two measures, two names, strength first: both as the library says them, and not one for the other.
     explanation = plan.explain()
     strength = about_episode.strength(plan.cf, explanation.outlook, explanation.steps)
     influenced = about_episode.influenced_steps(explanation.outlook.tailoring, 7)
     assert "the longest stretch without is 6 steps, fewer than k = 7." in influenced
-    assert told.index(strength) < told.index(influenced)
+    assert part.index(strength) < part.index(influenced)
     beside = {row[0]: row[1:3] for row in page.tables[0][1:]}
     assert beside["Expected return"] == ["−38", "−11.28"]
     assert list(beside).index("Strength per step") < list(beside).index("Influenced steps (of 7)")
     assert (beside["Strength per step"][1], beside["Influenced steps (of 7)"][1]) == ("0.01", "1")
     for sentence in plan.explain().beyond.sentences():
-        assert sentence.replace("-", "−") in told
-    assert "the best that changes at most 4 actions (m = 4)" in told
+        assert sentence.replace("-", "−") in part
+    assert "the best that changes at most 4 actions (m = 4)" in part
 
 
 HOLDS = "Does it hold under other causal models?"
@@ -147,13 +147,13 @@ def _flat(page, part):
 
 def test_the_certificate_is_the_library_s(outbreak):
     plan, page = outbreak
-    found, told = plan.certify(), _flat(page, HOLDS)
-    assert found.sentence in told
+    found, text = plan.certify(), _flat(page, HOLDS)
+    assert found.sentence in text
     for name, one in (("every causal model", found.nothing), ("every stable one", found.stability)):
         ends = f"{words_number(one.worst)} at worst, {words_number(one.best)} at best"
         line = f"{name}{ends}; breakdown point {percent(one.breakdown)}"
-        assert line.replace(" ", "") in told.replace(" ", "")
-    assert "The best plan for each length of the tether" in told  # the figure against k
+        assert line.replace(" ", "") in text.replace(" ", "")
+    assert "The best plan for each length of the tether" in text  # the figure against k
     assert sum("causal model" in name for name in page.drawings) == 2
 
 
@@ -198,12 +198,12 @@ def test_the_table_is_the_sweep(outbreak):
 
 def test_the_suggested_k_is_said_in_words(outbreak):
     plan, page = outbreak
-    told = page.parts["Other limits"]
+    part = page.parts["Other limits"]
     gain = plan.cf.sweep().value(7, 4) + 38
     assert (
-        "Suggested: k = 7. It is the shortest tether that gives at least 90 % of what the longest one (k = 7)" in told
+        "Suggested: k = 7. It is the shortest tether that gives at least 90 % of what the longest one (k = 7)" in part
     )
-    assert f"It gains {gain:.4g}, which is 72 % of what could be gained without a tether at all." in told  # 26.72 of 37
+    assert f"It gains {gain:.4g}, which is 72 % of what could be gained without a tether at all." in part  # 26.72 of 37
 
 
 @pytest.mark.usefixtures("only_words")
@@ -215,49 +215,49 @@ def test_no_k_is_suggested_where_none_helps(tmp_path):
         ["s", "s", "t", "u", "u"], ["a", "b", "a", "a", "b"], ["t", "u", "t", "u", "u"], [1.0] * 5, [0, 5, 0, 0, 0]
     )
     away = tether.counterfactual(mdp, tether.Path(["s", "t", "t"], ["a", "a"])).plan(3, 1)
-    told = write(away, tmp_path).text
-    assert "something can be gained only without a tether (k = 3), namely 5." in told
-    assert "The tether (k = 3): no tether; the answer may be what the model expects of anyone." in told
+    text = write(away, tmp_path).text
+    assert "something can be gained only without a tether (k = 3), namely 5." in text
+    assert "The tether (k = 3): no tether; the answer may be what the model expects of anyone." in text
 
 
 def test_what_made_it(outbreak):
     _, page = outbreak
-    told = page.parts["What made this report"]
-    assert "2,541 states" in told
-    assert "7 steps from (9, 1, 20), the last outcome recorded" in told
-    assert "cf.plan(k=7, m=4, rule='definition', influence='support')" in told
-    assert f"Tether {tether.__version__}, NumPy {np.__version__}, numba " in told
-    assert "gumbel-max: exact probabilities" in told
+    part = page.parts["What made this report"]
+    assert "2,541 states" in part
+    assert "7 steps from (9, 1, 20), the last outcome recorded" in part
+    assert "cf.plan(k=7, m=4, rule='definition', influence='support')" in part
+    assert f"Tether {tether.__version__}, NumPy {np.__version__}, numba " in part
+    assert "gumbel-max: exact probabilities" in part
 
 
 @pytest.mark.usefixtures("only_words")
 def test_settings_in_words(tmp_path):
     cf = walk(6, 5)
-    told = write(cf.plan(3, 2, influence=tether.tv(0.5)), tmp_path, about={"read from": "<a> file.csv"}).text
-    assert "influence=tether.tv(0.5)" in told
-    assert "within 0.5 (total variation)" in told
-    assert "read from<a> file.csv" in told
-    told = write(cf.plan(3, 2, rule="assured", influence=tether.effective(0.25)), tmp_path).text
-    assert "the plan never takes 3 steps in a row that do not count as influenced" in told
-    assert "by more than 0.25" in told
+    text = write(cf.plan(3, 2, influence=tether.tv(0.5)), tmp_path, about={"read from": "<a> file.csv"}).text
+    assert "influence=tether.tv(0.5)" in text
+    assert "within 0.5 (total variation)" in text
+    assert "read from<a> file.csv" in text
+    text = write(cf.plan(3, 2, rule="assured", influence=tether.effective(0.25)), tmp_path).text
+    assert "the plan never takes 3 steps in a row that do not count as influenced" in text
+    assert "by more than 0.25" in text
     assert (
         "of one that the observed steps could have led to at any time"
         in write(cf.plan(2, 2, rule="printed"), tmp_path).text
     )
     objective = cf.mdp.with_objective(discount=0.9, final_reward=float)
     sampled = tether.counterfactual(objective, cf.path, "gumbel-max-sampled", samples=20, rng=1)
-    told = write(sampled.plan(9, 9), tmp_path).text
-    assert "discounted by 0.9 per step; and a reward for the last state" in told
-    assert "estimated from 20 draws" in told
-    assert "every action is allowed everywhere" in told
+    text = write(sampled.plan(9, 9), tmp_path).text
+    assert "discounted by 0.9 per step; and a reward for the last state" in text
+    assert "estimated from 20 draws" in text
+    assert "every action is allowed everywhere" in text
 
 
 @pytest.mark.usefixtures("only_words")
 def test_a_plan_that_was_not_made_for_value_says_so(tmp_path):
     front = walk(8, 6).pareto(m=3)
-    told = write(front.points[-1].plan, tmp_path).text
-    assert "is the best that" not in told
-    assert "This plan was not made for the best return within its limits" in told
+    text = write(front.points[-1].plan, tmp_path).text
+    assert "is the best that" not in text
+    assert "This plan was not made for the best return within its limits" in text
 
 
 @pytest.mark.usefixtures("only_words")
@@ -335,11 +335,11 @@ def test_a_learned_model_is_called_learned(tmp_path):
 
 def test_the_decisions_are_the_library_s(outbreak):
     plan, page = outbreak
-    told = page.parts["Which decisions mattered"]
+    part = page.parts["Which decisions mattered"]
     decisions = plan.cf.decisions()
     for sentence in decisions.sentences(str):
-        assert sentence.replace("-", "−") in told
-    assert str(plan.shares()) in told
+        assert sentence.replace("-", "−") in part
+    assert str(plan.shares()) in part
     tables = [table for table in page.tables if table[0][:2] == ["action", "return"]]
     assert len(tables) == sum(not decisions.is_idle(t) for t in range(plan.T))
     values = [number(row[1]) for table in tables for row in table[1:]]
@@ -588,7 +588,7 @@ def test_labels_of_several_kinds_are_shown_themselves():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"features": 3}, "features must map names to functions"),
         ({"features": "I"}, "features must map names to functions"),
@@ -604,11 +604,11 @@ def test_labels_of_several_kinds_are_shown_themselves():
         ({"about": "file.csv"}, "about must map names to what is to be said of them"),
     ],
 )
-def test_errors_name_what_is_wrong_and_write_nothing(tmp_path, outbreak, options, told):
+def test_errors_name_what_is_wrong_and_write_nothing(tmp_path, outbreak, options, message):
     plan, _ = outbreak
     file = tmp_path / "report.html"
     file.write_text("as before")
-    with pytest.raises(tether.QueryError, match=re.escape(told)):
+    with pytest.raises(tether.QueryError, match=re.escape(message)):
         plan.report(file, **options)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     assert file.read_text() == "as before"
@@ -663,8 +663,8 @@ class Told(tether.GumbelMax):
 @pytest.mark.usefixtures("only_words")
 def test_a_mechanism_of_the_user_s_own_goes_by_its_name(tmp_path):
     case = tether.cases.toy()
-    told = write(tether.counterfactual(case.mdp, case.path, Told()).plan(2, 1), tmp_path).parts["What made this report"]
-    assert "luckas told" in told
+    part = write(tether.counterfactual(case.mdp, case.path, Told()).plan(2, 1), tmp_path).parts["What made this report"]
+    assert "luckas told" in part
 
 
 @pytest.mark.usefixtures("only_words")
@@ -747,8 +747,8 @@ def test_the_date_is_today_or_as_told(tmp_path, monkeypatch, outbreak):
     plan, _ = outbreak
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     before = dt.date.today()
-    told = write(plan, tmp_path).parts["What made this report"]
-    assert any(f"date{day.isoformat()}" in told.replace("\n", "") for day in (before, dt.date.today()))
+    part = write(plan, tmp_path).parts["What made this report"]
+    assert any(f"date{day.isoformat()}" in part.replace("\n", "") for day in (before, dt.date.today()))
     for date in (dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12)):
         assert "2024-02-29" in write_on(plan, tmp_path, date)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
