@@ -52,8 +52,10 @@ def scratch_array(
 
 def _pages(size: int) -> mmap.mmap:
     """Fresh memory from the system; an error that says so where it has none left."""
+    # Private: Linux gives memory that could be shared in small pages only, whatever it is advised.
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     try:
-        return mmap.mmap(-1, size)
+        return mmap.mmap(-1, size, **private)
     except (OSError, MemoryError, OverflowError) as error:
         raise QueryError(
             f"the system gives no memory for an array of {size / 2**30:,.2g} GiB ({error}); fewer k, a smaller m, or "
