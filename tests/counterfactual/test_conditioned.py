@@ -42,6 +42,18 @@ def test_layers_are_what_can_be_reached(episode):
 
 
 @given(episodes())
+def test_a_walk_on_all_cores_finds_the_same(episode):
+    mdp = episode.mdp()
+    alone = tether.counterfactual(mdp, episode.path).graph
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tether._kernels.parallel.LARGE", 1)
+        together = tether.counterfactual(mdp, episode.path).graph
+    for t in range(alone.T):
+        np.testing.assert_array_equal(together.states(t + 1), alone.states(t + 1))
+        np.testing.assert_array_equal(together.layers[t].edits.pairs, alone.layers[t].edits.pairs)
+
+
+@given(episodes())
 def test_every_row_is_exact_whether_it_can_be_reached_or_not(episode):
     cf = tether.counterfactual(episode.mdp(), episode.path)
     for t in range(cf.T):

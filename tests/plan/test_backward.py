@@ -155,7 +155,7 @@ def test_plans_of_few_changes_take_the_kernel_for_large_layers(m, expected, monk
 
 
 def test_memory_that_the_system_does_not_give(monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     cf = escape(6, ["on", "rest"]).cf

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Flags", "Floats", "Ints", "distinct", "positions", "read_only"]
+__all__ = ["Flags", "Floats", "Ints", "distinct", "places_among", "positions", "read_only"]
 
 _FEW = 8
 """Numbers are sorted where there are fewer than one in so many of those that there could be; else they are marked."""
@@ -31,6 +31,17 @@ def distinct(numbers: Ints, size: int) -> Ints:
     return np.flatnonzero(is_met)
 
 
+def places_among(ascending: Ints, wanted: Ints | int) -> Any:
+    """Where each of ``wanted`` is among ascending numbers, or where it would be.
+
+    It is looked for in the width of these numbers: otherwise NumPy copies all of them first, each time.
+
+    >>> places_among(np.array([0, 2], np.int32), np.array([2, 0, 2])).tolist()
+    [1, 0, 1]
+    """
+    return np.searchsorted(ascending, np.asarray(wanted).astype(ascending.dtype, copy=False))
+
+
 def positions(ascending: Ints, wanted: Ints, size: int) -> Ints:
     """Where each of ``wanted`` is among numbers below ``size``: searched for, or where many are wanted, in a list.
 
@@ -38,10 +49,11 @@ def positions(ascending: Ints, wanted: Ints, size: int) -> Ints:
     [1, 0, 1]
     """
     if _FEW * wanted.size < size:
-        return np.searchsorted(ascending, wanted)
+        found: Ints = places_among(ascending, wanted)
+        return found
     position = np.empty(size, dtype=np.int32)
     position[ascending] = np.arange(ascending.size, dtype=np.int32)
-    found: Ints = position[wanted]
+    found = position[wanted]
     return found
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import numba
+
 from tether._foundation.arrays import Ints
-from tether._kernels.jit import kernel
+from tether._kernels.jit import kernel, parallel_kernel
 
 
 @kernel
 def successors(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, seen: Ints, out: Ints) -> int:
     """States that the nominal rows of ``states`` lead to, each once, in the order met; returns how many.
 
-    ``seen`` is a byte a state, all 0 before and after.
+    ``seen`` is one byte per state, all 0 before and after.
     """
     n = 0
     for s in states:
@@ -23,6 +25,21 @@ def successors(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints
     for i in range(n):
         seen[out[i]] = 0
     return n
+
+
+@parallel_kernel
+def mark_successors(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, seen: Ints, chunks: int) -> None:
+    """Set in ``seen``, one byte per state, what the nominal rows of ``states`` lead to; in pieces, on all cores.
+
+    Two pieces may set the same byte, both to 1.
+    """
+    size = states.size
+    for chunk in numba.prange(chunks):
+        for s in states[chunk * size // chunks : (chunk + 1) * size // chunks]:
+            for i in range(row_start[pair_start[s]], row_start[pair_start[s + 1]]):
+                j = next_state[i]
+                if seen[j] == 0:
+                    seen[j] = 1
 
 
 @kernel
@@ -51,7 +68,7 @@ def still_reached(
 
 @kernel
 def touching(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, marked: Ints, out: Ints) -> int:
-    """Collect in ``out`` the pairs of ``states`` with a successor that is ``marked``, a byte a state; how many."""
+    """Collect in ``out`` the pairs of ``states`` with a successor that is ``marked``, one byte per state; how many."""
     n = 0
     for s in states:
         for x in range(pair_start[s], pair_start[s + 1]):
@@ -61,3 +78,26 @@ def touching(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, 
                     n += 1
                     break
     return n
+
+
+@parallel_kernel
+def touching_on_all_cores(
+    states: Ints,
+    offsets: Ints,
+    pair_start: Ints,
+    row_start: Ints,
+    next_state: Ints,
+    marked: Ints,
+    out: Ints,
+    counts: Ints,
+) -> None:
+    """The same in as many pieces as there are ``counts``: how many pairs each found.
+
+    The pairs of a state begin at its offset in an array over those of all states. A piece writes to ``out`` from the
+    offset of its first state on.
+    """
+    size, pieces = states.size, counts.size
+    for piece in numba.prange(pieces):
+        low, high = piece * size // pieces, (piece + 1) * size // pieces
+        to = out[offsets[low] : offsets[high]]
+        counts[piece] = touching(states[low:high], pair_start, row_start, next_state, marked, to)

@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints, places_among
+from tether._kernels.parallel import CHUNKS, use_cores
 from tether.counterfactual import on_demand
 from tether.counterfactual.mechanism import NoisePosterior
 from tether.counterfactual.memory import remembered
 from tether.counterfactual.on_demand import RowsOnDemand
 from tether.counterfactual.rows import EditedRows, ObservedStep, Rows, spans
 from tether.counterfactual.scratch import Scratch, borrowed, observed_weights
-from tether.model.form import pair_states
+from tether.model.form import Form, pair_states
 from tether.model.mdp import MDP
 from tether.observation.path import Observation
 
@@ -173,7 +174,7 @@ class Walk:
         if states.size == 0:
             return np.empty(0, dtype=np.int64)
         self._scan(states)
-        at = np.minimum(np.searchsorted(states, self._pair_states), states.size - 1)
+        at = np.minimum(places_among(states, self._pair_states), states.size - 1)
         here = self._pairs[states[at] == self._pair_states]
         met = np.empty(here.size, dtype=np.int64)
         with observed_weights(self.mdp.form, step) as weight:
@@ -205,27 +206,17 @@ class Walk:
         return after
 
     def _scan(self, states: Ints) -> None:
-        from tether._kernels.reach import touching
-
         new = states[self._scratch.scanned[states] == 0]
         if new.size == 0:
             return
         self._scratch.scanned[new] = 1
         self._met.append(new)
-        form = self.mdp.form
-        found = np.empty(int(np.sum(form.pair_start[new + 1] - form.pair_start[new])), dtype=np.int64)
-        n = touching(new, form.pair_start, form.row_start, form.next_state, self._scratch.marked, found)
-        self._pairs = np.sort(np.concatenate((self._pairs, found[:n])))
-        self._pair_states = pair_states(form.pair_start, self._pairs)
+        found = _touching(self.mdp.form, new, self._scratch.marked)
+        self._pairs = np.sort(np.concatenate((self._pairs, found)))
+        self._pair_states = pair_states(self.mdp.form.pair_start, self._pairs)
 
     def _nominal_successors(self, states: Ints) -> Ints:
-        from tether._kernels.reach import successors
-
-        form = self.mdp.form
-        lengths = form.row_start[form.pair_start[states + 1]] - form.row_start[form.pair_start[states]]
-        out = np.empty(min(self.mdp.n_states, int(lengths.sum())), dtype=np.int32)
-        n = successors(states, form.pair_start, form.row_start, form.next_state, self._scratch.seen, out)
-        after = np.sort(out[:n])
+        after = _successors(self.mdp.form, states, self._scratch.seen)
         if np.array_equal(after, states):
             return states
         after.flags.writeable = False
@@ -268,6 +259,37 @@ class Walk:
                 break
         wanted[missing] = 0
         return missing
+
+
+def _touching(form: Form, states: Ints, marked: Ints) -> Ints:
+    """The pairs of some states with a successor that is marked."""
+    from tether._kernels.reach import touching, touching_on_all_cores
+
+    n_pairs = form.pair_start[states + 1] - form.pair_start[states]
+    model = form.pair_start, form.row_start, form.next_state
+    if not use_cores(states.size):
+        found = np.empty(int(n_pairs.sum()), dtype=np.int64)
+        return found[: touching(states, *model, marked, found)]
+    offsets, counts = np.concatenate(([0], np.cumsum(n_pairs))), np.empty(CHUNKS, dtype=np.int64)
+    found = np.empty(int(offsets[-1]), dtype=np.int64)
+    touching_on_all_cores(states, offsets, *model, marked, found, counts)
+    start = offsets[np.arange(CHUNKS) * states.size // CHUNKS]
+    return found[spans(start, start + counts)[1]]
+
+
+def _successors(form: Form, states: Ints, seen: Ints) -> Ints:
+    """What the nominal rows of some states lead to, ascending. ``seen`` is one byte per state, all 0."""
+    from tether._kernels.reach import mark_successors, successors
+
+    model = form.pair_start, form.row_start, form.next_state
+    if use_cores(states.size) and 8 * states.size >= seen.size:  # to look through ``seen`` costs little beside it
+        mark_successors(states, *model, seen, CHUNKS)
+        after = np.flatnonzero(seen).astype(np.int32)
+        seen[:] = 0
+        return after
+    lengths = form.row_start[form.pair_start[states + 1]] - form.row_start[form.pair_start[states]]
+    out = np.empty(min(seen.size, int(lengths.sum())), dtype=np.int32)
+    return np.sort(out[: successors(states, *model, seen, out)])
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, places_among
 from tether.counterfactual.conditioned import check_not_stuck
 from tether.counterfactual.layers import replay
 from tether.counterfactual.rows import EditedRows, nominal_start, spans
@@ -208,7 +208,7 @@ def _gumbel(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -
         return found
     starts, at = nominal_start(form, pairs), layer.edits.locate(pairs)
     states = pair_states(form.pair_start, pairs)
-    place = np.minimum(np.searchsorted(layer.states, states), layer.states.size - 1)
+    place = np.minimum(places_among(layer.states, states), layer.states.size - 1)
     beyond = layer.states[place] != states if layer.states.size else np.ones(states.size, dtype=bool)  # not kept there
     for edits, which in ((layer.edits, at >= 0), (None, beyond)):
         rows = np.flatnonzero(which)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, places_among
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.rows import spans
 from tether.errors import Problem, QueryError
@@ -88,7 +88,7 @@ class Instead:
     def _best(self, t: int, states: Ints) -> Ints:
         """The best pair in each of ``states``; -1 in a state that Gumbel-max does not lead to."""
         nodes, choice = self._unlimited.nodes[t], self._unlimited.choices[t]
-        at = np.minimum(np.searchsorted(nodes.states, states), nodes.size - 1)
+        at = np.minimum(places_among(nodes.states, states), nodes.size - 1)
         known = nodes.states[at] == states
         # With all changes left a plan is only on the observed path; elsewhere one less is as good as any number.
         local = np.where(choice[at, -1] >= 0, choice[at, -1], choice[at, -2]).astype(np.int64)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Floats, Ints, places_among, read_only
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.markup import html_table
 from tether.counterfactual.conditioned import CounterfactualMDP
@@ -149,7 +149,7 @@ def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, mi
         pass
 
     def decide(t: int, visits: Visits) -> Taken:
-        local = choices[t][np.searchsorted(states[t], visits.states), 0].astype(np.int64)
+        local = choices[t][places_among(states[t], visits.states), 0].astype(np.int64)
         if np.any(local < 0):  # the policy itself says what is wrong
             best = mdp.solve(cf.T, objective=objective, minimise=minimise)
             return decider(mdp, make_policy(mdp, best, cf.T))(t, visits)

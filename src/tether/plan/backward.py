@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, places_among
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import scratch_array
 from tether.counterfactual.conditioned import CounterfactualMDP
@@ -250,11 +250,14 @@ def _solve_layer(problem: _Problem, t: int, of_pairs: Floats, tables: _Tables, c
     after = tables.layer(t + 1), problem.step(t + 1), problem.columns(t + 1), problem.n_ks(t + 1)
     before = tables.layer(t), problem.step(t), problem.columns(t)
     offsets, first_k = problem.offsets(t), np.minimum(problem.first_k[t], n_ks - 1)
+    kappa = found.kappa[t]
+    if kappa.max(initial=0) <= problem.ks[0]:  # every pair is allowed: κ need not be looked at
+        kappa = kappa[:0]
     for part in layer_parts(found.graph, t, nodes, found.influenced[t], needed=problem.needed(t)):
         plan_step(
             part.layer,
             part.rows,
-            Limits(found.kappa[t], offsets[part.nodes], problem.index_of_k, first_k[part.nodes], n_ks),
+            Limits(kappa, offsets[part.nodes], problem.index_of_k, first_k[part.nodes], n_ks),
             Objective(of_pairs, problem.of_edits(t, part.edits, part.at), mdp.discount, observed),
             Values(*after, *before, sized, choice[part.nodes]),
         )
@@ -291,9 +294,10 @@ class _Tables:
     def _write_final(self, t: int, places: Ints, states: Ints) -> None:
         """V of states where nothing is left to do: their final reward, for every k and c."""
         last, table = self.final(states), self._by_node(t)
-        table[places] = last[:, None]
+        where = slice(None) if places.size == len(table) else places
+        table[where] = last[:, None]
         if self._problem.sized:
-            table[places, 0] = np.abs(last)
+            table[where, 0] = np.abs(last)
 
     def final(self, states: Ints) -> Floats:
         """What it earns to end in each of some states."""
@@ -388,4 +392,5 @@ class _ObservedPath:
 
 def _positions(nodes: Nodes, graph: Graph, t: int) -> Ints:
     """Position of the observed state among nodes, with no uninfluenced steps just passed; of each copy."""
-    return np.searchsorted(nodes.states, graph.states_of_copies(int(graph.observation.states[t])))
+    found: Ints = places_among(nodes.states, graph.states_of_copies(int(graph.observation.states[t])))
+    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, places_among
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import facts
@@ -157,7 +157,7 @@ class Plan(PlanDoors, Tabular):
     def _decide(self, t: int, visits: Visits) -> Taken:
         form, nodes, choice = self.cf.mdp.form, self.nodes[t], self.choices[t]
         if nodes.runs is None:
-            node = np.searchsorted(nodes.states, visits.states)
+            node = places_among(nodes.states, visits.states)
         else:
             width = self.T + 2
             keys = nodes.states.astype(np.int64) * width + nodes.runs
