@@ -37,6 +37,19 @@ def test_an_episode_in_indices(episode):
     assert by_index.path == episode.path == path_of(mdp, seen)
 
 
+def test_an_episode_may_be_given_as_two_lists_of_indices():
+    case = tether.cases.epidemic()
+    named = tether.counterfactual(case.mdp, case.path)
+    seen = named.observation
+    for episode in ((seen.states, seen.actions), (seen.states.tolist(), seen.actions.tolist())):
+        cf = tether.counterfactual(case.mdp, episode)
+        assert (cf.path, bits(cf)) == (case.path, bits(named))
+    cut = tether.counterfactual(case.mdp, (seen.states[:-1], seen.actions))
+    assert (cut.path.last_recorded, cut.T) == (False, 7)
+    with pytest.raises(tether.PathError, match=r"expected a tether\.Path, not list"):
+        tether.counterfactual(case.mdp, [0, 1])
+
+
 def test_indices_are_checked():
     toy = tether.cases.toy()
     mdp = toy.mdp

@@ -210,16 +210,17 @@ class CounterfactualMDP(CounterfactualDoors):
 
 
 def counterfactual(
-    mdp: MDP, path: Path | Observation, mechanism: str | Mechanism = GumbelMax.name, **options: Any
+    mdp: MDP, path: Path | Observation | tuple[Any, Any], mechanism: str | Mechanism = GumbelMax.name, **options: Any
 ) -> CounterfactualMDP:
     """Condition a model on an observed path.
 
     Parameters
     ----------
     mdp : MDP
-    path : Path or Observation
-        The observed episode; each step must be possible in the model. An `Observation` is one in the model's indices:
-        see `tether.observation.indices.observe_indices`.
+    path : Path, or (states, actions) in indices
+        The observed episode; each step must be possible in the model. A pair of lists or arrays of whole numbers is an
+        episode in the model's indices: no name is looked up. Its last state may be left out, or be -1, where it was
+        not recorded. So is the ``observation`` of a counterfactual MDP.
     mechanism : str or Mechanism
         ``"gumbel-max"``: exact. ``"gumbel-max-sampled"``: by sampling, with the options ``samples=``,
         ``rng=`` and ``method=`` of `SampledGumbelMax`. ``"independent"``, ``"comonotone"`` (with the option
@@ -237,6 +238,8 @@ def counterfactual(
     >>> cf = tether.counterfactual(mdp, tether.Path([0, 1], ["wait"]))
     >>> cf.row(0, 0, "treat")  # waiting led to 1; treating makes 1 likelier still: the outcome stands
     ((1,), array([1.]))
+    >>> tether.counterfactual(mdp, ([0, 1], [0])).path  # the same, in indices
+    <Path: 1 step, 0 –'wait'→ 1>
     """
     observation, path = _observed(mdp, path)
     chosen = make_mechanism(mechanism, options, mdp)
@@ -271,8 +274,11 @@ def conditioned_graph(
     return Graph(mdp, observation, tuple(layers), states, copies=copies)
 
 
-def _observed(mdp: MDP, path: Path | Observation) -> tuple[Observation, Path]:
+def _observed(mdp: MDP, path: Path | Observation | tuple[Any, Any]) -> tuple[Observation, Path]:
     """The episode in the model's indices and in its names, whichever it was given in."""
+    if isinstance(path, tuple) and len(path) == 2:
+        observation = observe_indices(mdp, *path)
+        return observation, path_of(mdp, observation)
     if isinstance(path, Observation):
         observation = replace(observe_indices(mdp, path.states, path.actions), rewards=path.rewards)
         return observation, path_of(mdp, observation)
