@@ -41,6 +41,8 @@ def test_the_examples_print_what_the_page_shows(tmp_path, monkeypatch):
             assert done.exit_code in (0, 1), done.output
             if shown.strip() != "…":
                 assert alike(done.output) == alike(shown), arguments
+            if "--json" not in arguments:
+                assert max(map(len, done.output.splitlines()), default=0) <= 80, done.output
             ran += 1
     assert ran >= len(COMMANDS) - 2
 

@@ -52,6 +52,8 @@ def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
                 done = CliRunner().invoke(main, arguments)
                 assert done.exit_code == 0, done.output
                 assert matches(shown, done.output), f"tether {shlex.join(arguments)}\n{done.output}"
+                if "--json" not in arguments:
+                    assert max(map(len, done.output.splitlines()), default=0) <= 80, done.output
 
 
 def test_pages_with_commands_are_found():

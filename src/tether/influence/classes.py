@@ -160,7 +160,8 @@ def with_strengths(graph: Graph, posteriors: tuple[NoisePosterior | None, ...]) 
 
 def _strengths(graph: Graph, posterior: NoisePosterior | None, edits: EditedRows) -> Floats:
     if isinstance(edits, Rows):
-        return replay(graph.mdp, posterior, edits.pairs).strength
+        # A copy, which can be written to, as where rows are made first: for another kind of array kernels are compiled anew.
+        return replay(graph.mdp, posterior, edits.pairs.copy()).strength
     return RowsOnDemand(graph.mdp.form, posterior, edits.pairs).strengths()
 
 
