@@ -160,7 +160,7 @@ def with_strengths(graph: Graph, posteriors: tuple[NoisePosterior | None, ...]) 
 
 def _strengths(graph: Graph, posterior: NoisePosterior | None, edits: EditedRows) -> Floats:
     if isinstance(edits, Rows):
-        # A copy, which can be written to, as where rows are made first: for another kind of array kernels are compiled anew.
+        # A copy can be written to, as where rows are made first: kernels are compiled anew for another kind of array.
         return replay(graph.mdp, posterior, edits.pairs.copy()).strength
     return RowsOnDemand(graph.mdp.form, posterior, edits.pairs).strengths()
 
