@@ -187,7 +187,7 @@ def _span_of(names: Ints, spans: list[_Span], name: int) -> _Span | None:
 
 
 def _thinned(spans: list[_Span], most: int, kept: Sequence[_Span | None]) -> list[_Span]:
-    """Of too many, the first, the last and those to be kept; and others, far from these, while there is room."""
+    """Some of too many: the first, the last, those to be kept, and others that lie far from these."""
     if len(spans) <= most:
         return spans
     chosen = {0, len(spans) - 1, *(i for i, span in enumerate(spans) if span in kept)}

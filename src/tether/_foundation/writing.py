@@ -129,7 +129,7 @@ def _final(target: str | os.PathLike[str]) -> Path:
     _refuse_nul(final)
     if final.name in ("", ".."):
         raise _error(final, "it cannot be written: give a name in a folder, not a folder that is there already")
-    with _told(final):
+    with _errors_of(final):
         if final.is_symlink():
             final = Path(os.path.realpath(final))
         try:  # one look: what another writer moves away between two looks is no device
@@ -149,12 +149,12 @@ def _refuse_nul(path: Path) -> None:
 @contextmanager
 def _working(folder: Path, final: Path) -> Iterator[Path]:
     """A private directory in ``folder``: on the same disk, so that what is in it can be renamed into place."""
-    with _told(final):
+    with _errors_of(final):
         _tidy(folder)
         work = _work_name(folder)
         work.mkdir(mode=0o700)
     try:
-        with _told(final):
+        with _errors_of(final):
             yield work
     finally:
         _remove(work)
@@ -259,8 +259,8 @@ def _roll_on(ready: Path, folder: Path) -> None:
 def _locked(folder: Path) -> Iterator[bool]:
     """Let one process at a time change a set of files in a folder.
 
-    False where the system or the disk has no locks, or where somebody else keeps it: nobody holds it for long who
-    means well, and nobody else may stop us.
+    False where the system or the disk has no locks, or where another process keeps the lock for too long: it must not
+    stop this one.
     """
     try:
         import fcntl
@@ -308,7 +308,7 @@ def _tidy(folder: Path) -> None:
 
 
 def _finish_others(folder: Path, is_locked: bool) -> None:
-    """Under the lock, whatever is ready was left by someone: who is still at it has the lock."""
+    """Finish what others left ready: whoever is still at work holds the lock, which is ours now."""
     for name in _left_in(folder):
         if name.endswith(".ready") and (is_locked or _dead(folder / name)) and _ours(folder / name):
             with suppress(OSError, FileError):  # a folder that we may only read
@@ -392,7 +392,7 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def _told(final: Path) -> Iterator[None]:
+def _errors_of(final: Path) -> Iterator[None]:
     """Say in our own words what the system says about writing ``final``."""
     try:
         yield

@@ -143,7 +143,7 @@ def _certificate(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | No
 
 
 def likeliest_changes(cf: CounterfactualMDP, outlook: Evaluation) -> list[Change]:
-    """Of each step that may change: the change that is likeliest made there; the lowest state and action of equals."""
+    """The likeliest change of each step that may change; of equally likely ones the first by state and action."""
     form, found = cf.mdp.form, []
     for t, decided in enumerate(outlook.chain.taken):
         states, observed = outlook.chain.visits[t].states[decided.source], int(cf.observation.actions[t])

@@ -64,7 +64,7 @@ class Row:
 class Answers:
     """The answers to some episodes, one item each; changes and ends from ``…_start[i]`` to ``…_start[i + 1] - 1``.
 
-    A number that there is not is NaN, an index -1. ``said`` is how an episode ended by a column of the log, where the
+    A missing number is NaN, a missing index -1. ``said`` is how an episode ended by a column of the log, where the
     model has no such outcome; None where it has for all.
     """
 

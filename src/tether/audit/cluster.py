@@ -36,7 +36,7 @@ _PATIENCE = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A batch whose answers a worker has written: what is told of it are the episodes without an answer."""
+    """A batch whose answers a worker has written; it reports only the episodes without an answer."""
 
     wrong: list[tuple[Any, str]]
 
@@ -112,7 +112,7 @@ class Cluster:
         return bool(self._client.status == "running" and self._client.scheduler is not None)
 
     def _safely(self, ask: Callable[[], Any]) -> Any:
-        """What a call gives; what it means where the scheduler is gone, or workers died of a batch."""
+        """What a call gives; an error of ours where the scheduler is gone, or where a batch ended its workers."""
         from concurrent.futures import CancelledError
 
         from distributed.comm import CommClosedError

@@ -126,7 +126,7 @@ def read_part(file: Path, n_labels: int) -> Answers:
 
 @contextmanager
 def opened_directory(place: str | os.PathLike[str], about: dict[str, Any], *, fresh: bool) -> Iterator[Directory]:
-    """A directory to work in: a new one, or one with the same audit in it, which is gone on with.
+    """A directory to work in: a new one, or one with the same audit in it, which is continued.
 
     ``fresh`` removes what another audit left there.
     """
@@ -163,7 +163,7 @@ def _make_parts(folder: Path) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Let no other process work in the directory; the system lets go of it when this one ends, however it does."""
+    """Let no other process work in the directory; the system frees it when this process ends, in whatever way."""
     try:
         import fcntl
     except ImportError:  # a system without such locks

@@ -1,4 +1,4 @@
-"""Digests of a model, a log and a question: to notice that one of them changed before an audit is gone on with."""
+"""Digests of a model, a log and a question: to notice that one of them changed before an audit is continued."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class FileRows:
 
 
 def is_more(values: Floats, observed: Floats) -> Any:
-    """Where values are more than nothing, beside the return of what was done, rounding aside."""
+    """Where values are above 0 by more than rounding, measured by the return of what was done."""
     with np.errstate(invalid="ignore"):
         return values > ROUNDING * np.maximum(1.0, np.abs(observed))
 

@@ -111,7 +111,7 @@ def _likeliest_course(population: int, steps: int) -> list[EpidemicState]:
 
 
 def actions(state: EpidemicState) -> list[str]:
-    """Actions available: one cannot vaccinate whom, or with what, there is not, nor the last person."""
+    """Available actions: a vaccination needs a person of that kind and a dose; the last person is never taken out."""
     people = state.S + state.I
     available = ["NIL"] if people > 0 else []
     if state.I > 0 and state.V > 0 and people > 1:

@@ -113,7 +113,7 @@ def _arrays(file: Path) -> dict[str, Any]:
 
 
 def _admissible(file: Path) -> tuple[tuple[int, ...], ...]:
-    """How many actions each state has, in the first line; then these, a line for each state."""
+    """The first line says how many actions each state has; then one line per state has these actions."""
     try:
         lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
     except FileNotFoundError:

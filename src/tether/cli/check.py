@@ -71,7 +71,7 @@ def _print(episode: Episode, report: Check) -> None:
         if report.mdp.counts is not None:
             put("", *learned(report.mdp).sentences(shown))
     if report.coverage is not None and report.cf is not None:
-        put("", *_told(episode, report.cf, report.coverage), "")
+        put("", *_path_lines(episode, report.cf, report.coverage), "")
         put(_coverage_table(report.coverage))
     if report.problems:
         put(*([""] if report.mdp is not None else []), f"{counted(report.total, 'problem')}:")
@@ -85,7 +85,7 @@ def _print(episode: Episode, report: Check) -> None:
         put(*hints(listed))
 
 
-def _told(episode: Episode, cf: CounterfactualMDP, found: Coverage) -> list[str]:
+def _path_lines(episode: Episode, cf: CounterfactualMDP, found: Coverage) -> list[str]:
     from tether._foundation.words import counted, number
     from tether.plan.backward import observed_value
 

@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def _compile() -> None:
-    """Answer a small question once, so that what is compiled for it is not counted as computing; say so if it lasts."""
+    """Answer a small question once, so that compiling is not counted as computing; say so if it takes long."""
     waiting = threading.Timer(1.0, lambda: put(COMPILING))
     waiting.daemon = True
     waiting.start()

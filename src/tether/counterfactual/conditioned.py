@@ -149,7 +149,7 @@ class CounterfactualMDP(CounterfactualDoors):
     def strength(self, t: int, state: Any, action: Any) -> float:
         """How much the observation matters here: total variation between `row` and `nominal_row`.
 
-        0: the row is interventional, the observation says nothing about it. Exact for an exact
+        0: the row is interventional, it is not influenced by the observation. Exact for an exact
         mechanism.
         """
         t, pair = self.time(t), self.mdp.pair_index(state, action)

@@ -30,7 +30,7 @@ class SampledGumbelMax:
     Parameters
     ----------
     samples : int
-        Draws of the noise a step.
+        Draws of the noise per step.
     rng : int, numpy Generator, or None
         Source of randomness. The same seed gives the same rows, in whatever order they are asked for:
         the noise of a state at a time is one and the same for every pair, as the model says.

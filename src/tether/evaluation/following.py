@@ -220,7 +220,7 @@ def _gumbel(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -
 
 
 def _put(form: Form, edits: EditedRows, at: Ints, which: Ints, starts: Ints, pairs: Ints, into: Any) -> None:
-    """Write edited rows over the entries of ``which`` rows; the probabilities, or that there is one."""
+    """Write edited rows over the entries of ``which`` rows: their probabilities, or only that they are possible."""
     owner, entry, probability = edits.expand(form, at)
     row = which[owner]
     into[starts[row] + entry - form.row_start[pairs[row]]] = probability if into.dtype == np.float64 else True

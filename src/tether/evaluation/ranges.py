@@ -91,8 +91,8 @@ def _range(values: _Values, observed: float, minimise: bool) -> Range:
 def _where_zero(above: Callable[[float], tuple[float, float]], at_0: float, at_1: float) -> float:
     """The smallest x in 0 … 1 at which a falling function is no longer above 0: it is so at 0, and not so at 1.
 
-    ``above`` also returns the slope: by Newton's method, and by halving where that leads out of what is left, and every
-    sixth time, so that it is never slow.
+    ``above`` also returns the slope: Newton's method finds it. Where that would leave the interval, and every sixth
+    time, the interval is halved instead, so that it is never slow.
     """
     low, high, x, tries = 0.0, 1.0, at_0 / (at_0 - at_1), 0
     while high - low > _CLOSE:

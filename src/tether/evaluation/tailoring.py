@@ -177,7 +177,7 @@ class _Moves:
         return cls(link.source[chosen], link.probability[chosen], targets, first)
 
     def collect(self, mass: Floats, size: int) -> Floats:
-        """What of ``mass``, a row per node, gets to each of the next nodes, of which there are ``size``."""
+        """How much of ``mass``, one row per node, arrives at each of the ``size`` next nodes."""
         onward = np.zeros((size, mass.shape[1]))
         if self.targets.size and mass.shape[1]:
             onward[self.targets] = np.add.reduceat(mass[self.source] * self.probability[:, None], self.first, axis=0)

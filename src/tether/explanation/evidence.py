@@ -71,7 +71,7 @@ class Evidence:
 
 
 def default_draws(plan: Plan, draws: int | None) -> int:
-    """How many models to draw: as asked for; by default some where the model was learned, and none of another.
+    """How many models to draw: as asked for; by default some for a learned model, none for any other.
 
     >>> import tether
     >>> case = tether.cases.toy()

@@ -1,8 +1,8 @@
 """One thread that computes: one question at a time, off the event loop. A newer question replaces an older one.
 
 Kernels cannot be stopped in the middle, but nothing waits behind an answer that nobody wants any more: of the questions
-that one part of one tab has asked, only the newest is answered; a question whose asker has gone, to look at something
-else or for good, is dropped; and a computation ends at its next stage (`Asker.check`), each time step of a plan is one.
+that one part of one tab has asked, only the newest is answered; a question whose asker has gone is dropped; and a
+computation ends at its next stage (`Asker.check`), each time step of a plan is one.
 One thread, because matplotlib's settings are global, and because two computations would only share
 the same cores.
 """

@@ -1,4 +1,4 @@
-"""One-step influence: does the observation say anything about a pair at a time?
+"""One-step influence: is a pair influenced by the observation at a time?
 
 Three tests on a pair (s, a) at t, with p the observed row of t, q = P(·|s, a) and P_cf the
 counterfactual row:

@@ -107,7 +107,7 @@ def damaged(file: File, what: str, error: BaseException) -> FileError:
 
 
 def label_column(labels: Names, noun: str, file: File, kind: str) -> Any:
-    """Names as an Arrow column: whole numbers as such, all else as text, if each can be told again."""
+    """Names as an Arrow column: whole numbers as such, all else as text, if each can be recognised when it is read."""
     import pyarrow as pa
 
     if are_whole(labels):

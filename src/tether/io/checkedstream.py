@@ -14,7 +14,7 @@ __all__ = ["CheckedStream", "changed", "opened_text"]
 
 
 def changed(name: str) -> FileError:
-    """The error of a file in which a second reading does not find what the first one came upon."""
+    """The error of a file that a second reading finds changed."""
     return file_error(name, Problem("the file was changed while it was read", fix="read it again"))
 
 

@@ -69,7 +69,7 @@ def check(
     *,
     influence: Any = "support",
 ) -> Check:
-    """Look at a model, and at a path of it; nothing is raised for what is wrong with them, but told.
+    """Look at a model, and at a path of it; what is wrong with them is reported, not raised.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class _Noted:
 
     @contextmanager
     def problems_of_files(self) -> Iterator[None]:
-        """Note problems; a file that is not there is no problem of the model, but wrong use."""
+        """Note problems; a missing file is no problem of the model, but a wrong call."""
         try:
             yield
         except (FileError, ModelError, PathError) as error:

@@ -90,7 +90,7 @@ def read_text(file: File, wanted: Sequence[str], delimiter: str | None, max_unpa
 def _text_in_file(
     name: str, wanted: Sequence[str], delimiter: str | None, max_unpacked: int | str | None
 ) -> Text | None:
-    """The same of a large file by its first bytes; None where it is small, no file that can be read twice, or odd."""
+    """The same of a large file by its first bytes; None where it is small, cannot be read twice, or is unusual."""
     if not os.path.isfile(name) or os.path.getsize(name) <= IN_MEMORY:
         return None
     with opened_bytes(name, max_unpacked) as stream:

@@ -10,7 +10,7 @@ __all__ = ["collected", "frame_names", "frame_to_arrow"]
 
 
 def collected(frame: Any) -> Any:
-    """A dataframe that was only described so far (polars' LazyFrame), computed; any other as it is."""
+    """The rows of a dataframe that is computed when asked for (polars' LazyFrame); any other as it is."""
     return frame.collect() if hasattr(frame, "collect") and hasattr(frame, "collect_schema") else frame
 
 

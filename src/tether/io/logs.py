@@ -249,7 +249,7 @@ def write_episodes(
 
 
 def _check_no_timestamps(log: Any, column: str, kind: str | None) -> None:
-    """Say how to read a column t that holds timestamps: row by row, each would only be no number."""
+    """Say how to read a column t that holds timestamps: one problem, not one for every row."""
     try:
         if isinstance(log, str | os.PathLike):
             read = read_columns(log, ["t"], rename={"t": column}, text=["t"], kind=kind, alike=())

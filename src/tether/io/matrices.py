@@ -232,7 +232,7 @@ def _open_npz(file: str, max_unpacked: int | str | None) -> tuple[list[str], Cal
 
 
 def _is_pickled(opened: Any, name: str) -> bool:
-    """Whether an array is one of Python objects; False where its head cannot be read, which is another trouble."""
+    """Whether an array is one of Python objects; False where its head cannot be read, which is reported elsewhere."""
     try:
         with opened.zip.open(f"{name}.npy") as member:
             version = np.lib.format.read_magic(member)

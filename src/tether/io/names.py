@@ -39,7 +39,7 @@ def are_whole(names: Names) -> bool:
 
 
 def texts_of(names: Names, noun: str, file: str, *, trimmed: bool) -> list[str]:
-    """All names as text, if each can be told again when the file is read.
+    """All names as text, if each can be recognised when the file is read.
 
     ``trimmed`` says that readers of the file drop the spaces around a text.
     """

@@ -87,7 +87,7 @@ def read_valuation(text: str) -> tuple[str, Any]:
 
 
 def variable_names(rows: Sequence[Sequence[str]]) -> list[str] | None:
-    """The variables that all states have, in the same places; None if they have not.
+    """The variables that all states have, in the same places; None where states differ.
 
     A name may be left out where others give it; a variable that nobody names is called by its place, v0, v1, …
 

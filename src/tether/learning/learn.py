@@ -182,7 +182,7 @@ class _Seen:
     end: int = -1
 
     def at_least(self, minimum: int) -> tuple[_Seen, Ints]:
-        """Without the pairs seen less often; and these: state, action, how often it was seen with its outcome."""
+        """The steps without rare pairs; and the rare pairs: state, action, how often it was seen with its outcome."""
         pairs, inverse = np.unique(self.pair, return_inverse=True)
         known = self.outcome != -1
         times = _counted(inverse[known], self.times[known], pairs.size)

@@ -121,7 +121,7 @@ def clopper_pearson(seen: Ints, trials: Ints, alpha: float) -> tuple[Floats, Flo
 
 
 def _at_least(seen: Ints, trials: Ints, chance: float) -> Floats:
-    """The probability p at which "so often or more often" has just this chance: P(Bin(trials, p) ≥ seen) = chance."""
+    """The p at which being seen so often, or more often, has just this chance: P(Bin(trials, p) ≥ seen) = chance."""
     found = np.zeros(seen.size)
     always = (seen == trials) & (trials > 0)
     found[always] = chance ** (1.0 / trials[always])

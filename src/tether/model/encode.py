@@ -1,6 +1,7 @@
 """From columns of names to indices: whole columns at once where they come as numbers or as Arrow's dictionary codes.
 
-Only the distinct names are ever looked at in Python. A list of Python objects is the exception: it is nothing else.
+Only the distinct names are ever looked at in Python. A list of Python objects is the exception: every item is looked
+at.
 """
 
 from __future__ import annotations

@@ -298,7 +298,7 @@ def _number(value: Any, what: str, state: Any, action: Any, after: Any) -> float
 
 
 def _takes_three(reward: Callable[..., float] | None) -> bool:
-    """Whether ``reward`` is one of state, action and next state; if it does not say, it is."""
+    """Whether ``reward`` takes state, action and next state; True where its signature does not say."""
     if reward is None:
         return False
     try:

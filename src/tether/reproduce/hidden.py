@@ -92,7 +92,9 @@ def hidden_section() -> Section:
             Comparison("value for the patient", float(value), of=f"{name} path", k=int(k))
             for k, value in zip(ks, outcome.values, strict=True)
         ]
-        text.append(f"{_told(name, outcome)} {_VERDICTS[_verdict(outcome)]}{_other_seeds(full, mixed, name)}")
+        text.append(
+            f"{_outcome_in_words(name, outcome)} {_VERDICTS[_verdict(outcome)]}{_other_seeds(full, mixed, name)}"
+        )
     text.append(
         "The paths are ours, drawn by a fixed seed, so values are not comparable number by number with the published "
         "ones; the shape of the curves is. Steps outside the plan are those in which the patient is in a state the mixed "
@@ -117,7 +119,7 @@ def _verdict(outcome: _Outcome) -> str:
     return "in part" if np.any(outcome.values < free - margin) else "holds"
 
 
-def _told(name: str, outcome: _Outcome) -> str:
+def _outcome_in_words(name: str, outcome: _Outcome) -> str:
     best = int(np.argmax(outcome.values))
     return (
         f"Path observed under the {name} policy (observed return {outcome.observed:,.0f}): the policy that knows is worth "

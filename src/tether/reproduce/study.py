@@ -107,7 +107,7 @@ def _timed(compute: Callable[[], Section]) -> Section:
 
 
 def check(sepsis_table: str | Path | None = None, *, every_section: bool = False) -> list[str]:
-    """What has moved of the numbers that must not: one sentence each, none if all is well.
+    """Which of the numbers that must not move have moved: one sentence each, none if all is well.
 
     With ``every_section`` also those of few_changes and off_policy, which take some seconds.
 

@@ -239,18 +239,18 @@ def _open(file: Path, name: str, meta: Meta, shape: tuple[int, ...] | None) -> t
         dtype, found, by_columns = _head(handle)
         if (dtype.str, found) != (described.dtype, described.shape) or by_columns:
             order = " by columns" if by_columns else ""
-            saved = _told(described.dtype, described.shape)
-            raise ValueError(f"it holds {_told(dtype.str, found)}{order}, where {saved} was written")
+            saved = _shown(described.dtype, described.shape)
+            raise ValueError(f"it holds {_shown(dtype.str, found)}{order}, where {saved} was written")
         dtypes = ("<i4",) if name.startswith("label_") else (DTYPES[name],) if name in DTYPES else _OTHER
         needed = shape or (math.prod(found),)
         if dtype.str not in dtypes or found != needed:
-            text = f"it holds {_told(dtype.str, found)}, where this model needs {_told(' or '.join(dtypes), needed)}"
+            text = f"it holds {_shown(dtype.str, found)}, where this model needs {_shown(' or '.join(dtypes), needed)}"
             raise ValueError(text)
         mapped = np.memmap(handle, dtype, "r", handle.tell(), found)
     return np.asarray(mapped), status  # a plain array: kernels are compiled for those
 
 
-def _told(dtype: str, shape: tuple[int, ...]) -> str:
+def _shown(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{dtype} of shape {shape}"
 
 

@@ -113,7 +113,7 @@ def _check(published: Mapping[str, tuple[Any, Any]], courses: Mapping[str, Cours
 
 
 def _offsets(count: int) -> Floats:
-    """Places around the true time, for the first of them on it: 0, -1, 1, -2, 2 …, close together."""
+    """Offsets around the true time: 0 for the first, then -1, 1, -2, 2 …, close together."""
     places = np.array([(i + 1) // 2 * (1 if i % 2 == 0 else -1) for i in range(count)], dtype=float)
     offsets: Floats = places * min(0.16, 0.8 / count)
     return offsets

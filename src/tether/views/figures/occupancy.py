@@ -46,7 +46,8 @@ def plot_occupancy(
     states: Sequence[str] | None = None,
     xlabel: str = "state",
 ) -> Axes:
-    """States over time, a dot each: coloured by who visits it, as large as it is often visited; and paths through them.
+    """States over time, one dot per state: coloured by who visits it, as large as it is often visited; and paths
+    through them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The one style of all figures: the colours of Okabe and Ito, and markers and lines that do without them."""
+"""The one style of all figures: the colours of Okabe and Ito, with markers and lines that differ without colour too."""
 
 from __future__ import annotations
 

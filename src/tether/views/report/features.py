@@ -1,7 +1,7 @@
 """What to draw over time: features of the states under the plan, beside what was observed.
 
 A feature is a function of a state's name. Where its values are numbers it is drawn as a mean with a band that
-holds the middle four fifths; where they are words or truth values, as a strip with a row a value, shaded by
+holds the middle four fifths; where they are words or truth values, as a strip with one row per value, shaded by
 its probability. Without features given, the fields of the names are taken; of names without fields, the
 states themselves: the likeliest of them are the rows of one strip.
 """

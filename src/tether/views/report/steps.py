@@ -185,7 +185,7 @@ class _Writer:
         return Cell(self.states[str(step.observed_state)])
 
     def _state(self, step: ExplainedStep, before: ExplainedStep | None) -> Cell:
-        """The plan's state; in two words where the row has it already, or the row above spelt it out."""
+        """The plan's state; in short where this row, or the row above, has it in full."""
         note = _note(step.state_probability)
         if step.outcome is not None:  # an outcome is always called by its name
             likely = step.outcome_probability or 0.0
