@@ -107,7 +107,7 @@ def _peers(mdp: tether.MDP) -> dict[str, Callable[[], Any]]:
     rewards = reward.reshape(n, ACTIONS)
     jobs: dict[str, Callable[[], Any]] = {
         "scipy (a product)": lambda: _one_product(whole, reward),
-        "scipy (a product an action)": lambda: _product_each(each, rewards),
+        "scipy (one product per action)": lambda: _product_each(each, rewards),
     }
     with contextlib.suppress(ImportError):
         jobs["QuantEcon"] = _quantecon(mdp, whole, reward)
