@@ -260,8 +260,12 @@ def test_more_steps_than_rewards():
 
 def test_a_model_and_a_path_are_asked_for():
     with pytest.raises(tether.PathError) as caught:
+        tether.counterfactual(CLINIC, {"states": ["sick", "well"], "actions": ["operate"]})
+    assert str(caught.value) == "expected a tether.Path, not dict: tether.Path(states, actions)"
+    with pytest.raises(tether.PathError) as caught:  # two lists are indices
         tether.counterfactual(CLINIC, (["sick", "well"], ["operate"]))
-    assert str(caught.value) == "expected a tether.Path, not tuple: tether.Path(states, actions)"
+    told = "states must be a list of whole numbers, the model's indices; got ['sick', 'well']"
+    assert str(caught.value) == told
     with pytest.raises(tether.QueryError) as caught:
         tether.counterfactual(Path(["sick"], ["wait"]), CLINIC)
     assert str(caught.value) == "expected a tether.MDP, not Path: tether.MDP.from_arrays(P, R), …"
