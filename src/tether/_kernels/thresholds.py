@@ -1,7 +1,7 @@
 """κ: the smallest k at which each pair is allowed; two passes over the rows of a layer carry all of it.
 
 - `gather_nodes` looks from each pair at what its successors have: the smallest of one number, the largest of another;
-- `spread` tells the successors of each pair what the pair has.
+- `spread` tells the successors of each pair from which k on it leads to them.
 
 Arrays over nodes are flat over [run, state]; those of `gather_nodes` hold two numbers of 16 bits for each in one of 32,
 the first in the lower half: one read brings both. Arrays over pairs go through the nodes in order; those of a node
@@ -140,24 +140,30 @@ def _raise(next_state: Ints, start: Index, stop: Index, out: Ints, base: Index, 
 
 
 @kernel
-def spread(nodes: LayerNodes, rows: LayerRows, offsets: Ints, value: Ints, out: Ints) -> None:
-    """out(successor) = max over the pairs that lead to it of value(pair).
+def spread(
+    nodes: LayerNodes, rows: LayerRows, offsets: Ints, reach: Ints, kappa: Ints, up_to: int, met: Ints, out: Ints
+) -> None:
+    """out(successor) = FAR - the smallest k at which a pair leads to it: the larger of its node's reach and its κ.
 
-    A pair without a positive value leads nowhere. Runs longer than ``out`` has are taken together, as the longest.
+    What no pair leads to for k ≤ ``up_to`` keeps what it has. Where ``reach`` is empty every node is reached. Each k at
+    which a pair comes into reach is marked in ``met``; its last item stands for all beyond. Runs longer than ``out``
+    has are taken together, as the longest.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
     edited, edit_start, edit_next = rows.edited, rows.edit_start, rows.edit_next
     influenced = rows.influenced
-    longest = out.size // n_states - 1
+    longest, beyond = out.size // n_states - 1, met.size - 1
     e = i = 0
     for node in range(states.size):
         s = np.uint64(states[node])
+        of_node = reach[node] if reach.size > 0 else np.int16(0)
         to = np.uint64(offsets[node])
         for x in range(np.uint64(pair_start[s]), np.uint64(pair_start[s + ONE])):
-            of_pair = value[to]
+            from_k = max(of_node, kappa[to])
             to += ONE
-            if of_pair <= 0:
+            met[min(from_k, beyond)] = 1
+            if from_k > up_to:
                 continue
             e = seek(edited, e, np.int64(x))
             base = ZERO
@@ -169,4 +175,4 @@ def spread(nodes: LayerNodes, rows: LayerRows, offsets: Ints, value: Ints, out: 
                 successor, start, stop = edit_next, np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
             else:
                 successor, start, stop = next_state, np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
-            _raise(successor, start, stop, out, base, of_pair)
+            _raise(successor, start, stop, out, base, FAR - from_k)

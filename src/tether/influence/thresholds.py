@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, read_only
 from tether._kernels.parallel import LARGE
 from tether._kernels.scratch import scratch_array
 from tether.counterfactual.layers import Graph
@@ -28,6 +28,9 @@ __all__ = ["MAX_STEPS", "Thresholds", "thresholds", "unconstrained"]
 
 MAX_STEPS = 16_000
 """Longest path thresholds are stored for (they are 16-bit integers)."""
+
+_EVERY_NODE = np.empty(0, np.int16)
+"""In place of the k from which on each node is reached, where all are reached."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,15 +105,19 @@ class Thresholds:
         reach, reach_ended = [np.ascontiguousarray(self.first)], [np.full(over.size, FAR) for over in ended[:1]]
         met = np.zeros(T + 3, dtype=np.uint8)
         for t, after in enumerate(self.nodes[1:]):
-            at = np.maximum(np.repeat(reach[t], np.diff(self.offsets[t])), self.kappa[t])
-            met[np.minimum(at, T + 2)] = 1
+            kappa, offsets, size = self.kappa[t], self.offsets[t], self.nodes[t].size
             # The smallest k is the largest FAR - k, and 0 stands for what is never reached.
             nearness = scratch_array(run_count(self.nodes) * n_states, np.int16)
-            value, places = FAR - at, after.places(n_states)
+            places = after.places(n_states)
             for part in layer_parts(self.graph, t, self.nodes[t], self.influenced[t]):
-                spread(part.layer, part.rows, self.offsets[t][part.nodes], value, nearness)
-                if part.last < self.nodes[t].size and not ended and np.all(nearness[places] == value.max()):
-                    break  # nothing can come nearer
+                of_nodes = reach[t][part.nodes]
+                spread(part.layer, part.rows, offsets[part.nodes], of_nodes, kappa, FAR - 1, met, nearness)
+                if part.last < size and not ended:
+                    nearest = FAR - max(reach[t].min(), kappa.min())
+                    if np.all(nearness[places] == nearest):  # nothing can come nearer: what is left is only met
+                        rest = np.repeat(reach[t][part.last :], np.diff(offsets)[part.last :])
+                        met[np.minimum(np.maximum(rest, kappa[offsets[part.last] :]), T + 2)] = 1
+                        break
             reach.append(FAR - nearness[places])
             if t + 1 < len(ended):
                 reach_ended.append(FAR - nearness.reshape(-1, n_states)[:, ended[t + 1]].max(axis=0))
@@ -125,7 +132,7 @@ class Thresholds:
         from tether._kernels.thresholds import spread
 
         n_states = self.graph.mdp.n_states
-        reached = scratch_array(run_count(self.nodes) * n_states, np.int16)
+        reached, met = scratch_array(run_count(self.nodes) * n_states, np.int16), np.empty(1, np.uint8)
         kept = [np.flatnonzero(self.first <= k)]
         for t, after in enumerate(self.nodes[1:]):
             before = self.nodes[t]
@@ -133,9 +140,9 @@ class Thresholds:
                 kept.append(self._allowed(t + 1, k, kept[-1]))
                 continue
             nodes, offsets = before.only(kept[-1]), self.offsets[t][kept[-1]]
-            allowed, places = (self.kappa[t] <= k).astype(np.int16), after.places(n_states)
+            places = after.places(n_states)
             for part in layer_parts(self.graph, t, nodes, self.influenced[t]):
-                spread(part.layer, part.rows, offsets[part.nodes], allowed, reached)
+                spread(part.layer, part.rows, offsets[part.nodes], _EVERY_NODE, self.kappa[t], k, met, reached)
                 if part.last < nodes.size and np.all(reached[places]):
                     break
             kept.append(np.flatnonzero(reached[places]))
@@ -241,12 +248,13 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
         longest = min(t + 1, up_to - 1)
         reached = scratch_array((longest + 2, n_states), np.int16)  # the last run stands for all that are too long
         offsets = layers[t].pair_offsets(graph.mdp.form.pair_start)
-        everything = np.ones(int(offsets[-1]), dtype=np.int16)
+        every_pair, met = read_only(np.ones(int(offsets[-1]), dtype=np.int16)), np.empty(1, np.uint8)
         states = graph.states(t)
         n_pairs = int(np.sum(graph.mdp.form.pair_start[states + 1] - graph.mdp.form.pair_start[states]))
         all_influenced = influenced[t].size == n_pairs  # then no run is longer than 0
         for part in layer_parts(graph, t, layers[t], influenced[t]):
-            spread(part.layer, part.rows, offsets[part.nodes], everything, reached.reshape(-1))
+            every = _EVERY_NODE, every_pair, 1
+            spread(part.layer, part.rows, offsets[part.nodes], *every, met, reached.reshape(-1))
             if all_influenced and part.last < layers[t].size and np.all(reached[0, graph.states(t + 1)]):
                 break
         kept, run = np.nonzero(reached[:-1, graph.states(t + 1)].T)
