@@ -193,6 +193,7 @@ def test_json_is_json_and_every_field_is_on_the_page(folder, name):
         (["learn", "log.csv", "out", "--prior", "-1"], "tether: "),
         (["learn", "path.csv", "out"], "the column 'episode' is missing"),
         (["cases", "toy"], "OUT is missing"),
+        (["cases", "moon"], "there is no case 'moon'; there are case:toy, "),
         (["cases", "moon", "out"], "there is no case 'case:moon'"),
         (["cases", "toy", "."], "it exists and is not an empty directory"),
         (["cases", "toy", "model.csv"], "it exists and is not an empty directory"),

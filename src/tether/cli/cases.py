@@ -31,6 +31,9 @@ def cases(name: str | None, out: str | None, as_json: bool) -> None:
         _list(as_json)
         return
     if out is None:
+        from tether.io.embedded import find_case
+
+        find_case(name)  # that there is no such case is said first
         raise click.UsageError(f"OUT is missing: the directory to write the case {name} to.")
     _export(name, Path(out), as_json)
 

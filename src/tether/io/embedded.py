@@ -10,7 +10,7 @@ from tether.cases import Case
 from tether.errors import Problem, QueryError
 from tether.observation.path import Path
 
-__all__ = ["PREFIX", "about_case", "case_names", "is_case", "open_case", "path_names"]
+__all__ = ["PREFIX", "about_case", "case_names", "find_case", "is_case", "open_case", "path_names"]
 
 PREFIX = "case:"
 
@@ -54,16 +54,25 @@ def open_case(source: str) -> tuple[Case, Path]:
     >>> case, path == case.paths["suboptimal"]
     (<Case sepsis: 1,440 states, 8 actions; paths catastrophic, suboptimal>, True)
     """
-    wanted = _typed(source.removeprefix(PREFIX).strip())
+    name = find_case(source)
+    case = _made(name)
+    return case, _path_of(case, name, _wanted(source)[len(name) + 1 :], source)
+
+
+def find_case(source: str) -> str:
+    """The name of the case a source names, without building it; its path is not looked at.
+
+    >>> find_case("case:sepsis-suboptimal")
+    'sepsis'
+    """
+    wanted = _wanted(source)
     fitting = [name for name in case_names() if wanted == name or wanted.startswith(f"{name}-")]
     if not fitting:
         near = get_close_matches(wanted, case_names(), n=1)
         hint = f"; did you mean {PREFIX}{near[0]}?" if near else ""
         there = ", ".join(PREFIX + name for name in case_names())
         raise QueryError(Problem(f"there is no case {source!r}; there are {there}{hint}", value=source))
-    name = max(fitting, key=len)
-    case = _made(name)
-    return case, _path_of(case, name, wanted[len(name) + 1 :], source)
+    return max(fitting, key=len)
 
 
 @lru_cache(maxsize=1)
@@ -94,6 +103,10 @@ def _path_of(case: Case, name: str, wanted: str, source: str) -> Path:
         message = f"{source!r}: the case {name} has no path {wanted!r}; its paths are {there}"
         raise QueryError(Problem(message, value=source))
     return by_name[wanted]
+
+
+def _wanted(source: str) -> str:
+    return _typed(source.removeprefix(PREFIX).strip())
 
 
 def _typed(name: str) -> str:
