@@ -82,7 +82,7 @@ def test_verdicts():
     assert Comparison("V", 1.0, 2.0, 1.1, 0.1).verdict == "beyond the error of 1,000 draws (z = 9.0)"
     assert Comparison("V", 1.0, 2.0, 1.0, 0.0).verdict == "differs"
     assert Comparison("V", 1.0).verdict == "not published"
-    assert Comparison("V", 1.0, 2.0, of="path", k=3, m=1).at == "path, k = 3, m = 1"
+    assert Comparison("V", 1.0, 2.0, path="dry", of="(7, 4)", k=3, m=1).at == "dry path, (7, 4), k = 3, m = 1"
 
 
 @pytest.mark.parametrize("published_value", [1.1, 1.2, 5.0])
@@ -94,8 +94,11 @@ def test_what_has_a_known_reason_is_never_put_down_to_draws(published_value):
 
 def test_one_verdict_per_figure_by_cause():
     near, far = Comparison("V", 1.0, 1.2, 1.1, 0.1, k=1), Comparison("V", 1.0, 9.0, 1.1, 0.1, k=2)
-    other = [Comparison("V", 1.0, 1.0 + k, 1.1, 0.1, "another model", of="other path", k=k) for k in (1, 2, 3)]
-    counts = [Comparison("size", 3.0, 3.0, k=1), Comparison("size", 3.0, 4.0, reason="another count", k=2)]
+    other = [Comparison("V", 1.0, 1.0 + k, 1.1, 0.1, "another model", path="other", k=k) for k in (1, 2, 3)]
+    counts = [
+        Comparison("size", 3.0, 3.0, of="a path"),
+        Comparison("size", 3.0, 4.0, reason="another count", k=2),
+    ]
     section = Section("one", "One", (), (near, far, *other, *counts, Comparison("V", 1.0)))
     verdicts = figure_verdicts([section])
     assert [(one.title, one.numbers, one.equal, one.beyond) for one in verdicts] == [
@@ -356,11 +359,11 @@ def test_the_sections_hold_together_on_a_small_model(monkeypatch):
     monkeypatch.setattr(sepsis, "sepsis", lambda: stand_in)
     exact, table = sepsis.sepsis_section(), sepsis.sepsis_section(stand_in)
     assert "because the models differ: ours is exact" in exact.text[0]
-    assert {one.reason for one in exact.comparisons if one.of == "suboptimal path" and one.quantity == "V(s0)"} == {
-        one.reason for one in table.comparisons if one.of == "suboptimal path" and one.quantity == "V(s0)"
+    assert {one.reason for one in exact.comparisons if one.path == "suboptimal" and one.quantity == "V(s0)"} == {
+        one.reason for one in table.comparisons if one.path == "suboptimal" and one.quantity == "V(s0)"
     }  # the path is to blame on either model
     assert "1.4 cannot be had" in table.text[-1]
-    assert {one.of for one in exact.comparisons} == {"catastrophic path", "suboptimal path"}
+    assert {one.path for one in exact.comparisons} == {"catastrophic", "suboptimal"}
     assert len(small.grid_section().comparisons) == 144 + 12
     infected = [one for one in small.epidemic_section().comparisons if one.quantity == "mean infected"]
     assert len(infected) == 4 * 8

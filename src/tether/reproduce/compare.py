@@ -53,7 +53,7 @@ def compare_values(
     repeats: int = 30,
     shared: bool = True,
     reason: str = "",
-    of: str = "",
+    path: str = "",
 ) -> list[Comparison]:
     """V(s0) for every published k and m, with the spread that 1,000 draws per row give it."""
     mean, std = spread_of(
@@ -64,15 +64,17 @@ def compare_values(
         for m, value in enumerate(row, start=1):
             at = (k - 1, min(m, cf.T))
             found.append(
-                Comparison("V(s0)", float(table.values[at]), value, float(mean[at]), float(std[at]), reason, of, k, m)
+                Comparison(
+                    "V(s0)", float(table.values[at]), value, float(mean[at]), float(std[at]), reason, path, k=k, m=m
+                )
             )
     return found
 
 
-def compare_sizes(table: Sweep, theirs: PublishedPath, reasons: dict[int, str], of: str = "") -> list[Comparison]:
+def compare_sizes(table: Sweep, theirs: PublishedPath, reasons: dict[int, str], path: str = "") -> list[Comparison]:
     """The paper's count of nodes for each k."""
     return [
-        Comparison("size", float(table.layered_sizes[k - 1]), float(size), reason=reasons.get(k, ""), of=of, k=k)
+        Comparison("size", float(table.layered_sizes[k - 1]), float(size), reason=reasons.get(k, ""), path=path, k=k)
         for k, size in sorted(theirs.sizes.items())
     ]
 
@@ -174,10 +176,12 @@ def compact(comparisons: Sequence[Comparison], notes: Mapping[str, int] | None =
     groups: dict[tuple[Any, ...], list[Comparison]] = {}
     for one in comparisons:
         if one.published is not None:
-            groups.setdefault((one.quantity, one.of, one.ours, one.published, one.verdict, one.reason), []).append(one)
+            groups.setdefault((one.quantity, one.about, one.ours, one.published, one.verdict, one.reason), []).append(
+                one
+            )
     rows = []
-    for (quantity, of, ours, theirs, verdict, reason), members in groups.items():
-        where = [of] if of else []
+    for (quantity, about, ours, theirs, verdict, reason), members in groups.items():
+        where = [about] if about else []
         for name in ("k", "m", "t"):
             numbers = sorted({getattr(one, name) for one in members if getattr(one, name) is not None})
             if numbers:

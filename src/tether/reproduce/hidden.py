@@ -89,7 +89,7 @@ def hidden_section() -> Section:
         columns = ("k", "value for the patient", "steps outside the plan", "published, on their own path")
         tables.append(Table(f"Path observed under the {name} policy", columns, tuple(rows)))
         comparisons += [
-            Comparison("value for the patient", float(value), of=f"{name} path", k=int(k))
+            Comparison("value for the patient", float(value), path=name, k=int(k))
             for k, value in zip(ks, outcome.values, strict=True)
         ]
         text.append(

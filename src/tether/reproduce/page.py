@@ -87,7 +87,7 @@ def _write_csv(section: Section, file: Path) -> None:
         writer.writerow(head)
         for one in section.comparisons:
             numbers = (one.ours, one.published, one.expected, one.error)
-            where = (one.quantity, one.of, one.k, one.m, one.t)
+            where = (one.quantity, one.about, one.k, one.m, one.t)
             writer.writerow([*("" if item is None else item for item in (*where, *numbers)), one.verdict, one.reason])
 
 
@@ -105,7 +105,7 @@ def _numbers(study: Study) -> bytes:
                 "comparisons": [
                     {
                         "quantity": one.quantity,
-                        "of": one.of,
+                        "of": one.about,
                         "k": one.k,
                         "m": one.m,
                         "t": one.t,

@@ -17,8 +17,10 @@ class Comparison:
     ----------
     quantity : str
         What it is: "V(s0)", "size", "mean infected".
+    path : str
+        The observed path, by its name, where a section has several: "catastrophic". Each has figures of its own.
     of : str
-        Of what, where a section has several: "catastrophic path", "(7, 4)".
+        Of what else, where a figure has several: "(7, 4)".
     k, m, t : int or None
         Where.
     ours : float
@@ -39,6 +41,7 @@ class Comparison:
     expected: float | None = None
     error: float | None = None
     reason: str = ""
+    path: str = ""
     of: str = ""
     k: int | None = None
     m: int | None = None
@@ -46,12 +49,17 @@ class Comparison:
     sampled: str = "1,000 draws"
 
     @property
+    def about(self) -> str:
+        """The path and what else, in words."""
+        return ", ".join([*([f"{self.path} path"] if self.path else []), *([self.of] if self.of else [])])
+
+    @property
     def at(self) -> str:
         """Where, in words."""
         named = [
             f"{name} = {value}" for name, value in (("k", self.k), ("m", self.m), ("t", self.t)) if value is not None
         ]
-        return ", ".join([*([self.of] if self.of else []), *named])
+        return ", ".join([*([self.about] if self.about else []), *named])
 
     @property
     def difference(self) -> float | None:

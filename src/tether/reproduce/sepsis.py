@@ -89,10 +89,9 @@ def sepsis_section(case: Case | None = None) -> Section:
         ours = by_rule["published"]
         reason = _PATH if name == "suboptimal" else _TABLE if exact else ""
         counted = _TABLE if exact else "rows estimated from 1,000 draws leave out rare successors"
-        of = f"{name} path"
-        values = compare_values(cf, ours, theirs, seed=13, repeats=10, shared=False, reason=reason, of=of)
+        values = compare_values(cf, ours, theirs, seed=13, repeats=10, shared=False, reason=reason, path=name)
         reasons = dict.fromkeys(theirs.sizes, counted) | {11: _COMPONENT}
-        comparisons += [*values, *compare_sizes(ours, theirs, reasons, of)]
+        comparisons += [*values, *compare_sizes(ours, theirs, reasons, name)]
         tables += [
             value_table(f"V(s0), {name} path, rule published", ours, theirs),
             size_table(f"Nodes of the pruned graph, {name} path, rule published", ours, theirs),

@@ -67,10 +67,10 @@ def figure_verdicts(sections: Iterable[Section]) -> list[FigureVerdict]:
         figures: dict[tuple[str, str], list[Comparison]] = {}
         for one in section.comparisons:
             if one.published is not None:
-                figures.setdefault((one.quantity, one.of if one.of.endswith("path") else ""), []).append(one)
+                figures.setdefault((one.quantity, one.path), []).append(one)
         found += [
-            _verdict(f"{section.title}: {quantity}{of and ', ' + of}", figures[quantity, of])
-            for quantity, of in figures
+            _verdict(f"{section.title}: {quantity}{path and f', {path} path'}", figures[quantity, path])
+            for quantity, path in figures
         ]
     return found
 
