@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -79,14 +79,31 @@ class Solved:
         return first
 
 
+class _Numbers(NamedTuple):
+    """How many numbers a node has at some time t, off the observed path.
+
+    There is one per k that is told apart and per number c of changes that is needed, and its size where there is one.
+    From one node to the next it is ``step`` numbers: kernels read four at a time, and in steps of four these never lie
+    across two lines of the cache.
+    """
+
+    n_ks: int
+    columns: int
+    step: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Problem:
-    """What is to be solved: for which k and m, on which nodes of each layer, with which rewards."""
+    """What is to be solved: for which k and m, on which nodes of each layer, with which rewards.
+
+    ``sized`` is 1 where ties must be told from differences: where choices are kept and there is a choice, else 0.
+    """
 
     found: Thresholds
     ks: Ints
     m: int
-    keep: bool
+    sized: int
+    numbers: tuple[_Numbers, ...]
     index_of_k: Ints
     kept: list[Ints]
     first_k: list[Ints]
@@ -106,40 +123,17 @@ class _Problem:
         """
         graph = self.found.graph
         form, observed, pairs = graph.mdp.form, int(graph.observation.actions[t]), graph.layers[t].edits.pairs
-        if self.columns(t) > 1 or isinstance(graph.layers[t].edits, Rows):
+        if self.numbers[t].columns > 1 or isinstance(graph.layers[t].edits, Rows):
             return None
         states, kept = pair_states(form.pair_start, pairs), self.nodes[t].states
         free = kept[nothing_to_change(form, kept, observed)]
         looked_at = (form.pair_action[pairs] == observed) | np.isin(states, free)
         return np.flatnonzero(looked_at & np.isin(states, kept))
 
-    def columns(self, t: int) -> int:
-        """How many c are needed at time t, off the observed path."""
-        return 1 if t == self.found.graph.T else min(self.m, self.found.graph.T - t + 1)
-
-    def n_ks(self, t: int) -> int:
-        """How many k are told apart at time t: with k ≥ T - t + 1 all that any k allows is allowed (not `assured`)."""
-        if self.found.rule == "assured":
-            return self.ks.size
-        return min(self.ks.size, 1 + int(self.index_of_k[self.found.graph.T - t + 1]))
-
     def offsets(self, t: int) -> Ints:
         """Where the κ of the pairs of each node of layer t begin."""
         offsets, kept = self.found.offsets[t], self.kept[t]
         return offsets[:-1] if kept.size == offsets.size - 1 else offsets[kept]
-
-    @property
-    def sized(self) -> int:
-        """1 where ties must be told from differences: where choices are kept and there is a choice, else 0."""
-        return int(self.keep and self.m > 1)
-
-    def step(self, t: int) -> int:
-        """Numbers from one node to the next at time t: V for each k and c, and its size.
-
-        Kernels read four at a time. In steps of four these never lie across two lines of the cache.
-        """
-        used = self.sized + self.n_ks(t) * self.columns(t)
-        return -(-used // 4) * 4 if used > 2 or self.sized else used
 
 
 def solve_backward(
@@ -164,12 +158,13 @@ def solve_backward(
     tables = _Tables(problem, rewarded)
     path = _ObservedPath(problem, tables)
     choices: list[Ints] = []
+    number = choice_type(graph.mdp)
     with np.errstate(invalid="ignore", over="ignore"):  # values of what is not allowed are looked at, not used
         for t in range(T - 1, -1, -1):
             shape = problem.nodes[t].size if keep else 0, min(m, T - t) + 1
-            choice = np.full(shape, -1, dtype=choice_type(graph.mdp))
+            choice = np.full(shape, -1, dtype=number)
             rewards_of_pairs = problem.rewards.of_pairs(t, problem.nodes[t].states)
-            if problem.columns(t) > 0:
+            if problem.numbers[t].columns > 0:
                 _solve_layer(problem, t, rewards_of_pairs, tables, choice)
                 tables.end(t)
             if m <= T - t and t < graph.end:
@@ -219,7 +214,20 @@ def _problem(
     index_of_k = np.searchsorted(ks, np.arange(T + 3)).astype(np.int16)
     kept, first_k = _worth_planning(found, ks, m, index_of_k)
     nodes = tuple(layer.only(which) for layer, which in zip(found.nodes, kept, strict=True))
-    return _Problem(found, ks, m, keep, index_of_k, kept, first_k, nodes, rewards, bonus)
+    sized = int(keep and m > 1)
+    numbers = tuple(_numbers(found, index_of_k[T - t + 1], ks.size, m, sized, t) for t in range(T + 1))
+    return _Problem(found, ks, m, sized, numbers, index_of_k, kept, first_k, nodes, rewards, bonus)
+
+
+def _numbers(found: Thresholds, last_k: int, n_ks: int, m: int, sized: int, t: int) -> _Numbers:
+    """The numbers of a node at time t; ``last_k`` is the index of the first k ≥ T - t + 1.
+
+    With such a k all that any k allows is allowed, except under `assured`: those beyond are not told apart.
+    """
+    n_ks = n_ks if found.rule == "assured" else min(n_ks, 1 + int(last_k))
+    columns = 1 if t == found.graph.T else min(m, found.graph.T - t + 1)
+    used = sized + n_ks * columns
+    return _Numbers(n_ks, columns, -(-used // 4) * 4 if used > 2 or sized else used)
 
 
 def _worth_planning(found: Thresholds, ks: Ints, m: int, index_of_k: Ints) -> tuple[list[Ints], list[Ints]]:
@@ -246,9 +254,9 @@ def _solve_layer(problem: _Problem, t: int, of_pairs: Floats, tables: _Tables, c
 
     found, nodes = problem.found, problem.nodes[t]
     mdp, observed = found.graph.mdp, int(found.graph.observation.actions[t])
-    n_ks, sized = problem.n_ks(t), problem.sized
-    after = tables.layer(t + 1), problem.step(t + 1), problem.columns(t + 1), problem.n_ks(t + 1)
-    before = tables.layer(t), problem.step(t), problem.columns(t)
+    (ks_after, columns_after, step_after), (n_ks, columns, step) = problem.numbers[t + 1], problem.numbers[t]
+    after = tables.layer(t + 1), step_after, columns_after, ks_after
+    before = tables.layer(t), step, columns
     offsets, first_k = problem.offsets(t), np.minimum(problem.first_k[t], n_ks - 1)
     kappa = found.kappa[t]
     if kappa.max(initial=0) <= problem.ks[0]:  # every pair is allowed: κ need not be looked at
@@ -259,7 +267,7 @@ def _solve_layer(problem: _Problem, t: int, of_pairs: Floats, tables: _Tables, c
             part.rows,
             Limits(kappa, offsets[part.nodes], problem.index_of_k, first_k[part.nodes], n_ks),
             Objective(of_pairs, problem.of_edits(t, part.edits, part.at), mdp.discount, observed),
-            Values(*after, *before, sized, choice[part.nodes]),
+            Values(*after, *before, problem.sized, choice[part.nodes]),
         )
 
 
@@ -274,7 +282,7 @@ class _Tables:
         self._n_states, self._T = graph.mdp.n_states, graph.T
         self._rows = run_count(problem.found.nodes) * self._n_states
         touched = max(layer.size for layer in nodes)
-        steps = [problem.step(t) for t in range(self._T + 1)]
+        steps = [numbers.step for numbers in problem.numbers]
         used = touched / self._rows
         sizes = [self._rows * max(steps[even::2]) + SPARE for even in (0, 1)]
         self._layers = [scratch_array(size, np.float64, touched=int(used * size)) for size in sizes]
@@ -306,14 +314,15 @@ class _Tables:
 
     def layer(self, t: int) -> Floats:
         """All numbers of a layer, and the spare ones."""
-        return self._layers[t % 2][: self._rows * self._problem.step(t) + self._spare]
+        return self._layers[t % 2][: self._rows * self._problem.numbers[t].step + self._spare]
 
     def _by_node(self, t: int) -> Floats:
         return self.layer(t)[: -self._spare].reshape(self._rows, -1)
 
     def read(self, t: int, places: Ints) -> Floats:
         """V of some nodes, by place: (node, k, c)."""
-        n_ks, columns, sized = self._problem.n_ks(t), self._problem.columns(t), self._problem.sized
+        n_ks, columns, _ = self._problem.numbers[t]
+        sized = self._problem.sized
         numbers = self._by_node(t)[places, sized : sized + n_ks * columns]
         told_apart = np.minimum(np.arange(self._problem.ks.size), n_ks - 1)
         return numbers.reshape(len(places), n_ks, columns)[:, told_apart]
@@ -361,7 +370,7 @@ class _ObservedPath:
     def _look_ahead(self, t: int, pairs: Ints, rows: tuple[Ints, Ints, Floats]) -> tuple[Floats, Floats]:
         """For each pair and k the expectation under its row of V_{t+1} with one change less, and of its size."""
         problem, graph, shape = self._problem, self._problem.found.graph, (*pairs.shape, self._problem.ks.size)
-        if problem.columns(t + 1) == 0:
+        if problem.numbers[t + 1].columns == 0:
             return np.zeros(shape), np.zeros(shape)
         owner, entry, probability = rows
         places = graph.mdp.form.next_state[entry].astype(np.int64)
