@@ -86,3 +86,14 @@ def test_a_check_is_a_call_of_the_library_too(tmp_path):
     assert tether.io.check(CASE.mdp, CASE.path).coverage.ever == 16
     with pytest.raises(tether.FileError, match="there is no such file"):
         tether.io.check(tmp_path / "nowhere.csv")
+
+
+@pytest.mark.parametrize("command", [["explain"], ["report", "-o", "page.html"]])
+def test_kappa_is_computed_once_for_what_needs_every_k(command, tmp_path, monkeypatch):
+    from tether.plan import tethered
+
+    asked, compute = [], tethered.thresholds
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tethered, "thresholds", lambda *of, up_to: asked.append(up_to) or compute(*of, up_to=up_to))
+    run(*command, "case:toy", "-k", 2, "--rule", "assured", "--no-certificate")
+    assert asked == [5]  # T + 1

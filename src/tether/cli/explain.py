@@ -61,7 +61,7 @@ def explain(
     from tether.explanation.answers import explanation_data
     from tether.explanation.naming import only
 
-    plan = limits.plan(episode.replay())
+    plan = limits.plan(episode.replay(), every_k=True)
     group = None if features is None else only(names_of(features))
     with progress() as say:
 

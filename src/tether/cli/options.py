@@ -230,13 +230,15 @@ class PlanOptions:
         """What a value is, and whether less of it is better."""
         return {"objective": self.objective, "minimise": self.minimise}
 
-    def plan(self, cf: CounterfactualMDP) -> Plan:
-        """The best plan within them."""
+    def plan(self, cf: CounterfactualMDP, every_k: bool = False) -> Plan:
+        """The best plan within them; with ``every_k`` κ is computed for every k, as what is asked next needs it."""
         from tether.cli.screen import progress
 
         with progress() as say:
             say("planning", LIMITS)
             question = cf.tether(rule=self.rule, influence=self.influence, **self.judging)
+            if every_k:
+                question.thresholds()
             return question.plan(self.k, self.m, subject_to=self.subject_to)
 
 

@@ -61,7 +61,7 @@ def report(
     from tether.views.report import report as write
 
     cf = episode.replay()
-    plan = limits.plan(cf)
+    plan = limits.plan(cf, every_k=True)
     with progress() as say:
         say(f"writing {output}")
         write(
