@@ -77,8 +77,8 @@ def test_what_the_steps_gain_sums_to_the_gain_of_the_plan(discount):
 def test_the_action_of_a_step_is_the_likeliest_of_its_state_and_the_observed_one_among_equals(grid):
     steps = explained_steps(grid, grid.evaluate("random"))
     for step in steps[:-1]:
-        assert step.action == (step.observed_action if step.observed_action else step.action)
-        assert step.action_probability == 0.25
+        assert step.action == (None if step.state in (6, 15) else step.observed_action)  # there nothing is left to do
+        assert step.action_probability == (0.25 if step.action else 0.0)
     assert steps[-1].action_probability == 0.0
 
 
@@ -243,3 +243,17 @@ def test_compiling_is_said_where_it_lasts_and_is_not_counted(monkeypatch, capsys
     noted.clear()
     demo._compile()
     assert noted == []
+
+
+@pytest.mark.parametrize(("cost", "wasted"), [(0.0, 0.0), (1.0, 1.0)])
+def test_what_is_done_where_nothing_is_left_to_do_is_no_change(cost, wasted):
+    """At the end every action leads back: another one is a change only where it costs something else."""
+    rows = [("ill", "wait", "dead", 1.0, 0.0), ("ill", "treat", "well", 1.0, 1.0)]
+    rows += [(end, did, end, 1.0, cost * (did == "treat")) for end in ("well", "dead") for did in ("wait", "treat")]
+    mdp = tether.MDP.from_table(*zip(*rows, strict=True))
+    cf = tether.counterfactual(mdp, tether.Path(["ill", "dead", "dead"], ["wait", "wait"]))
+    outlook = cf.evaluate({"ill": "treat", "well": "treat", "dead": "wait"})
+    assert outlook.changed.tolist() == [1.0, wasted]
+    first, second, _ = explained_steps(cf, outlook)
+    assert (first.action, first.instead) == ("treat", "treat")
+    assert (second.action, second.instead) == (("treat", "treat") if cost else (None, None))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from tether._foundation.words import percent
 from tether.cli.screen import decimals, plain_table, signed
 from tether.explanation.naming import differences, outcome_name, short, shown
+from tether.observation.changes import changes_something
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,9 +74,14 @@ def path_table(mdp: MDP, path: Path, observed: Path) -> Table:
         text = shown(state) if in_full or seen is None else differences(state, seen)
         text = "the same" if state == seen and outcome is None else outcome or text
         action, done = path.actions[t], observed.actions[t]
-        changes = action != done
+        changes = _changes_something(mdp, t, state, action, done)
         table.add_row(str(t), _with_action(text, f"{shown(action)}{'*' if changes else ''}", "bold" if changes else ""))
     return table
+
+
+def _changes_something(mdp: MDP, t: int, state: Any, action: Any, done: Any) -> bool:
+    s, pair = mdp.state_index(state), mdp.pair_index(state, action)
+    return bool(changes_something(mdp.form, t, np.array([s]), np.array([pair]), mdp.actions.find(done))[0])
 
 
 def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) -> Text:
@@ -82,7 +89,7 @@ def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) 
         state = "not recorded"
     elif step.observed_outcome is not None:
         state = _outcome(step.observed_state, step.observed_outcome, in_full)
-    elif in_full or before is None or step.action is None:
+    elif in_full or before is None or step.observed_action is None:
         state = shown(step.observed_state)
     else:
         state = differences(step.observed_state, before.observed_state) or "as before"
@@ -105,6 +112,8 @@ def _planned(step: ExplainedStep, in_full: bool) -> Text:
     if step.action is not None and step.action == step.observed_action and step.changed > _RARE:
         text = _with_action(state, f"{shown(step.action)}{_unless_certain(step.action_probability)}")
         return text.append("; elsewhere ").append(f"{shown(step.instead)}*", style="bold")
+    if step.action is None and step.changed > _RARE:
+        return Text(state).append("; elsewhere ").append(f"{shown(step.instead)}*", style="bold")
     if step.action is None or (same and step.action == step.observed_action):
         return Text(state)
     changes = step.action != step.observed_action
@@ -131,7 +140,7 @@ def _unless_certain(share: float) -> str:
 
 def _influence(step: ExplainedStep) -> tuple[str, str]:
     """Strength, and whether the step is influenced by the test that k counts."""
-    if step.action is None:
+    if step.observed_action is None:
         return "", ""
     strength = "0" if step.strength <= 1e-9 else "<0.01" if step.strength < 0.005 else f"{step.strength:.2f}"
     sure = "no" if step.influenced < 1e-9 else "yes" if step.influenced > 1 - 1e-9 else percent(step.influenced, True)

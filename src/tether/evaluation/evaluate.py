@@ -27,7 +27,7 @@ from tether.evaluation.tailoring import Tailoring, tailoring_of
 from tether.influence.one_step import Influence, influenced_pairs, make_influence
 from tether.model.mdp import MDP
 from tether.model.properties import make_property
-from tether.observation.changes import is_change
+from tether.observation.changes import changes_something
 from tether.observation.path import Path, time_index
 from tether.plan.chain import Chain, Decide, Visits, collect, graph_chain
 from tether.plan.objective import asked
@@ -36,7 +36,15 @@ from tether.plan.plan import Plan
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Evaluation", "evaluate_chain", "evaluate_decider", "evaluate_plan", "evaluate_policy", "visit"]
+__all__ = [
+    "Evaluation",
+    "chance_of_changes",
+    "evaluate_chain",
+    "evaluate_decider",
+    "evaluate_plan",
+    "evaluate_policy",
+    "visit",
+]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +62,8 @@ class Evaluation(Tabular):
     rewards : array (T,)
         Expected reward of each step (undiscounted); for a property, what the step adds to its probability.
     changed : array (T,) or None
-        Probability that the action differs from the observed one; None without an observation.
+        Probability that the action differs from the observed one where something is left to do
+        (`tether.observation.changes`); None without an observation.
     tailoring : Tailoring or None
         How much of it is still about the observed episode; None without an observation.
 
@@ -285,12 +294,16 @@ def evaluate_chain(mdp: MDP, chain: Chain, cf: CounterfactualMDP | None, influen
 
 
 def _changed(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats]) -> Floats:
-    share = np.empty(chain.T)
-    for t, decided in enumerate(chain.taken):
-        states = chain.visits[t].states[decided.source]
-        differs = is_change(cf.mdp.form, states, decided.pairs, int(cf.observation.actions[t])) & ~chain.at_rest(t)
-        share[t] = np.sum(occupancy[t][decided.source] * decided.probability * differs)
-    return share
+    return np.array([chance_of_changes(cf, chain, t, occupancy[t]).sum() for t in range(chain.T)])
+
+
+def chance_of_changes(cf: CounterfactualMDP, chain: Chain, t: int, occupancy: Floats) -> Floats:
+    """For each thing taken at step t, the probability that it is, and is a change; 0 for what changes nothing."""
+    decided = chain.taken[t]
+    states, done = chain.visits[t].states[decided.source], int(cf.observation.actions[t])
+    differs = changes_something(cf.mdp.form, t, states, decided.pairs, done) & ~chain.at_rest(t)
+    chance: Floats = occupancy[decided.source] * decided.probability * differs
+    return chance
 
 
 def visit(state: int) -> Visits:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table, typeset
-from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
+from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.plain import best_for_anyone
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.evidence import Evidence, default_draws, evidence_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tether.evaluation.certificate import Certificate
     from tether.learning.uncertainty import PlanUncertainty
 
-__all__ = ["Explanation", "advised_state", "explain"]
+__all__ = ["Explanation", "explain"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,7 +155,7 @@ class Explanation(Tabular):
     @cached_property
     def advised_states(self) -> dict[int, Any]:
         """By time: the state in which the plan most often takes the other action of a changed step."""
-        return {step.t: advised_state(self.outlook, step.t, step.instead)[0] for step in self.changes}
+        return {step.t: _advised_state(self, step.t, step.instead) for step in self.changes}
 
     def answer(self, name: Callable[[Any], str] = repr) -> Answer:
         """The answer in its four parts; ``name`` says how a name is shown.
@@ -201,7 +201,8 @@ class Explanation(Tabular):
         rows = []
         for step in self.steps:
             seen = ("" if one is None else one for one in (step.observed_state, step.observed_action))
-            done, changed = ("", "") if step.action is None else (step.action, f"{step.changed:.3g}")
+            last = step.observed_action is None
+            done, changed = "" if step.action is None else step.action, "" if last else f"{step.changed:.3g}"
             influence = () if not luck else (f"{step.strength:.3g}", f"{step.influenced:.3g}")
             rows.append(
                 (
@@ -212,7 +213,7 @@ class Explanation(Tabular):
                     done,
                     changed,
                     f"{step.gain:.4g}",
-                    *(("",) * len(influence) if step.action is None else influence),
+                    *(("",) * len(influence) if last else influence),
                 )
             )
         head = (*head, "strength", "influenced") if luck else head
@@ -243,13 +244,12 @@ def _told_again(plan: Plan, steps: tuple[ExplainedStep, ...], certificate: bool,
     return Explanation(plan, evaluate_plan(plan), steps, certificate, draws, rng)
 
 
-def advised_state(outlook: Evaluation, t: int, action: Any) -> tuple[Any, float]:
-    """The state in which a policy most often takes an action at t, and how likely it is there at t."""
-    decided, states = outlook.chain.taken[t], outlook.chain.visits[t].states
+def _advised_state(explanation: Explanation, t: int, action: Any) -> Any:
+    """The state in which a plan most often takes another action than the observed one at t."""
+    outlook = explanation.outlook
+    decided, visits = outlook.chain.taken[t], outlook.chain.visits[t]
     takes = outlook.mdp.form.pair_action[decided.pairs] == outlook.mdp.actions.find(action)
-    weight = np.bincount(
-        np.searchsorted(np.unique(states), states)[decided.source[takes]],
-        (outlook.occupancy[t][decided.source] * decided.probability)[takes],
-    )
-    s = int(np.unique(states)[int(np.argmax(weight))])
-    return outlook.mdp.states[s], float(outlook.occupancy[t][states == s].sum())
+    states, index = np.unique(visits.states, return_inverse=True)
+    chance = chance_of_changes(explanation.plan.asked, outlook.chain, t, outlook.occupancy[t]) * takes
+    weight = np.bincount(index.reshape(-1)[decided.source], chance)
+    return outlook.mdp.states[int(states[int(np.argmax(weight))])]

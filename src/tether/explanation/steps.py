@@ -15,9 +15,10 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.evaluation.evaluate import Evaluation, evaluate_policy
+from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_policy
 from tether.evaluation.outcomes import outcome_classes
 from tether.explanation.naming import outcome_name
+from tether.observation.changes import nothing_left
 
 if TYPE_CHECKING:
     pass
@@ -39,11 +40,12 @@ class ExplainedStep:
         outcome count together here, and the likeliest of them is told.
     action : name or None
         What the plan does there most often, with its ``action_probability`` there (it may depend on how many
-        changes are left).
+        changes are left). None where nothing is left to do, unless it is what was done.
     instead : name or None
         Of the actions that differ from the observed one, what the plan does most often; None if it never does.
     changed : float
-        Probability that the action differs from the observed one.
+        Probability that the action differs from the observed one. What is done where nothing is left to do counts
+        neither here nor above.
     influenced : float
         Probability that the step is influenced by the observation: the test that k counts.
     strength : float
@@ -114,10 +116,9 @@ def explained_steps(
     for t in range(cf.T + 1):
         state, likely, among = _likeliest(outlook, t, group)
         last, outcome = t == cf.T, outcome_name(cf.mdp, among)
-        shares = {} if last else outlook.actions_among(t, among)
         done = None if last else path.actions[t]
+        shares = {} if last else _shares(outlook, t, among, done)
         action = max(shares, key=lambda one: (shares[one], one == done)) if shares else None
-        others = {} if last else {a: p for a, p in outlook.actions(t).items() if a != done}
         steps.append(
             ExplainedStep(
                 t,
@@ -127,7 +128,7 @@ def explained_steps(
                 likely,
                 action,
                 shares.get(action, 0.0),
-                max(others, key=lambda one: others[one]) if others else None,
+                None if last else _instead(world or cf, outlook, t),
                 0.0 if last else float(changed[t]),
                 0.0 if last else float(about.influenced[t]),
                 0.0 if last else float(about.strength[t]),
@@ -139,6 +140,21 @@ def explained_steps(
             )
         )
     return tuple(steps)
+
+
+def _shares(outlook: Evaluation, t: int, states: list[Any], done: Any) -> dict[Any, float]:
+    """How likely each action is in some states; empty where nothing is left to do and it is not what was done."""
+    shares = outlook.actions_among(t, states)
+    here = np.array([outlook.mdp.state_index(state) for state in states])
+    left = list(shares) == [done] or not nothing_left(outlook.mdp.form, t, here).all()
+    return shares if left else {}
+
+
+def _instead(cf: CounterfactualMDP, outlook: Evaluation, t: int) -> Any:
+    """The change that is made most often at t; None if none is."""
+    chance = chance_of_changes(cf, outlook.chain, t, outlook.occupancy[t])
+    by_action = np.bincount(cf.mdp.form.pair_action[outlook.chain.taken[t].pairs], chance)
+    return cf.mdp.actions[int(np.argmax(by_action))] if by_action.any() else None
 
 
 def _likeliest(outlook: Evaluation, t: int, group: Callable[[Any], Any] | None) -> tuple[Any, float, list[Any]]:

@@ -17,6 +17,7 @@ from tether.learning.following import Follower, expected_return
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
 from tether.learning.worlds import asked_of_each, observed_values
 from tether.model.mdp import MDP
+from tether.observation.changes import changes_something
 from tether.plan.backward import solve_backward
 from tether.plan.chain import Chain, collect
 from tether.plan.plan import Plan
@@ -139,7 +140,8 @@ def _changes(plan: Plan) -> list[_Change]:
         states, which = np.unique(chain.visits[t].states, return_inverse=True)
         s = int(states[np.argmax(collect(which.reshape(-1), mass[t], states.size))])
         (action,) = _actions(plan.cf, chain, mass[t], t, s).tolist()
-        if action not in (-1, plan.cf.observation.actions[t]):
+        pair, done = plan.cf.mdp.find_pair(s, action), int(plan.cf.observation.actions[t])
+        if action >= 0 and changes_something(plan.asked.mdp.form, t, np.array([s]), np.array([pair]), done)[0]:
             found.append(_Change(t, s, action))
     return found
 

@@ -3,6 +3,10 @@
 An action other than the observed one is a change, with one exception: in an absorbing state (every available action
 leads back to it for certain) where the observed action is not available, no action is a change. Nobody can be said to
 have chosen otherwise there.
+
+That is what m counts. What is told of a policy leaves out more: in an absorbing state where every action earns the
+same, nothing is left to do, and whatever is done there changes nothing. The best plans do there what was done; other
+policies need not.
 """
 
 from __future__ import annotations
@@ -14,13 +18,36 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints
 from tether.model.form import Form
 
-__all__ = ["is_change", "nothing_to_change"]
+__all__ = ["changes_something", "is_change", "nothing_left", "nothing_to_change"]
+
+_NO_ACTION = -1
+"""The index of an action that no state has."""
 
 
 def is_change(form: Form, states: Ints, pairs: Ints, observed: int) -> Flags:
     """Whether taking each of ``pairs``, in the state beside it, changes the observed action."""
     differs: Flags = form.pair_action[pairs] != observed
     return differs & ~nothing_to_change(form, states, observed)
+
+
+def changes_something(form: Form, t: int, states: Ints, pairs: Ints, observed: int) -> Flags:
+    """The same, where something is left to do at step t."""
+    differs = is_change(form, states, pairs, observed)
+    some = np.flatnonzero(differs)
+    differs[some] = ~nothing_left(form, t, states[some])
+    return differs
+
+
+def nothing_left(form: Form, t: int, states: Ints) -> Flags:
+    """Which of ``states`` are absorbing, and earn the same at step t whatever is done."""
+    found = nothing_to_change(form, states, _NO_ACTION)
+    some = np.flatnonzero(found)
+    if some.size:
+        pairs, first = _pairs_of(form, states[some])
+        rewards = form.rewards.at(t)
+        earned = rewards[form.row_start[pairs]] if form.rewards.by_entry else rewards[pairs]
+        found[some] = np.minimum.reduceat(earned, first) == np.maximum.reduceat(earned, first)
+    return found
 
 
 def nothing_to_change(form: Form, states: Ints, observed: int) -> Flags:
@@ -30,12 +57,20 @@ def nothing_to_change(form: Form, states: Ints, observed: int) -> Flags:
     some = np.flatnonzero(end > begin)
     some = some[_stays(form, begin[some], states[some])]  # few have even a first action that leads back
     if some.size:
-        lengths = end[some] - begin[some]
-        first = np.cumsum(lengths) - lengths
-        pairs = np.arange(int(lengths.sum())) + np.repeat(begin[some] - first, lengths)
-        bound = _stays(form, pairs, np.repeat(states[some], lengths)) & (form.pair_action[pairs] != observed)
+        pairs, first = _pairs_of(form, states[some])
+        bound = _stays(form, pairs, np.repeat(states[some], end[some] - begin[some])) & (
+            form.pair_action[pairs] != observed
+        )
         found[some] = np.logical_and.reduceat(bound, first)
     return found
+
+
+def _pairs_of(form: Form, states: Ints) -> tuple[Ints, Ints]:
+    """The pairs of some states one after the other, and where those of each state begin among them."""
+    begin = form.pair_start[states].astype(np.int64)
+    lengths = form.pair_start[np.asarray(states, np.int64) + 1] - begin
+    first = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) + np.repeat(begin - first, lengths), first
 
 
 def _stays(form: Form, pairs: Ints, states: Ints) -> Any:

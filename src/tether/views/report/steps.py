@@ -204,7 +204,7 @@ class _Writer:
         return f"{written}, {outcome}" if alone and written != outcome and len(written) <= _SHORT else outcome
 
     def _planned(self, step: ExplainedStep) -> Cell:
-        if step.action is None:  # what was asked for is decided there
+        if step.action is None:  # what was asked for is decided there, or nothing is left to do
             elsewhere = f"elsewhere {self._action(step.instead)}" if step.changed > _RARE else ""
             return Cell("the plan ends", "aside", elsewhere)
         note = _note(step.action_probability)
