@@ -237,6 +237,8 @@ def test_broken_episodes_are_listed_and_the_others_answered(tmp_path):
     assert rows[1]["value"] == alone.value
     assert rows[1]["logged"] == 2.0
     assert "line 6" in rows[2]["problem"]
+    for one, line in ((3, 7), (4, 9), (5, 11)):  # what the model does not know, or not allow
+        assert rows[one]["problem"].startswith(f"{file}, line {line}: episode {one}: t = 0: ")
     assert [row["episode"] for row in audit.problems.to_pylist()] == [2, 3, 4, 5, 6, 7, 8, None]
     first = audit.sentences()[0]
     assert "8 could not be: 2 (" in first

@@ -327,7 +327,7 @@ def test_text_is_read_piece_by_piece(tmp_path, monkeypatch, name, block):
     assert found.log.n_rows == sum(rows for rows, _ in found.log.batches(MDP)) == 9
     assert found.table.equals(whole.table)
     assert [row["problem"].partition(": ")[0].rpartition(", ")[2] for row in found.problems.to_pylist()] == [
-        "line 6", "line 9", "t = 0",
+        "line 6", "line 9", "line 10",
     ]  # fmt: skip
     assert found.paths([2]) == whole.paths([2])
 

@@ -309,3 +309,17 @@ def test_cases_are_listed_and_written_by_calls(tmp_path):
     assert tether.io.read_path(tmp_path / "toy" / "path.csv", mdp) == tether.cases.toy().path
     with pytest.raises(tether.FileError, match="it exists and is not an empty directory"):
         tether.io.write_case("toy", tmp_path / "toy")
+
+
+def test_what_the_model_does_not_know_of_a_log_is_told_with_its_line(grid, tmp_path):
+    """Rows in any order; the last outcome has no row of its own."""
+    file = tmp_path / "log.csv"
+    file.write_text("episode,t,state,action,next_state\nb,0,0,right,1\na,1,1,fly,99\na,0,0,right,1\n")
+    assert open_path(f"{file}#b", grid.mdp).T == 1
+    with pytest.raises(tether.PathError) as caught:
+        open_path(f"{file}#a", grid.mdp)
+    assert [problem.message for problem in caught.value.problems] == [
+        f"{file}, line 3: episode 'a': t = 2: the model has no state 99; it has 16 states, 0 … 15",
+        f"{file}, line 3: episode 'a': t = 1: the model has no action 'fly'; it has 4 actions: 'up', 'right', 'down', "
+        "'left'",
+    ]

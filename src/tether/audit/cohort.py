@@ -16,6 +16,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.errors import PathError
 from tether.evaluation.outcomes import outcome_of
+from tether.io.logplaces import LogPlaces
 from tether.io.names import find_index, in_names_of
 from tether.model.mdp import MDP
 from tether.model.names import Names
@@ -110,12 +111,17 @@ def _starts(lengths: Ints) -> Ints:
 
 
 def find_episodes(
-    mdp: MDP, log: Episodes, broken: Mapping[int, str], alone: Sequence[str] = (), first: int = 0
+    mdp: MDP,
+    log: Episodes,
+    broken: Mapping[int, str],
+    alone: Sequence[str] = (),
+    first: int = 0,
+    places: LogPlaces | None = None,
 ) -> Cohort:
     """The episodes of a log in the indices of a model.
 
     ``broken`` says of some, by position, why they have no steps; ``alone`` what is wrong with rows of no episode, each
-    of which becomes an episode without an id.
+    of which becomes an episode without an id. ``places`` names the rows of a log that has any.
     """
     states, actions = _places(mdp.states, log.states), _places(mdp.actions, log.actions)
     state, action = states[log.state], actions[log.action]
@@ -123,7 +129,7 @@ def find_episodes(
     pair = _pairs(mdp, state, action)
     is_recorded, said = log.next_state >= 0, None
     if log.outcome is not None:
-        said, disagreeing = _ended(mdp, log, pair, next_state)
+        said, disagreeing = _ended(mdp, log, pair, next_state, places)
         is_recorded = is_recorded | (next_state >= 0)
         broken = {**disagreeing, **broken}
     wrong = (state < 0) | (action < 0) | (pair < 0) | (is_recorded & (next_state < 0))
@@ -134,7 +140,7 @@ def find_episodes(
     too_long = np.flatnonzero(lengths > mdp.horizon) if mdp.horizon is not None else np.empty(0, np.int64)
     problem: list[str | None] = [broken.get(i) for i in range(len(log))]
     for i in np.union1d(owner[wrong], too_long).tolist():
-        problem[i] = _reason(mdp, in_names_of(mdp, log[log.ids[i]]))
+        problem[i] = _reason(mdp, in_names_of(mdp, log[log.ids[i]]), log.ids[i], places)
     state, action, pair, next_state = (one.astype(np.int64) for one in (state, action, pair, next_state))
     arrays = (state, action, pair, next_state, log.reward)
     every = Cohort(first, list(log.ids), log.start, *arrays, problem, said).without_broken()
@@ -148,7 +154,9 @@ def find_episodes(
     )
 
 
-def _ended(mdp: MDP, log: Episodes, pair: Ints, next_state: Ints) -> tuple[list[str | None] | None, dict[int, str]]:
+def _ended(
+    mdp: MDP, log: Episodes, pair: Ints, next_state: Ints, places: LogPlaces | None
+) -> tuple[list[str | None] | None, dict[int, str]]:
     """Put the states that the outcomes of the log mean in a model into ``next_state``.
 
     Returns of each episode the outcome that is no class of the model's, None where there is none at all; and why
@@ -169,7 +177,9 @@ def _ended(mdp: MDP, log: Episodes, pair: Ints, next_state: Ints) -> tuple[list[
         try:
             ends[i] = meanings[code].end(state, its_pair)
         except PathError as error:
-            disagreeing |= {int(ended[j]): error.problems[0].message for j in np.flatnonzero(which == i)}
+            for j in ended[which == i].tolist():
+                wrong = replace(error.problems[0], time=int(log.start[j + 1] - log.start[j] - 1))
+                disagreeing[j] = (wrong if places is None else places.located(log.ids[j], wrong)).message
             continue
         known = class_of(int(ends[i])) if ends[i] >= 0 else None
         names[i] = -1 if known is not None and known.name == meanings[code].outcome else code
@@ -214,10 +224,13 @@ def search(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
     return np.where(there, low, -1)
 
 
-def _reason(mdp: MDP, path: Path) -> str:
-    """Why an episode cannot have happened, in a sentence."""
+def _reason(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None) -> str:
+    """Why an episode cannot have happened, in a sentence, and where the log says it."""
     try:
         observe(mdp, path)
     except PathError as error:
-        return "; ".join(problem.message for problem in error.problems[:3])
+        problems = error.problems[:3]
+        if places is not None:
+            problems = tuple(places.located(episode, problem) for problem in problems)
+        return "; ".join(problem.message for problem in problems)
     raise AssertionError("the episode is fit for use")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tether.audit.cohort import Cohort, find_episodes
 from tether.audit.fingerprint import digest_of_episodes
 from tether.errors import QueryError
+from tether.io.logplaces import LogPlaces
 from tether.io.names import are_whole, find_index, text_of
 from tether.model.mdp import MDP
 from tether.observation.episodes import Episodes
@@ -56,17 +57,18 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryLog:
-    """A log that was read as a whole; ``broken`` and ``alone`` say what is wrong with it."""
+    """A log that was read as a whole; ``broken`` and ``alone`` say what is wrong with it, ``places`` knows its rows."""
 
     episodes: Episodes
     broken: Mapping[int, str]
     alone: tuple[str, ...] = ()
+    places: LogPlaces | None = None
 
     @classmethod
-    def of(cls, found: Sound) -> MemoryLog:
+    def of(cls, found: Sound, places: LogPlaces) -> MemoryLog:
         """What was read of a table."""
         broken = {place: problem.message for place, problem in found.broken.items()}
-        return cls(found.episodes, broken, tuple(problem.message for problem in found.alone))
+        return cls(found.episodes, broken, tuple(problem.message for problem in found.alone), places)
 
     @property
     def n_rows(self) -> int:
@@ -95,7 +97,7 @@ class MemoryLog:
 
     def found(self, mdp: MDP, *, as_text: bool) -> Cohort:
         """All of it in the indices of a model."""
-        every = find_episodes(mdp, self.episodes, self.broken, self.alone)
+        every = find_episodes(mdp, self.episodes, self.broken, self.alone, places=self.places)
         if as_text:
             every = replace(every, ids=[None if one is None else text_of(one) for one in every.ids])
         return every
@@ -126,7 +128,7 @@ def open_log(
             return pieces
     from tether.io.logs import read_sound_episodes
 
-    return MemoryLog.of(read_sound_episodes(episodes, **reading))
+    return MemoryLog.of(read_sound_episodes(episodes, **reading), LogPlaces(episodes, reading))
 
 
 def open_pieces(

@@ -18,6 +18,7 @@ from tether._foundation.problems import LIMIT, Source
 from tether.audit.cohort import Cohort
 from tether.audit.logs import BATCH, MemoryLog
 from tether.errors import FileError, Problem
+from tether.io.logplaces import LogPlaces
 from tether.io.logs import read_sound_episodes
 from tether.io.names import find_index
 from tether.model.mdp import MDP
@@ -73,7 +74,12 @@ class PiecewiseLog:
     def logs(self) -> Iterator[tuple[MemoryLog, int]]:
         """The pieces, read: the episodes of each, and how many rows it has."""
         for table, rows, source in self.pieces():
-            yield MemoryLog.of(read_sound_episodes(table, **self.reading, source=source)), rows
+            yield (
+                MemoryLog.of(
+                    read_sound_episodes(table, **self.reading, source=source), LogPlaces(table, self.reading, source)
+                ),
+                rows,
+            )
 
     def sound(self) -> Iterator[Episodes]:
         """The episodes of each piece; an error where some are broken."""

@@ -31,7 +31,7 @@ from tether.observation.arrange import ByRow, arrange_log, arrange_sound
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
-__all__ = ["Sound", "log_columns", "read_episodes", "read_sound_episodes", "write_episodes"]
+__all__ = ["Sound", "log_columns", "read_episodes", "read_sound_episodes", "read_words", "write_episodes"]
 
 _WANTED = ("episode", "t", "state", "action")
 _LABELS = ("episode", "state", "action", "next_state", "outcome")
@@ -157,18 +157,33 @@ def read_sound_episodes(
         return Sound(read_episodes(log, **given), {}, [])
     except (FileError, PathError) as error:
         wrong = error
-    shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
-    every = shape.spread([*_WANTED, *OPTIONAL])
-    try:  # every cell as a word, none of which can be wrong by itself
-        read = _read(log, shape, every, every, kind, max_unpacked)
+    try:
+        values, found = read_words(log, source=source, **given)
     except (FileError, PathError):
         raise wrong from None
+    steps, broken, alone = arrange_sound(values, found)
+    return Sound(Episodes.of(steps), broken, alone)
+
+
+def read_words(
+    log: Any,
+    *,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    time: str | None = None,
+    step: float | str | timedelta | None = None,
+    kind: str | None = None,
+    max_unpacked: int | str | None = None,
+    source: Source | None = None,
+) -> tuple[dict[str, Any], ByRow]:
+    """The columns of a log, every cell read as a word: none can be wrong by itself; and a collector for its rows."""
+    shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
+    every = shape.spread([*_WANTED, *OPTIONAL])
+    read = _read(log, shape, every, every, kind, max_unpacked)
     found = ByRow(source or read.source, PathError if read.file is None else FileError)
     values = shape.gathered(read, found)
     for name in {"t", "reward"} & {*values}:
         values[name] = _numbers(values[name])
-    steps, broken, alone = arrange_sound(values, found)
-    return Sound(Episodes.of(steps), broken, alone)
+    return values, found
 
 
 def _read(

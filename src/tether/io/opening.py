@@ -6,12 +6,12 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from tether.errors import FileError, Problem, QueryError
+from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.embedded import PREFIX, case_names, is_case, open_case
 from tether.io.environments import is_environment, open_environment
 from tether.io.names import find_index, in_names_of
 from tether.model.mdp import MDP
-from tether.observation.path import Path
+from tether.observation.path import Path, observe
 
 __all__ = ["is_table", "must_exist", "open_model", "open_path"]
 
@@ -73,7 +73,7 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
     if "#" in source[1:] and not os.path.exists(source):
         log, _, episode = source.rpartition("#")
         path = _open_episode(log, episode, options)
-        return path if mdp is None else in_names_of(mdp, path)
+        return path if mdp is None else _allowed(mdp, in_names_of(mdp, path), log, episode, options)
     must_exist(source)
     from tether.io.paths import read_path
 
@@ -90,6 +90,18 @@ def _open_episode(log: str, word: str, options: dict[str, Any]) -> Path:
         return episodes[word if i < 0 else episodes.ids[i]]
     except QueryError as error:
         raise QueryError([replace(problem, file=log) for problem in error.problems]) from None
+
+
+def _allowed(mdp: MDP, path: Path, log: str, episode: str, options: dict[str, Any]) -> Path:
+    """The path of an episode; where it cannot have happened in the model, an error that names the rows of the log."""
+    try:
+        observe(mdp, path)
+    except PathError as error:
+        from tether.io.logplaces import LogPlaces
+
+        places = LogPlaces(log, options)
+        raise PathError([places.located(episode, one) for one in error.problems], error.total) from None
+    return path
 
 
 def _no_options(source: str, what: str, options: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from tether.errors import PathError, Problem
 from tether.model.names import Names
 from tether.observation.cells import Cells, read_cells
 
-__all__ = ["ByRow", "Steps", "arrange_log", "arrange_sound"]
+__all__ = ["ByRow", "Steps", "arrange_log", "arrange_sound", "episode_rows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +81,12 @@ def arrange_sound(columns: Mapping[str, Any], found: ByRow) -> tuple[Steps, dict
     spoiled[list(broken)] = True
     sound = cells.sound[~spoiled[cells.episode[cells.sound]]]
     return _steps(_sort(replace(cells, sound=sound))), broken, alone
+
+
+def episode_rows(columns: Mapping[str, Any], found: ByRow) -> tuple[Names, Ints, Ints]:
+    """The ids, the rows of all episodes in their order, by t; and where those of each episode begin."""
+    log = _sort(read_cells(columns, found))
+    return log.cells.ids, log.row, np.searchsorted(log.episode, np.arange(len(log.cells.ids) + 1))
 
 
 class ByRow(Complaints):

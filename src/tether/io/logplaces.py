@@ -1,0 +1,47 @@
+"""Where in a log the steps of an episode are: looked up when there is something to say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from tether._foundation.arrays import Ints
+from tether._foundation.problems import Source
+from tether.errors import Problem
+from tether.io.logs import read_words
+from tether.io.names import find_index
+from tether.model.names import Names
+from tether.observation.arrange import episode_rows
+
+__all__ = ["LogPlaces"]
+
+
+class LogPlaces:
+    """The rows of the episodes of a log. The log is read again when it is first asked: nothing is kept before.
+
+    Examples
+    --------
+    >>> from tether.errors import Problem
+    >>> from tether.io.logplaces import LogPlaces
+    >>> log = {"episode": ["b", "a", "a"], "t": [0, 1, 0], "state": ["x", "y", "x"], "action": ["go", "", "go"]}
+    >>> LogPlaces(log).located("a", Problem("t = 1: the model has no state 'y'", time=1)).message
+    "row 1: episode 'a': t = 1: the model has no state 'y'"
+    """
+
+    def __init__(self, log: Any, reading: Mapping[str, Any] | None = None, source: Source | None = None) -> None:
+        self._log, self._reading, self._source = log, dict(reading or {}), source
+
+    def located(self, episode: Any, problem: Problem) -> Problem:
+        """The problem of a step of an episode, with the row of that step; of the first where it is of no step."""
+        source, ids, rows, start = self._found
+        i = find_index(ids, episode)
+        own = rows[start[i] : start[i + 1]]
+        row = int(own[min(problem.time or 0, own.size - 1)])  # the last state need not have a row of its own
+        return source.located(replace(problem, place=f"episode {ids[i]!r}"), row)
+
+    @cached_property
+    def _found(self) -> tuple[Source, Names, Ints, Ints]:
+        values, found = read_words(self._log, source=self._source, **self._reading)
+        return found.source, *episode_rows(values, found)
