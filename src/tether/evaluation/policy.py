@@ -227,11 +227,18 @@ def _from_array(mdp: MDP, array: Any) -> Policy:
     if array.dtype.kind in "iuf" and array.shape[-2:] == (S, A) and array.ndim in (2, 3):
         timed = array.ndim == 3
 
+        known: dict[int, list[tuple[int, float]]] = {}  # of states that were asked for, where time does not matter
+
         def by_share(t: int, s: int) -> list[tuple[int, float]]:
+            if s in known:
+                return known[s]
             row = _layer(array, t, timed)[s]
             given = np.flatnonzero(row != 0)
             answers = [(_available(mdp, t, s, mdp.actions[int(a)]), float(row[a])) for a in given]
-            return _distribution(t, mdp.states[s], answers)
+            shares = _distribution(t, mdp.states[s], answers)
+            if not timed:
+                known[s] = shares
+            return shares
 
         return by_share
     raise QueryError(
