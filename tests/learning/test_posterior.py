@@ -585,3 +585,11 @@ def test_results_can_be_kept():
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(sure)).values, sure.values)
         with pytest.raises(ValueError, match="read-only"):
             sure.values[0] = 0.0
+
+
+def test_what_is_left_out_draws_the_same_models_everywhere():
+    plan = clinic_plan(clinic())
+    told = plan.explain().uncertainty
+    assert told.draws == 100
+    for found in (plan.uncertainty(), posterior(plan.cf.mdp).of(plan)):
+        assert np.array_equal(found.values, told.values)

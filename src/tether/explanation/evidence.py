@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tether.model.mdp import MDP
     from tether.plan.plan import Plan
 
-__all__ = ["DRAWS", "Evidence", "default_draws", "evidence_of", "learned_sentences"]
+__all__ = ["DRAWS", "Evidence", "default_draws", "evidence_of", "learned_sentences", "usual_draws"]
 
 DRAWS = 100
 """How many models are drawn of a learned one, unless asked for otherwise: enough for an interval, in about a second."""
@@ -82,7 +82,7 @@ def default_draws(plan: Plan, draws: int | None) -> int:
     if draws is None:
         if mdp.counts is None:
             return 0
-        return max(_FEWEST, DRAWS * _ENTRIES // max(mdp.n_transitions, _ENTRIES))
+        return usual_draws(mdp)
     draws = whole_number("draws", draws, 0)
     if draws == 1:
         raise QueryError("one draw says nothing of how sure an answer is: draws must be 0, for none, or at least 2")
@@ -91,6 +91,11 @@ def default_draws(plan: Plan, draws: int | None) -> int:
             "this model was not learned from episodes, so nothing says how uncertain it is; see tether.learn"
         )
     return draws
+
+
+def usual_draws(mdp: MDP) -> int:
+    """How many models are drawn of a learned one, unless asked for otherwise: fewer of a large one."""
+    return max(_FEWEST, DRAWS * _ENTRIES // max(mdp.n_transitions, _ENTRIES))
 
 
 def evidence_of(explanation: Explanation) -> tuple[Evidence, ...]:

@@ -23,6 +23,7 @@ from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
+from tether.explanation.evidence import usual_draws
 from tether.learning.drawn import plan_in_draws, sweep_in_draws
 from tether.learning.uncertainty import PlanUncertainty, SweepUncertainty
 from tether.learning.worlds import block_size, drawn_worlds
@@ -156,17 +157,17 @@ class Posterior:
         return f"<Posterior: {text}; {self.start.size:,} of {counted(self.mdp.n_pairs, 'row')} {verb} uncertain>"
 
 
-def posterior(mdp: MDP, draws: int = 200, *, rng: Any = None) -> Posterior:
+def posterior(mdp: MDP, draws: int | None = None, *, rng: Any = 0) -> Posterior:
     """Models that the episodes behind a learned model leave possible.
 
     Parameters
     ----------
     mdp : MDP
         A model that `tether.learn` made.
-    draws : int
-        How many models to draw.
-    rng : int or numpy Generator, optional
-        The same seed gives the same models.
+    draws : int, optional
+        How many models to draw; by default 100, fewer of a large model.
+    rng : int or numpy Generator
+        The same seed gives the same models; None for others each time.
 
     Returns
     -------
@@ -191,7 +192,7 @@ def posterior(mdp: MDP, draws: int = 200, *, rng: Any = None) -> Posterior:
         raise QueryError(
             "this model was not learned from episodes, so nothing says how uncertain it is; see tether.learn"
         )
-    draws = whole_number("draws", draws, 1)
+    draws = usual_draws(mdp) if draws is None else whole_number("draws", draws, 1)
     if draws > _MOST:
         raise QueryError(f"draws must be at most {_MOST:,}, not {draws:,}; a few hundred tell enough")
     words = random_generator(rng).integers(0, 2**64, size=2, dtype=np.uint64)

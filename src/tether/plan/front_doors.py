@@ -72,9 +72,11 @@ class PlanDoors:
         return explain(self, group, certificate=certificate, draws=draws, rng=rng, progress=progress)
 
     def uncertainty(
-        self: Any, draws: int = 200, *, rng: Any = None, progress: Callable[[int, int], None] | None = None
+        self: Any, draws: int | None = None, *, rng: Any = 0, progress: Callable[[int, int], None] | None = None
     ) -> PlanUncertainty:
         """How sure the plan is where the model was learned: the same as ``tether.posterior(mdp, draws).of(plan)``.
+
+        Left out, ``draws`` and ``rng`` are those of `Plan.explain`: both look at the same models.
 
         Examples
         --------
@@ -83,7 +85,7 @@ class PlanDoors:
         >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
         >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
         >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=2, m=1)
-        >>> plan.uncertainty(rng=1).probability_better
+        >>> plan.uncertainty().probability_better
         1.0
         """
         from tether.learning.posterior import posterior
