@@ -29,7 +29,7 @@ from tether._foundation.arrays import Floats, Ints, places_among
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import scratch_array
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph, expand
+from tether.counterfactual.layers import Graph
 from tether.counterfactual.rows import Rows
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes, layer_parts, run_count
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from tether.model.mdp import MDP
 
 __all__ = ["Progress", "Solved", "choice_type", "observed_value", "plan_step", "solve_backward"]
+
+_EVERY_K = np.empty(0, np.int16)
+"""In place of the index of the first k that reaches each node."""
 
 Progress = Callable[[int, int], None]
 """Is told how many of how many time steps are done."""
@@ -242,9 +245,9 @@ def _worth_planning(found: Thresholds, ks: Ints, m: int, index_of_k: Ints) -> tu
         end = found.graph.end
         kept = [_positions(found.nodes[t], found.graph, t) for t in range(end)]
         kept += [np.empty(0, np.int64)] * (T - end)
-        return [*kept, np.arange(found.nodes[T].size)], [np.empty(0, np.int16)] * T
+        return [*kept, np.arange(found.nodes[T].size)], [_EVERY_K] * T
     if ks.size == 1:
-        return found.within(int(ks[0])), [np.empty(0, np.int16)] * T
+        return found.within(int(ks[0])), [_EVERY_K] * T
     kept = [np.flatnonzero(reach <= ks[-1]) for reach in found.reach]
     return kept, [index_of_k[np.minimum(found.reach[t][kept[t]], T + 2)] for t in range(T)]
 
@@ -336,67 +339,42 @@ class _ObservedPath:
         graph = problem.found.graph
         self._known = graph.end <= graph.T - max(problem.m, 1)  # whether ``value`` is that of the step after
         self.value = np.empty((graph.copies, problem.ks.size))
+        self._tried = np.empty(graph.mdp.n_actions)
         if self._known:  # the path ends early, in a state that decides
             self.value[:] = tables.final(graph.observation.states[graph.end : graph.end + 1])
 
     def step(self, t: int, of_pairs: Floats) -> Ints:
         """One step back; returns the number of the chosen pair among those of the state, for the first k."""
-        from tether._kernels.plan import ROUNDING
+        from tether._kernels.plan import ROUNDING, Limits, Objective
+        from tether._kernels.plan_path import OnPath, ValuesAfter, plan_observed
 
-        graph, form = self._problem.found.graph, self._problem.found.graph.mdp.form
-        s, observed = int(graph.observation.states[t]), int(graph.observation.pairs[t])
-        some = np.arange(form.pair_start[s], form.pair_start[s + 1]) if self._problem.m else np.array([observed])
-        at = int(np.flatnonzero(some == observed)[0])
-        pairs = graph.pairs_of_copies(some)
-        located = graph.layers[t].edits.locate(pairs)
-        edited = graph.layers[t].edits.rows(located[located >= 0])  # made once, where they are made when asked for
-        rows = expand(graph.mdp, edited, pairs.reshape(-1))
-        gain, (rest, size) = of_pairs[pairs], self._look_ahead(t, pairs, rows)
-        gain[located >= 0] = self._problem.of_edits(t, edited, located[located >= 0])
-        if self._known:
-            self._check_certain(t, graph.mdp.form.next_state[rows[1][rows[0] % some.size == at]])
-            rest[:, at], size[:, at] = self.value, np.abs(self.value)
-        allowed = self._allowed(t, pairs)
-        value = np.where(allowed, gain[..., None] + graph.mdp.discount * rest, -np.inf)
-        value[np.isnan(value)] = -np.inf  # 0·(-∞), where nothing later counts
-        size = np.where(allowed, np.abs(gain)[..., None] + graph.mdp.discount * size, 0.0)
-        least = value.max(axis=1) - ROUNDING * (graph.T - t) * size.max(axis=1)
-        chosen = np.argmax(value >= least[:, None], axis=1)
-        chosen = np.where(value[:, at] >= least, at, chosen)
-        self.value, self._known = value[np.arange(len(value))[:, None], chosen, np.arange(value.shape[2])], True
-        number: Ints = chosen[:, 0] + some[0] - form.pair_start[s]
-        return number
-
-    def _look_ahead(self, t: int, pairs: Ints, rows: tuple[Ints, Ints, Floats]) -> tuple[Floats, Floats]:
-        """For each pair and k the expectation under its row of V_{t+1} with one change less, and of its size."""
-        problem, graph, shape = self._problem, self._problem.found.graph, (*pairs.shape, self._problem.ks.size)
-        if problem.numbers[t + 1].columns == 0:
-            return np.zeros(shape), np.zeros(shape)
-        owner, entry, probability = rows
-        places = graph.mdp.form.next_state[entry].astype(np.int64)
-        if problem.nodes[t + 1].runs is not None:
-            places += np.where(np.isin(pairs.reshape(-1), problem.found.influenced[t]), 0, graph.mdp.n_states)[owner]
-        after = self._tables.read(t + 1, places)[:, :, -1]
-        start = np.searchsorted(owner, np.arange(pairs.size))
-        sizes = np.where(np.isfinite(after), np.abs(after), 0.0)
-        rest = np.add.reduceat(probability[:, None] * after, start).reshape(shape)
-        return rest, np.add.reduceat(probability[:, None] * sizes, start).reshape(shape)
-
-    def _check_certain(self, t: int, outcomes: Ints) -> None:
-        """``outcomes`` are all that the observed pair can lead to: in each copy that which was observed."""
-        graph = self._problem.found.graph
-        if outcomes.tolist() != graph.states_of_copies(int(graph.observation.states[t + 1])).tolist():
-            raise QueryError(
-                f"t = {t}: the mechanism does not give the observed action in the observed state its observed outcome "
-                "for certain; every causal model that agrees with the episode does"
-            )
-
-    def _allowed(self, t: int, pairs: Ints) -> Any:
-        """For each pair and k, whether it is allowed."""
-        found, form = self._problem.found, self._problem.found.graph.mdp.form
-        states = found.graph.states_of_copies(int(found.graph.observation.states[t]))
-        first = found.offsets[t][_positions(found.nodes[t], found.graph, t)] - form.pair_start[states]
-        return found.kappa[t][first[:, None] + pairs][..., None] <= self._problem.ks
+        problem, found, graph = self._problem, self._problem.found, self._problem.found.graph
+        observed = graph.observation
+        position = _positions(found.nodes[t], graph, t)
+        chosen, offsets = np.empty(position.size, np.int64), found.offsets[t][position]
+        n_ks, columns, step = problem.numbers[t + 1]
+        after = ValuesAfter(self._tables.layer(t + 1), step, columns, n_ks, problem.sized)
+        path = OnPath(
+            int(observed.pairs[t] - graph.mdp.form.pair_start[observed.states[t]]),
+            graph.states_of_copies(int(observed.states[t + 1])),
+            self.value,
+            self._known,
+            problem.m > 0,
+            ROUNDING * (graph.T - t),
+            chosen,
+            self._tried,
+        )
+        for part in layer_parts(graph, t, found.nodes[t].only(position), found.influenced[t]):
+            limits = Limits(found.kappa[t], offsets[part.nodes], problem.index_of_k, _EVERY_K, problem.ks.size)
+            of_edits = problem.of_edits(t, part.edits, part.at)
+            goal = Objective(of_pairs, of_edits, graph.mdp.discount, int(observed.actions[t]))
+            if not plan_observed(part.layer, part.rows, limits, goal, after, path, part.first):
+                raise QueryError(
+                    f"t = {t}: the mechanism does not give the observed action in the observed state its observed "
+                    "outcome for certain; every causal model that agrees with the episode does"
+                )
+        self._known = True
+        return chosen
 
 
 def _positions(nodes: Nodes, graph: Graph, t: int) -> Ints:
