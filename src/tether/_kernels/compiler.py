@@ -114,7 +114,7 @@ def _rename_where_it_stands(rename: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _copy(block: Any) -> Any:
-    copy: Any = ir.Block(scope=block.scope, loc=block.loc)  # type: ignore[no-untyped-call]
+    copy: Any = ir.Block(scope=block.scope, loc=block.loc)
     copy.body = list(block.body)
     return copy
 
@@ -127,8 +127,8 @@ def _count_no_references(run_in_full: Callable[..., Any]) -> Callable[..., Any]:
         if function.is_generator:
             run_in_full(self, emit_dels, extend_lifetimes)
             return
-        function.blocks = transforms.canonicalize_cfg(function.blocks)  # type: ignore[no-untyped-call]
-        function.variable_lifetime = postproc.VariableLifetime(function.blocks)  # type: ignore[no-untyped-call]
+        function.blocks = transforms.canonicalize_cfg(function.blocks)
+        function.variable_lifetime = postproc.VariableLifetime(function.blocks)
         function.generator_info = None
 
     return run

@@ -16,6 +16,7 @@ import numba
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._kernels.four_sums import four_sums
 from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
 from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_successors
@@ -130,20 +131,14 @@ def _add_up(
 ) -> None:
     """Expectation under a row of each of the numbers of its successors, from ``low`` on.
 
-    Four at a time, in registers; up to three sums beyond the last number are of no use. A single number is the other
+    Four at a time; up to three sums beyond the last number are of no use. A single number is the other
     case that counts: that of plans with one change.
     """
     if step == ONE:
         total[ZERO] = _expectation(next_state, probability, start, stop, after, base)
     else:
         for c in range(low, width, FOUR):
-            one, two, three, four = 0.0, 0.0, 0.0, 0.0
-            for i in range(start, stop):
-                p, there = probability[i], base + np.uint64(next_state[i]) * step + c
-                one += p * after[there]
-                two += p * after[there + ONE]
-                three += p * after[there + TWO]
-                four += p * after[there + THREE]
+            one, two, three, four = four_sums(next_state, probability, start, stop, after, base + c, step)
             total[c] = one
             total[c + ONE] = two
             total[c + TWO] = three
@@ -234,7 +229,7 @@ def plan_nodes(
             continue
         tries = ONE if without_changes and not all_free else end - begin + ONE
         size = 0.0
-        for c in range(n_ks * columns):
+        for c in range(first * columns, n_ks * columns):
             best[c] = -np.inf
             chosen[c] = -1
         e = seek(edited, e, np.int64(begin))
@@ -274,14 +269,13 @@ def plan_nodes(
                 total[source + columns_after] = total[source + columns_after - ONE]
                 for c in range(columns - shift):
                     _improve(best, chosen, at + c, gain + discount * total[source + c], tie, number)
-        largest = 0.0
-        for of_k in range(n_ks):
-            for c in range(columns):
-                value = best[of_k * columns + c]
-                before[to + of_k * columns + c] = value
-                if largest < abs(value) < np.inf:
-                    largest = abs(value)
+        for c in range(first * columns, n_ks * columns):
+            before[to + c] = best[c]
         if sized:
+            largest = 0.0
+            for c in range(columns):
+                if largest < abs(best[c]) < np.inf:
+                    largest = abs(best[c])
             before[to - ONE] = size + largest
         if choice.shape[0] > 0:
             for c in range(columns):

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._kernels.four_sums import four_sums
 from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
-from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_node
+from tether._kernels.memory import AHEAD, FETCH_FROM, prefetch_node
 from tether._kernels.plan import (
     FOUR,
     ONE,
@@ -30,21 +30,6 @@ from tether._kernels.plan import (
 from tether._kernels.sorting import lower_bound, seek
 
 __all__ = ["plan_few_numbers"]
-
-
-@part_of_kernel
-def _four_expectations(
-    next_state: Ints, probability: Floats, start: Index, stop: Index, after: Floats
-) -> tuple[float, float, float, float]:
-    """Expectations under a row of the four numbers of its successors."""
-    one, two, three, four = 0.0, 0.0, 0.0, 0.0
-    for i in range(start, stop):
-        p, there = probability[i], np.uint64(next_state[i]) * FOUR
-        one += p * after[there]
-        two += p * after[there + ONE]
-        three += p * after[there + TWO]
-        four += p * after[there + THREE]
-    return one, two, three, four
 
 
 @part_of_kernel
@@ -94,10 +79,10 @@ def _plan_some(
                 e = seek(edited, e, np.int64(x))
             if any_edited and e < edited.size and np.uint64(edited[e]) == x:
                 gain, start, stop = edit_reward[e], np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
-                rest, at_0, at_1, at_2 = _four_expectations(edit_next, edit_probability, start, stop, after)
+                rest, at_0, at_1, at_2 = four_sums(edit_next, edit_probability, start, stop, after, ZERO, FOUR)
             else:
                 gain, start, stop = reward[x], np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
-                rest, at_0, at_1, at_2 = _four_expectations(next_state, probability, start, stop, after)
+                rest, at_0, at_1, at_2 = four_sums(next_state, probability, start, stop, after, ZERO, FOUR)
             # Where there are more changes than steps, the last of them is of no use.
             at_1 = at_0 if columns_after < 2 else at_1
             at_2 = at_1 if columns_after < 3 else at_2

@@ -119,10 +119,8 @@ def plan_observed(
                 else:
                     rest, size = _look_ahead(successor, chance, start, stop, later, base, step)
                 value = gain + discount * rest
-                if np.isnan(value):  # 0·(-∞), where nothing later counts
-                    continue
-                tried[number] = value
-                best, largest = max(best, value), max(largest, abs(gain) + discount * size)
+                tried[number] = -np.inf if np.isnan(value) else value  # 0·(-∞), where nothing later counts
+                best, largest = max(best, tried[number]), max(largest, abs(gain) + discount * size)
             least = best - path.tie * largest
             chosen = path.pair
             if not tried[chosen] >= least:

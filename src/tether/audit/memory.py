@@ -77,9 +77,6 @@ def planning_scratch(mdp: MDP, longest: int, m: int) -> Planning:
         choice=scratch_array(longest * n * height, np.int32),
         numbers=np.zeros(2 * m + 4),
         by_pair=np.zeros(mdp.n_actions),
-        terms=np.zeros(2 * _longest_row(mdp)),
-        halves=np.zeros((3, 64), np.int64),
-        sums=np.zeros(64),
     )
 
 

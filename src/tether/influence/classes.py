@@ -17,7 +17,7 @@ from tether.counterfactual.mechanism import NoisePosterior
 from tether.counterfactual.on_demand import RowsOnDemand
 from tether.counterfactual.rows import EditedRows, Rows
 from tether.errors import QueryError
-from tether.influence.nodes import Nodes
+from tether.influence.nodes import nodes_of
 from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Own, Rule, own_thresholds
 from tether.influence.thresholds import Thresholds, thresholds
@@ -129,7 +129,7 @@ def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tupl
     As `classify` says of these states, at all times at once, and without a look at any other state.
     """
     graph, T = cf.graph, cf.T
-    nodes = tuple(Nodes(graph.states(t)) for t in range(T + 1))
+    nodes = nodes_of(graph)
     if found.rule == "assured" or found.graph is not graph:  # whose nodes are not the states alone
         rule: Rule = "definition" if found.rule == "assured" else found.rule
         own: Own = own_thresholds(graph, rule, nodes, found.influenced)
@@ -174,7 +174,7 @@ def _influenced_states(whole: Graph, rule: Rule, influence: Influence, k: int, t
     if t + k > T:
         return np.arange(whole.mdp.n_states)
     influenced = tuple(influenced_pairs(whole, u, influence) for u in range(T))
-    nodes = tuple(Nodes(whole.states(u)) for u in range(T + 1))
+    nodes = nodes_of(whole)
     own = own_thresholds(whole, "definition" if rule == "assured" else rule, nodes, influenced)
     for u in range(T - 1, t, -1):
         own(u)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ __all__ = [
     "gather_layer",
     "layer_parts",
     "layer_rows",
+    "nodes_of",
     "nominal_rows",
     "pair_offsets",
     "run_count",
@@ -34,7 +36,7 @@ _NONE = np.empty(0, np.int64)
 _NONE.flags.writeable = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Nodes:
     """Nodes of a layer: states, ascending; with the run of uninfluenced steps where the rule remembers it."""
 
@@ -71,16 +73,29 @@ class Nodes:
         """The nodes as kernels take them."""
         from tether._kernels.layer import LayerNodes
 
+        return LayerNodes(*self._arrays, self.runs is not None, n_states)
+
+    @cached_property
+    def _arrays(self) -> tuple[Ints, Ints]:
+        """States and runs as kernels take them: several passes over a layer ask for them."""
         runs = np.empty(0, np.int32) if self.runs is None else self.runs
-        return LayerNodes(read_only(self.states), read_only(runs), self.runs is not None, n_states)
+        return read_only(self.states), read_only(runs)
+
+
+def nodes_of(graph: Graph) -> tuple[Nodes, ...]:
+    """The states of each layer as its nodes, t = 0 … T; the same nodes for layers that have the same states."""
+    nodes: list[Nodes] = []
+    for t in range(graph.T + 1):
+        states = graph.states(t)
+        nodes.append(nodes[-1] if nodes and nodes[-1].states is states else Nodes(states))
+    return tuple(nodes)
 
 
 def pair_offsets(layers: tuple[Nodes, ...], pair_start: Ints) -> tuple[Ints, ...]:
     """`Nodes.pair_offsets` of each of some layers; found once for layers that have the same states."""
     found: list[Ints] = []
     for before, layer in zip((None, *layers), layers, strict=False):
-        same = before is not None and before.states is layer.states
-        found.append(found[-1] if same else layer.pair_offsets(pair_start))
+        found.append(found[-1] if layer is before else layer.pair_offsets(pair_start))
     return tuple(found)
 
 
@@ -95,8 +110,7 @@ def layer_rows(graph: Graph, t: int, influenced: Ints = _NONE) -> LayerRows:
     return _rows(graph.mdp, graph.layers[t].edits.rows(), influenced)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LayerPart:
+class LayerPart(NamedTuple):
     """Some nodes of a layer, from position ``first`` up to ``last``, with the edited rows of their pairs.
 
     ``at`` are the positions of these rows among the edited ones of the layer. ``layer`` and ``rows`` are the nodes and

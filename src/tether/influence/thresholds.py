@@ -20,7 +20,7 @@ from tether._kernels.scratch import scratch_array
 from tether.counterfactual.layers import Graph
 from tether.counterfactual.rows import Rows
 from tether.errors import QueryError
-from tether.influence.nodes import Nodes, gather_layer, layer_parts, pair_offsets, run_count
+from tether.influence.nodes import Nodes, gather_layer, layer_parts, nodes_of, pair_offsets, run_count
 from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Rule, own_thresholds
 
@@ -100,14 +100,14 @@ class Thresholds:
     def _spread(self) -> tuple[tuple[Ints, ...], Ints, tuple[Ints, ...]]:
         from tether._kernels.thresholds import FAR, spread
 
-        T, n_states = self.graph.T, self.graph.mdp.n_states
+        T, n_states, runs = self.graph.T, self.graph.mdp.n_states, run_count(self.nodes)
         ended = () if self.graph.ended is None else self.graph.ended.states
         reach, reach_ended = [np.ascontiguousarray(self.first)], [np.full(over.size, FAR) for over in ended[:1]]
         met = np.zeros(T + 3, dtype=np.uint8)
         for t, after in enumerate(self.nodes[1:]):
             kappa, offsets, size = self.kappa[t], self.offsets[t], self.nodes[t].size
             # The smallest k is the largest FAR - k, and 0 stands for what is never reached.
-            nearness = scratch_array(run_count(self.nodes) * n_states, np.int16)
+            nearness = scratch_array(runs * n_states, np.int16)
             places = after.places(n_states)
             for part in layer_parts(self.graph, t, self.nodes[t], self.influenced[t]):
                 of_nodes = reach[t][part.nodes]
@@ -167,16 +167,14 @@ class Thresholds:
     def sizes(self, ks: Ints) -> Ints:
         """Nodes (t, s) that are reached, for each k."""
         T = self.graph.T
-        counts = np.zeros(T + 2, dtype=np.int64)
+        reached = [*self.reach_ended]
         for nodes, reach in zip(self.nodes, self.reach, strict=True):
             if nodes.runs is not None and nodes.size:  # one node per state, at the smallest k of its runs
                 first = np.flatnonzero(np.diff(nodes.states, prepend=-1))
-                by_state = np.minimum.reduceat(reach, first)
+                reached.append(np.minimum.reduceat(reach, first))
             else:
-                by_state = reach
-            counts += np.bincount(np.minimum(by_state, T + 2), minlength=T + 3)[: T + 2]
-        for reach in self.reach_ended:
-            counts += np.bincount(np.minimum(reach, T + 2), minlength=T + 3)[: T + 2]
+                reached.append(reach)
+        counts = np.bincount(np.minimum(np.concatenate(reached), T + 2), minlength=T + 3)
         sizes: Ints = np.cumsum(counts)[ks]
         return sizes
 
@@ -201,7 +199,7 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     offsets = pair_offsets(nodes[:T], graph.mdp.form.pair_start)
     # Where every state has an action no κ of time t + 1 exceeds T - t; a state without an action has no κ at all.
     distinct = {id(offset): offset for offset in offsets}.values()
-    bounded = rule != "assured" and not any(bool(np.any(np.diff(offset) == 0)) for offset in distinct)
+    bounded = rule != "assured" and not any(bool((offset[1:] == offset[:-1]).any()) for offset in distinct)
     own = None if rule == "definition" else own_thresholds(graph, rule, nodes, influenced)
     levels = _levels(graph, nodes), _levels(graph, nodes)
     levels[T % 2].reshape(-1, 2)[nodes[T].places(n_states)] = (FAR, 1)
@@ -227,7 +225,7 @@ def unconstrained(graph: Graph, rule: Rule, influence: Influence) -> Thresholds:
     """What every rule says of k > T: every pair is allowed. No rule has to look at anything for that."""
     T = graph.T
     influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
-    nodes = tuple(Nodes(graph.states(t)) for t in range(T + 1))
+    nodes = nodes_of(graph)
     offsets = pair_offsets(nodes[:T], graph.mdp.form.pair_start)
     kappa = tuple(np.ones(int(offset[-1]), dtype=np.int16) for offset in offsets)
     for array in kappa:
@@ -239,7 +237,7 @@ def unconstrained(graph: Graph, rule: Rule, influence: Influence) -> Thresholds:
 def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -> tuple[Nodes, ...]:
     """The nodes of each layer: its states; for `assured`, each with the runs it can be reached with."""
     if rule != "assured":
-        return tuple(Nodes(graph.states(t)) for t in range(graph.T + 1))
+        return nodes_of(graph)
     from tether._kernels.thresholds import spread
 
     n_states, start = graph.mdp.n_states, graph.layers[0].states

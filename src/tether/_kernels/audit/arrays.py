@@ -97,9 +97,6 @@ class Planning(NamedTuple):
     choice: Ints
     numbers: Floats
     by_pair: Floats
-    terms: Floats
-    halves: Ints
-    sums: Floats
 
 
 class Following(NamedTuple):

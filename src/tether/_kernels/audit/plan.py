@@ -7,7 +7,6 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._kernels.audit.arrays import Batch, Model, Planning, RowPool
 from tether._kernels.audit.search import edited_row, find_observed, rows_of_state
-from tether._kernels.audit.sums import pairwise
 from tether._kernels.jit import kernel, part_of_kernel
 from tether._kernels.plan import ROUNDING
 
@@ -116,7 +115,7 @@ def plan_observed(
     width = sized + m + 1
     v_there = there * width
     begin, end = model.pair_start[s], model.pair_start[s + 1]
-    values, terms = planning.by_pair, planning.terms
+    values = planning.by_pair
     best, largest = -np.inf, 0.0
     for x in range(begin, end):
         values[x - begin] = -np.inf
@@ -136,13 +135,10 @@ def plan_observed(
         if known and x == observed:
             rest, size = value_after, abs(value_after)
         elif columns_after > 0:
-            n = high - low
-            for i in range(n):
-                after = planning.value[v_there + successor[low + i] * width + sized + columns_after - 1]
-                terms[i] = chance[low + i] * after
-                terms[n + i] = chance[low + i] * (abs(after) if np.isfinite(after) else 0.0)
-            rest = terms[0] + pairwise(terms, 1, n - 1, planning.halves, planning.sums)
-            size = terms[n] + pairwise(terms, n + 1, n - 1, planning.halves, planning.sums)
+            for i in range(low, high):
+                after = planning.value[v_there + successor[i] * width + sized + columns_after - 1]
+                rest += chance[i] * after
+                size += chance[i] * (abs(after) if np.isfinite(after) else 0.0)
         found = gain + model.discount * rest
         if np.isnan(found):
             found = -np.inf
