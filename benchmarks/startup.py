@@ -71,7 +71,8 @@ def _median(command: Sequence[str], repeats: int) -> float:
 
 
 def _run(command: Sequence[str], **environment: str) -> float:
-    environment = os.environ | environment
+    # As a user's Python: modules are compiled once and kept, whatever the shell of this process says.
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""} | environment
     return seconds_of(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment))
 
 
