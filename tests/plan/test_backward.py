@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tether
 from tether.observation.changes import nothing_to_change
-from tether.plan.backward import choice_type, solve_backward
+from tether.plan.backward import _numbers, choice_type, solve_backward
 
 RULES = ("definition", "published", "printed", "assured")
 
@@ -116,39 +116,32 @@ def test_over_long_horizons_ties_are_still_ties(seed):
     assert [mdp.solve(200).action(t, 1) for t in (0, 100, 199)] == [0, 0, 0]
 
 
-# --- Large layers ------------------------------------------------------------------------------------
+# --- Few numbers per node, and large layers ----------------------------------------------------------
+
+
+def further_apart(*arguments):
+    """Numbers of a node as they are, with more space up to those of the next node."""
+    numbers = _numbers(*arguments)
+    return numbers._replace(step=numbers.step + 4)
 
 
 @given(worlds(), rules_and_criteria(), st.data())
-def test_the_kernel_for_large_layers_chooses_as_the_general_one(world, asked, data):
-    """It takes plans with m = 2 or 3 for one k: the same bits in every node, not only in those that are visited."""
+def test_few_numbers_in_registers_are_those_in_memory(world, asked, data):
+    """Plans with m = 2 or 3 for one k: the same bits in every node, not only in those that are visited."""
     assume(world.T >= 2)
     rule, criterion = asked
     found = world.cf.tether(rule=rule, influence=in_package(criterion)).thresholds()
     m, k = data.draw(st.integers(2, min(3, world.T))), np.array([data.draw(st.integers(1, world.T + 1))])
-    general = solve_backward(found, k, m, keep=True)
+    in_registers = solve_backward(found, k, m, keep=True)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tether.plan.backward._numbers", further_apart)
+        in_memory = solve_backward(found, k, m, keep=True)
         patch.setattr("tether._kernels.parallel.LARGE", 1)
-        large = solve_backward(found, k, m, keep=True)
-    assert general.values.tobytes() == large.values.tobytes()
-    for one, other in zip(general.choices, large.choices, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(("m", "expected"), [(1, 0), (2, 6), (3, 6), (4, 2)])
-def test_plans_of_few_changes_take_the_kernel_for_large_layers(m, expected, monkeypatch):
-    from tether._kernels import plan_large
-
-    steps, plan_few_numbers = [], plan_large.plan_few_numbers
-
-    def record(*arguments):
-        steps.append(arguments)
-        plan_few_numbers(*arguments)
-
-    monkeypatch.setattr(plan_large, "plan_few_numbers", record)
-    monkeypatch.setattr("tether._kernels.parallel.LARGE", 1)
-    assert escape(6, ["rest"]).cf.plan(7, m).value == -1
-    assert len(steps) == expected
+        on_all_cores = solve_backward(found, k, m, keep=True)
+    for other in (in_memory, on_all_cores):
+        assert in_registers.values.tobytes() == other.values.tobytes()
+        for one, another in zip(in_registers.choices, other.choices, strict=True):
+            np.testing.assert_array_equal(one, another)
 
 
 # --- Memory that is too small -----------------------------------------------------------------------

@@ -5,6 +5,9 @@ then all c for the next. Where choices are kept (for a single k), the first numb
 what rounding can have done to its values: all that was added up on the way to them. Actions are tied if they differ
 by less.
 
+A node is done in one of three ways, by how many numbers it has: a single one, of the observed action alone (plans with
+one change); up to four, which stay in registers (plans with two or three); or any, in memory.
+
 Nothing is read where nothing was written: a pair is taken for k only if its successors are allowed for k.
 """
 
@@ -146,11 +149,18 @@ def _add_up(
 
 
 @part_of_kernel
-def _improve(best: Floats, chosen: Ints, at: Index, value: float, tie: float, number: int | np.integer[Any]) -> None:
-    """Take a value that is better than what was found before; better by less than ``tie`` is no better."""
-    better = value > best[at] + tie
-    best[at] = value if better else best[at]
-    chosen[at] = number if better else chosen[at]
+def _better(
+    best: float | np.floating[Any], chosen: Any, value: float | np.floating[Any], tie: float, number: Any
+) -> tuple[Any, Any]:
+    """The better of the best so far and a value, each with its number; better by less than ``tie`` is no better."""
+    is_better = value > best + tie
+    return value if is_better else best, number if is_better else chosen
+
+
+@part_of_kernel
+def _finite(value: float) -> float:
+    """The size of a value; 0 of what is not allowed."""
+    return abs(value) if abs(value) < np.inf else 0.0
 
 
 @kernel
@@ -190,7 +200,10 @@ def plan_nodes(
     step, step_after = np.uint64(values.step), np.uint64(values.step_after)
     one_run = np.uint64(n_states) * step_after
     without_changes = observed >= 0 and columns == ONE
+    # The three ways: the numbers of a node are one, or up to four, or any.
     one_number = without_changes and step == ONE and step_after == ONE and not with_runs
+    one_k = limits.n_ks == values.ks_after == 1 and values.sized == 1
+    few_numbers = one_k and observed >= 0 and TWO <= columns <= THREE and step == step_after == FOUR
     largest_kappa = index_of_k.size - 1
     fetch = after.size * 8 >= FETCH_FROM
     e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
@@ -228,10 +241,12 @@ def plan_nodes(
                 choice[node, 0] = number
             continue
         tries = ONE if without_changes and not all_free else end - begin + ONE
-        size = 0.0
-        for c in range(first * columns, n_ks * columns):
-            best[c] = -np.inf
-            chosen[c] = -1
+        size, best_0, best_1, best_2 = 0.0, -np.inf, -np.inf, -np.inf
+        chosen_0, chosen_1, chosen_2 = np.int64(-1), np.int64(-1), np.int64(-1)
+        if not few_numbers:
+            for c in range(first * columns, n_ks * columns):
+                best[c] = -np.inf
+                chosen[c] = -1
         e = seek(edited, e, np.int64(begin))
         any_edited = e < edited.size and np.uint64(edited[e]) < end
         for turn in range(tries):
@@ -255,6 +270,20 @@ def plan_nodes(
             else:
                 gain, successor, chance = reward[x], next_state, probability
                 start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
+            if few_numbers:
+                rest, at_0, at_1, at_2 = four_sums(successor, chance, start, stop, after, base, FOUR)
+                # Where there are more changes than steps, the last of them is of no use.
+                at_1 = at_0 if columns_after < TWO else at_1
+                at_2 = at_1 if columns_after < THREE else at_2
+                size = max(size, abs(gain) + discount * rest)
+                tie, number, free = ROUNDING * size, np.int64(x - begin), x == at_observed or all_free
+                value_0 = gain + discount * at_0 if free else -np.inf
+                value_1 = gain + discount * (at_1 if free else at_0)
+                value_2 = gain + discount * (at_2 if free else at_1)
+                best_0, chosen_0 = _better(best_0, chosen_0, value_0, tie, number)
+                best_1, chosen_1 = _better(best_1, chosen_1, value_1, tie, number)
+                best_2, chosen_2 = _better(best_2, chosen_2, value_2, tie, number)
+                continue
             low = ZERO if sized else min(from_k, last_k_after) * columns_after
             _add_up(successor, chance, start, stop, after, base, step_after, width_after, low, total)
             if sized:
@@ -268,7 +297,20 @@ def plan_nodes(
                 # Where there are more changes than steps, the last of them is of no use.
                 total[source + columns_after] = total[source + columns_after - ONE]
                 for c in range(columns - shift):
-                    _improve(best, chosen, at + c, gain + discount * total[source + c], tie, number)
+                    value = gain + discount * total[source + c]
+                    best[at + c], chosen[at + c] = _better(best[at + c], chosen[at + c], value, tie, number)
+        if few_numbers:
+            best_2 = best_2 if columns == THREE else best_1
+            before[to - ONE] = size + max(_finite(best_0), _finite(best_1), _finite(best_2))
+            before[to] = best_0
+            before[to + ONE] = best_1
+            before[to + TWO] = best_2
+            if choice.shape[0] > 0:
+                choice[node, 0] = chosen_0
+                choice[node, 1] = chosen_1
+                if columns == THREE:
+                    choice[node, 2] = chosen_2
+            continue
         for c in range(first * columns, n_ks * columns):
             before[to + c] = best[c]
         if sized:

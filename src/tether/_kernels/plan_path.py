@@ -14,8 +14,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
-from tether._kernels.memory import Index
-from tether._kernels.plan import ONE, Limits, Objective
+from tether._kernels.plan import Limits, Objective
 from tether._kernels.sorting import is_in, lower_bound
 
 __all__ = ["OnPath", "ValuesAfter", "plan_observed"]
@@ -52,12 +51,12 @@ class OnPath(NamedTuple):
 
 @part_of_kernel
 def _look_ahead(
-    next_state: Ints, probability: Floats, start: Index, stop: Index, after: Floats, base: Index, step: Index
+    next_state: Ints, probability: Floats, start: int, stop: int, after: Floats, base: int, step: int
 ) -> tuple[float, float]:
     """Expectation under a row of one number of each of its successors, and of its size."""
     total, size = 0.0, 0.0
     for i in range(start, stop):
-        value = after[base + np.uint64(next_state[i]) * step]
+        value = after[base + next_state[i] * step]
         total += probability[i] * value
         size += probability[i] * (abs(value) if abs(value) < np.inf else 0.0)
     return total, size
@@ -72,62 +71,48 @@ def plan_observed(
     Of actions that are tied the observed one is taken, else the first. Returns False where the observed action is
     not certain to have its observed outcome: then the values are of no use.
     """
-    states, _, with_runs, n_states = nodes
-    pair_start, row_start, next_state, probability = (
-        rows.pair_start, rows.row_start, rows.next_state, rows.probability,
-    )  # fmt: skip
-    edited, edit_start, edit_next, edit_probability = (
-        rows.edited, rows.edit_start, rows.edit_next, rows.edit_probability,
-    )  # fmt: skip
-    influenced = rows.influenced
-    kappa, index_of_k, largest_kappa = limits.kappa, limits.index_of_k, limits.index_of_k.size - 1
-    reward, edit_reward, discount, _ = goal
-    later, step, columns, tried = after.values, np.uint64(after.step), np.uint64(after.columns), path.tried
-    certain = True
+    states, edited, step = nodes.states, rows.edited, after.step
+    pair, path_value, tried = path.pair, path.value, path.tried
+    largest_kappa, certain = limits.index_of_k.size - 1, True
     for node in range(states.size):
-        s, copy = np.uint64(states[node]), node + low
-        begin = np.uint64(pair_start[s])
-        n_pairs = np.int64(np.uint64(pair_start[s + ONE]) - begin)
+        begin, copy = rows.pair_start[states[node]], node + low
+        n_pairs = rows.pair_start[states[node] + 1] - begin
         for ki in range(limits.n_ks):
-            column = np.uint64(after.sized) + np.uint64(min(ki + 1, after.n_ks)) * columns - ONE
+            column = after.sized + min(ki + 1, after.n_ks) * after.columns - 1
             best, largest = -np.inf, 0.0
             for number in range(n_pairs):
-                x = begin + np.uint64(number)
-                is_observed = number == path.pair
+                x = begin + number
                 tried[number] = -np.inf
-                if not (is_observed or path.others):
+                if number != pair and not path.others:
                     continue
-                if kappa.size > 0:
-                    allowed_from = index_of_k[min(kappa[limits.pair_offset[node] + number], largest_kappa)]
-                    if allowed_from > ki:
-                        continue
-                e = lower_bound(edited, np.int64(x))
-                is_edited = e < edited.size and np.uint64(edited[e]) == x
+                if limits.index_of_k[min(limits.kappa[limits.pair_offset[node] + number], largest_kappa)] > ki:
+                    continue
+                e = lower_bound(edited, x)
+                is_edited = e < edited.size and edited[e] == x
                 base = column
-                if with_runs and not (is_edited and is_in(influenced, np.int64(x))):
-                    base += np.uint64(n_states) * step
+                if nodes.with_runs and not (is_edited and is_in(rows.influenced, x)):
+                    base += nodes.n_states * step
                 if is_edited:
-                    gain, successor, chance = edit_reward[e], edit_next, edit_probability
-                    start, stop = np.uint64(edit_start[e]), np.uint64(edit_start[e + 1])
+                    gain, successor, chance = goal.edit_reward[e], rows.edit_next, rows.edit_probability
+                    start, stop = rows.edit_start[e], rows.edit_start[e + 1]
                 else:
-                    gain, successor, chance = reward[x], next_state, probability
-                    start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
-                if is_observed and path.known:
-                    rest = path.value[copy, ki]
-                    size = abs(rest)
-                    certain &= stop - start == ONE and successor[start] == path.outcome[copy]
+                    gain, successor, chance = goal.reward[x], rows.next_state, rows.probability
+                    start, stop = rows.row_start[x], rows.row_start[x + 1]
+                if number == pair and path.known:
+                    rest, size = path_value[copy, ki], abs(path_value[copy, ki])
+                    certain &= stop - start == 1 and successor[start] == path.outcome[copy]
                 else:
-                    rest, size = _look_ahead(successor, chance, start, stop, later, base, step)
-                value = gain + discount * rest
+                    rest, size = _look_ahead(successor, chance, start, stop, after.values, base, step)
+                value = gain + goal.discount * rest
                 tried[number] = -np.inf if np.isnan(value) else value  # 0·(-∞), where nothing later counts
-                best, largest = max(best, tried[number]), max(largest, abs(gain) + discount * size)
+                best, largest = max(best, tried[number]), max(largest, abs(gain) + goal.discount * size)
             least = best - path.tie * largest
-            chosen = path.pair
+            chosen = pair
             if not tried[chosen] >= least:
                 chosen = 0
                 while not tried[chosen] >= least:
                     chosen += 1
-            path.value[copy, ki] = tried[chosen]
+            path_value[copy, ki] = tried[chosen]
             if ki == 0:
                 path.chosen[copy] = chosen
     return certain

@@ -191,18 +191,8 @@ def plan_step(nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objectiv
     if not use_cores(nodes.states.size):
         scratch, chosen = scratch_for(values, limits.n_ks, 1)
         plan_nodes(nodes, rows, limits, goal, values, 0, nodes.states.size, scratch[0, 0], scratch[0, 1], chosen[0])
-    elif _few_numbers(nodes, limits, goal, values):
-        from tether._kernels.plan_large import plan_few_numbers
-
-        plan_few_numbers(nodes, rows, limits, goal, values, CHUNKS)
     else:
         plan_all_nodes(nodes, rows, limits, goal, values, *scratch_for(values, limits.n_ks, CHUNKS))
-
-
-def _few_numbers(nodes: LayerNodes, limits: Limits, goal: Objective, values: Values) -> bool:
-    """Whether a node has so few numbers that the kernel for large layers takes them: a size, and V for m = 2 or 3."""
-    one_k = limits.n_ks == values.ks_after == 1 and values.sized == 1 and not nodes.with_runs
-    return one_k and goal.observed >= 0 and 2 <= values.columns <= 3 and values.step == values.step_after == 4
 
 
 def choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
