@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
+from drawings import legend
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import tether
 from tether.views import figures as plot
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 @pytest.fixture(scope="module")

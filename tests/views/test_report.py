@@ -1,6 +1,5 @@
-"""The report: what it says against the library's numbers, whatever the model, its labels and the plan."""
+"""The report: what it says against the library's numbers, whatever the model and the plan."""
 
-import datetime as dt
 import os
 import re
 import subprocess
@@ -11,15 +10,13 @@ import pytest
 from brute import FEWER, RULES, criteria_for, in_package, rules_and_criteria, worlds
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import EVIL, ODD, PLANS, Page, Position, read, undrawn, walk, write, written_once
+from pages import ODD, PLANS, Page, read, undrawn, walk, write, written_once
 
 import tether
 from tether._foundation.words import number as words_number
 from tether._foundation.words import percent
 from tether.explanation import about_episode
 from tether.influence.classes import CLASSES, classify_reachable
-from tether.views.report import report
-from tether.views.report.features import Band, Strip, over_time
 from tether.views.report.limits import sweep_around
 
 SECTIONS = [
@@ -43,18 +40,6 @@ def limits_of(page):
 
 def number(text):
     return float(text.replace("−", "-").replace(",", ""))
-
-
-@pytest.fixture(scope="module")
-def outbreak(tmp_path_factory):
-    return PLANS["epidemic"](), read(written_once("epidemic", tmp_path_factory))
-
-
-@pytest.fixture
-def only_words():
-    """For tests of what a page says: its drawings are left out."""
-    with undrawn():
-        yield
 
 
 # --- The case studies --------------------------------------------------------------------------------
@@ -421,241 +406,6 @@ def test_classes_of_what_is_reachable(rule, data, world):
         assert [CLASSES[code] for code in codes] == [classes[state] for state in world.cf.reachable(t)]
 
 
-# --- Names ------------------------------------------------------------------------------------------------
-
-
-def test_labels_are_text_and_nothing_else(tmp_path):
-    plan = ODD["evil labels"]()
-    page = write(plan, tmp_path, title=EVIL, about={EVIL: EVIL}, features={EVIL: str})
-    assert not {"script", "img", "b>"} & page.tags - {"b"}
-    assert not [name for name, _ in page.attributes if name.startswith("on")]
-    shown = EVIL.replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\ud800", "?")
-    assert page.parts[""].count(shown) >= 2
-    assert f"{shown}0" in page.parts["What made this report"] or f"{shown}2" in page.parts["What made this report"]
-
-
-def test_the_page_holds_no_character_that_pages_may_not(tmp_path_factory):
-    text = written_once("evil labels", tmp_path_factory).read_text(encoding="utf-8")
-    assert not [letter for letter in text if ord(letter) < 32 and letter != "\n"]
-
-
-def test_names_are_the_caller_s(tmp_path):
-    case = tether.cases.epidemic()
-    plan = tether.counterfactual(case.mdp, case.path).plan(7, 4)
-    page = write(
-        plan,
-        tmp_path,
-        state_name=lambda state: f"{state.I} ill",
-        action_name={"NIL": "leave alone", "V_I": "vaccinate the ill", "V_S": "vaccinate the well"}.get,
-        features={"ill": lambda state: state.I, "many": lambda state: state.I > 4},
-    )
-    assert "at t = 1 (2 ill) vaccinate the ill instead of leave alone" in page.text
-    steps = plan.explain(group=lambda state: f"{state.I} ill").steps
-    assert [row[3] for row in page.steps[1:4]] == [
-        "as observed",
-        f"2 ill {percent(steps[2].state_probability)}",
-        f"as before {percent(steps[3].state_probability)}",
-    ]
-    assert [name for name in page.drawings if name.endswith("over time")][3:5] == ["ill over time", "many over time"]
-
-
-# --- Features ------------------------------------------------------------------------------------------------
-
-
-def courses(plan, features=None):
-    return over_time(plan, plan.evaluate(), features, str)
-
-
-def test_features_are_the_fields_of_the_labels(outbreak):
-    plan, _ = outbreak
-    found = courses(plan)
-    assert [one.name for one in found.drawn] == ["S", "I", "V"]
-    for one in found.drawn:
-        expected = plan.evaluate().feature(one.name)
-        np.testing.assert_allclose(one.mean, expected.mean, atol=1e-12)
-        assert one.observed.tolist() == [getattr(state, one.name) for state in plan.cf.path.states]
-
-
-def test_a_band_holds_the_middle_four_fifths(outbreak):
-    plan, _ = outbreak
-    outlook = plan.evaluate()
-    infected = courses(plan, ["I"]).drawn[0]
-    for t in range(plan.T + 1):
-        states, chances = outlook.distribution(t)
-        low, high = infected.low[t], infected.high[t]
-        ill = np.array([state.I for state in states])
-        assert chances[ill < low].sum() < 0.1 + 1e-9
-        assert chances[ill > high].sum() <= 0.1 + 1e-9
-        assert {low, high} <= set(ill)
-
-
-def test_words_and_truth_values_are_strips():
-    plan = walk(12, 8, [Position(i, i % 2 == 0, "abc"[i // 4]) for i in range(12)]).plan(4, 2)
-    found = courses(plan)
-    assert [(type(one), one.name) for one in found.drawn] == [(Band, "x"), (Strip, "warm"), (Strip, "zone")]
-    assert found.steady == (("level", "same"),)
-    warm, zone = found.drawn[1:]
-    assert warm.rows == ("no", "yes")
-    assert zone.rows == ("a", "b", "c")  # the model's order, also of what does not occur
-    outlook = plan.evaluate()
-    for t in range(plan.T + 1):
-        states, chances = outlook.distribution(t)
-        for i, name in enumerate(zone.rows):
-            share = sum(p for s, p in zip(states, chances, strict=True) if s.zone == name)
-            assert zone.chance[i, t] == pytest.approx(share, abs=1e-12)
-    assert [zone.rows[i] for i in zone.observed] == [state.zone for state in plan.cf.path.states]
-
-
-def test_states_without_fields_are_shown_themselves():
-    plan = PLANS["grid_world"]()
-    found = courses(plan)
-    (strip,) = found.drawn
-    assert found.by_state
-    assert len(strip.rows) == 9
-    assert strip.rows[0].endswith(" others")
-    np.testing.assert_allclose(strip.chance.sum(axis=0), 1.0, atol=1e-12)
-    outlook = plan.evaluate()
-    for row, chance in list(zip(strip.rows, strip.chance, strict=True))[1:]:
-        shares = [dict(zip(*outlook.distribution(t), strict=True)).get(int(row), 0.0) for t in range(plan.T + 1)]
-        np.testing.assert_allclose(chance, shares, atol=1e-12)
-    assert [strip.rows[i] for i in strip.observed] == [str(state) for state in plan.cf.path.states]
-
-
-def test_very_many_states_are_not_all_named(monkeypatch):
-    monkeypatch.setattr("tether.views.report.features._LOOKED_AT", 5)
-    plan = PLANS["grid_world"]()
-    named = []
-    strip = over_time(plan, plan.evaluate(), None, lambda state: named.append(state) or str(state)).drawn[0]
-    assert len(named) == 8
-    assert strip.rows[0].endswith(" others")
-    np.testing.assert_allclose(strip.chance.sum(axis=0), 1.0, atol=1e-12)
-
-
-def test_an_outcome_that_was_not_recorded_has_no_mark():
-    plan = walk(20, 20, last=False).plan(9, 3)
-    assert courses(plan).drawn[0].observed[-1] == -1
-    assert np.isnan(courses(plan, {"place": float}).drawn[0].observed[-1])
-
-
-def test_too_many_features_are_counted(tmp_path):
-    page = write(walk(6, 4).plan(3, 2), tmp_path, features={f"f{i}": (lambda s, i=i: s * i) for i in range(1, 21)})
-    assert "8 more features not drawn." in page.text
-
-
-def test_a_scale_that_only_part_of_the_model_has():
-    plan = walk(6, 4).plan(3, 2)
-    reached = {state for t in range(5) for state in plan.evaluate().distribution(t)[0]} | set(plan.cf.path.states)
-    word = {state: "even" if state % 2 == 0 else "odd" for state in reached}
-    (strip,) = courses(plan, {"parity": word}).drawn
-    assert set(strip.rows) == set(word.values())
-
-
-def test_fields_go_by_either_name():
-    case = tether.cases.sepsis()
-    states = [case.mdp.states[s] for s in (0, 500, 1000)]
-    mdp = tether.MDP.from_table(states, ["a"] * 3, [*states[1:], states[2]], [1.0] * 3)
-    plan = tether.counterfactual(mdp, tether.Path(states, ["a", "a"])).plan(1, 0)
-    found = courses(plan, ["heart_rate", "heart rate", "abnormal"]).drawn  # the last is a property
-    assert [one.name for one in found] == ["heart_rate", "heart rate", "abnormal"]
-    assert found[0].rows == found[1].rows
-    assert found[2].observed.tolist() == [state.abnormal for state in states]
-    with pytest.raises(tether.QueryError, match="the states have no field 'x'; their names have no fields"):
-        courses(PLANS["toy"](), ["x"])
-
-
-def test_numbers_of_every_kind():
-    plan = walk(6, 4).plan(3, 2)
-    found = courses(plan, {"a": np.float32, "b": lambda state: 10**400 + state, "c": lambda state: (state, "x")}).drawn
-    assert [type(one) for one in found] == [Band, Strip, Strip]  # what no float can hold is a word
-    assert found[0].whole
-
-
-def test_a_long_scale_shows_what_occurs():
-    plan = walk(40, 4).plan(3, 2)
-    (strip,) = courses(plan, {"place": str}).drawn
-    seen = {state for t in range(5) for state in plan.evaluate().distribution(t)[0]} | set(plan.cf.path.states)
-    assert strip.rows == tuple(str(state) for state in sorted(seen))
-
-
-def test_labels_of_several_kinds_are_shown_themselves():
-    mdp = tether.MDP.from_table([(1, 2), "end"], ["a", "a"], ["end", "end"], [1.0, 1.0])
-    found = courses(tether.counterfactual(mdp, tether.Path([(1, 2), "end"], ["a"])).plan(1, 0))
-    assert found.by_state
-    assert found.drawn[0].rows == ("end", "(1, 2)")  # from below
-
-
-# --- Errors, and what is on disk after them ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"features": 3}, "features must map names to functions"),
-        ({"features": "I"}, "features must map names to functions"),
-        ({"features": {"x": 3}}, "feature 'x': expected a function"),
-        ({"features": ["nothing"]}, "the states have no field 'nothing'; they have S, I, V"),
-        ({"features": {"x": "count"}}, "the states have no field 'count'; they have S, I, V"),  # a method of tuples
-        ({"features": {"x": lambda state: 1 / (state.I - 2)}}, ": ZeroDivisionError: division by zero"),
-        ({"features": {"x": lambda state: 1 // 0}}, "feature 'x' has no value for state ("),
-        ({"features": {"x": lambda state: float("nan")}}, "is nan, not a finite number"),
-        ({"state_name": "I"}, "state_name must be a function of a name, not 'I'"),
-        ({"action_name": lambda action: action.nothing}, "action_name failed for 'V_I': AttributeError"),
-        ({"date": "today"}, "date must be a datetime.date, not 'today'"),
-        ({"about": "file.csv"}, "about must map names to what is to be said of them"),
-    ],
-)
-def test_errors_name_what_is_wrong_and_write_nothing(tmp_path, outbreak, options, message):
-    plan, _ = outbreak
-    file = tmp_path / "report.html"
-    file.write_text("as before")
-    with pytest.raises(tether.QueryError, match=re.escape(message)):
-        plan.report(file, **options)
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-    assert file.read_text() == "as before"
-
-
-def test_only_plans_are_reported(tmp_path, outbreak):
-    with pytest.raises(tether.QueryError, match=r"expected a plan, made by cf\.plan"):
-        report(outbreak[0].cf, tmp_path / "report.html")
-
-
-@pytest.mark.usefixtures("only_words")
-def test_a_place_that_cannot_be_written(tmp_path, outbreak):
-    plan, _ = outbreak
-    with pytest.raises(tether.errors.FileError, match=re.escape(f"{tmp_path}/no/report.html: it cannot be written")):
-        plan.report(tmp_path / "no" / "report.html")
-    (tmp_path / "taken").mkdir()
-    with pytest.raises(tether.errors.FileError, match="taken: it cannot be written"):
-        plan.report(tmp_path / "taken")
-    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
-
-
-def test_the_same_plan_gives_the_same_bytes(tmp_path):
-    plans = [walk(12, 8, [Position(i, i % 2 == 0, "abc"[i // 4]) for i in range(12)]).plan(4, 2) for _ in range(2)]
-    day = dt.date(2024, 2, 29)
-    first, second = (plan.report(tmp_path / f"{i}.html", date=day).read_bytes() for i, plan in enumerate(plans))
-    assert first == second
-
-
-def test_the_same_bytes_whatever_the_hash_seed(tmp_path, monkeypatch):
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
-    code = """
-import sys, tether
-case = tether.cases.toy()  # its states are strings, whose hashes differ
-tether.counterfactual(case.mdp, case.path).plan(2, 1).report(sys.argv[1])
-"""
-    here, there = PLANS["toy"]().report(tmp_path / "here.html"), tmp_path / "there.html"
-    subprocess.run([sys.executable, "-c", code, str(there)], check=True, env={**os.environ, "PYTHONHASHSEED": "1"})
-    assert here.read_bytes() == there.read_bytes()
-
-
-@pytest.mark.usefixtures("only_words")
-def test_the_default_file(tmp_path, monkeypatch, outbreak):
-    monkeypatch.chdir(tmp_path)
-    assert outbreak[0].report().name == "report.html"
-    assert (tmp_path / "report.html").exists()
-
-
 class Told(tether.GumbelMax):
     name = "as told"
 
@@ -673,93 +423,6 @@ def test_a_gain_of_nothing_to_speak_of_is_not_called_one(tmp_path):
     page = write(tether.counterfactual(mdp, tether.Path(["s", "s"], ["a"])).plan(2, 1), tmp_path)
     assert page.steps[0][6] == "0"
     assert ["no other action would have changed anything" in page.parts["Which decisions mattered"]] == [True]
-
-
-# --- Drawings ------------------------------------------------------------------------------------------------------
-
-
-def test_names_of_drawings_do_not_meet(outbreak):
-    """What one drawing defines, such as a mark or a clip, another one never uses by accident."""
-    _, page = outbreak
-    names = [value for name, value in page.attributes if name == "id"]
-    assert len(names) == len(set(names)) > 10
-    used = [value.removeprefix("#") for name, value in page.attributes if name == "href" and value.startswith("#")]
-    used += [found for name, value in page.attributes for found in re.findall(r"url\(#([^)]*)\)", value)]
-    assert set(used) <= set(names)
-    assert used
-
-
-def test_drawings_take_the_page_s_ink(outbreak):
-    _, page = outbreak
-    style = [value for name, value in page.attributes if name == "style"]
-    assert not [value for value in style if re.search("(fill|stroke): #(000000|ffffff)", value)]
-    assert [value for value in style if "var(--ink)" in value]
-    assert [value for value in style if "var(--paper)" in value]
-
-
-def test_words_in_drawings_are_words(outbreak):
-    """Text stays text: it can be searched, read aloud, and set in the reader's own fonts."""
-    _, page = outbreak
-    assert "text" in page.tags
-    assert "time t (steps)" in page.parts["Over time"]
-    assert "filled: strength" in page.parts["How much of it is about this episode"]
-
-
-def test_bands_stay_within_what_can_happen():
-    """Of the sepsis path, mean ± standard deviation promised more than any future holds."""
-    outlook = PLANS["sepsis"]().evaluate()
-    low, high = outlook.returns.band()
-    assert ((outlook.returns.mean + outlook.returns.std) > high + 1).any()
-    returns = np.zeros((4000, 11))
-    drawn = PLANS["sepsis"]().sample(4000, rng=1)
-    for i, path in enumerate(drawn.paths):
-        pairs = zip(path.states[:-1], path.actions, strict=True)
-        returns[i, 1:] = np.cumsum([outlook.mdp.reward(state, action) for state, action in pairs])
-    assert (returns.min(axis=0) >= outlook.returns.lowest - 1e-9).all()
-    assert (returns.max(axis=0) <= outlook.returns.highest + 1e-9).all()
-    assert (low >= outlook.returns.lowest).all()
-    assert (high <= outlook.returns.highest).all()
-
-
-def test_rows_that_are_cut_stay_apart(tmp_path_factory):
-    """Names of 500 letters that differ in the last: no two rows of a strip, or of the table, look alike."""
-    page = read(written_once("long labels", tmp_path_factory))
-    seen = [row[1] for row in page.steps if row[1] != "as before"]
-    states = ODD["long labels"]().cf.path.states
-    assert len(set(seen)) == len(set(states)) > 1
-    rows = re.findall("x+…x*[0-9]", page.parts["Over time"])
-    assert len(rows) == len(set(rows)) > 1
-
-
-@pytest.mark.usefixtures("only_words")
-def test_where_nothing_is_left_to_chance_there_is_no_luck_to_keep(tmp_path):
-    mdp = tether.MDP.from_table(["a", "a", "b"], ["stay", "go", "stay"], ["a", "b", "b"], [1.0] * 3, [0.0, 1.0, 0.0])
-    page = write(tether.counterfactual(mdp, tether.Path(["a", "a", "a"], ["stay", "stay"])).plan(3, 1), tmp_path)
-    assert "there is no luck of the episode to keep" in page.parts[""]
-    assert "Influenced steps" not in page.parts[""]
-
-
-# --- The date -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("only_words")
-def test_the_date_is_today_or_as_told(tmp_path, monkeypatch, outbreak):
-    plan, _ = outbreak
-    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
-    before = dt.date.today()
-    part = write(plan, tmp_path).parts["What made this report"]
-    assert any(f"date{day.isoformat()}" in part.replace("\n", "") for day in (before, dt.date.today()))
-    for date in (dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12)):
-        assert "2024-02-29" in write_on(plan, tmp_path, date)
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    assert "1970-01-02" in write(plan, tmp_path).parts["What made this report"]
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "soon")
-    with pytest.raises(tether.QueryError, match="SOURCE_DATE_EPOCH must be a number of seconds, not 'soon'"):
-        plan.report(tmp_path / "report.html")
-
-
-def write_on(plan, folder, date):
-    return read(plan.report(folder / "report.html", date=date)).parts["What made this report"]
 
 
 # --- Small parts --------------------------------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+"""What the tests of figures share: the words on their axes, and what is found on them again."""
+
+import numpy as np
+
+K, M, T_ = "length of the tether k (steps)", "actions that may change, m", "time t (steps)"
+VALUE = "value of the initial state"
+
+
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def line(ax, label):
+    (found,) = [one for one in ax.lines if one.get_label() == label]
+    return found
+
+
+def is_hollow(one):
+    return one.get_markerfacecolor() == "none"
+
+
+def drawn(ax):
+    """Draw it for real: what is laid out and rendered must not warn either."""
+    figure = ax.figure.figure
+    figure.draw_without_rendering()
+    return figure
+
+
+def nearest(ax, a, b):
+    """The least distance in points between marks of two lines, as they come out on paper; draw it first."""
+    here, there = (ax.transData.transform(one.get_xydata()) * 72 / ax.figure.dpi for one in (a, b))
+    return np.sqrt(((here[:, None] - there[None]) ** 2).sum(-1)).min()
