@@ -9,16 +9,13 @@ import sys
 
 import numpy as np
 import pytest
-from test_storage import assert_same
+from savedmodels import assert_same
 
 import tether
 from tether import MDP
 from tether.errors import FileError
 
-
-@pytest.fixture(autouse=True)
-def own_memory(monkeypatch, tmp_path_factory):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+pytestmark = pytest.mark.usefixtures("memory")
 
 
 def learned():

@@ -19,12 +19,7 @@ from tether.model.storage import checked, files
 TESTS = Path(__file__).parent
 
 
-@pytest.fixture(autouse=True)
-def memory(monkeypatch, tmp_path_factory):
-    """What was checked is remembered for the test, not for the user who runs it."""
-    cache = tmp_path_factory.mktemp("cache")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    return cache / "tether" / "models"
+pytestmark = pytest.mark.usefixtures("memory")
 
 
 def run(code, *arguments):
@@ -97,7 +92,7 @@ CRAFTED = """
     sys.path[:0] = sys.argv[2:]
     import numpy as np
     import tether
-    from test_storage import forge
+    from savedmodels import forge
     from pathlib import Path
     folder = Path(sys.argv[1])
     case = tether.cases.grid_world()
