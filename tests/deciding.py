@@ -13,9 +13,10 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from brute import Criterion, Hits, Pair, Policy, Trajectory, World, criteria_for, has_run, influenced, worlds
+from brute import Hits, Policy, Trajectory, has_run, influenced
 from hypothesis import assume
 from hypothesis import strategies as st
+from worlds import Criterion, Pair, World, criteria_for, worlds
 
 import tether
 

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from brute import Criterion, World, distance, has_run, is_influenced, rules_and_criteria, trailing, worlds
+from brute import distance, has_run, is_influenced, trailing
 from hypothesis import strategies as st
+from worlds import Criterion, World, rules_and_criteria, worlds
 
 import tether
 

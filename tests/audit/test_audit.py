@@ -5,10 +5,10 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from brute import tiny_worlds
 from hypothesis import given
 from hypothesis import strategies as st
 from twins import episodes
+from worlds import tiny_worlds
 
 import tether
 

@@ -4,9 +4,9 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from brute import worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import worlds
 
 import tether
 from tether._kernels.audit.sums import pairwise

@@ -21,12 +21,6 @@ def answer(*arguments):
     return json.loads(output)
 
 
-@pytest.fixture(scope="module")
-def grid():
-    case = tether.cases.grid_world()
-    return tether.counterfactual(case.mdp, case.path)
-
-
 AVOID, REACH = ("--objective", "avoid danger"), ("--objective", "reach danger")
 
 

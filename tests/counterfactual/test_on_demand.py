@@ -4,9 +4,9 @@ from contextlib import contextmanager
 from importlib import import_module
 
 import numpy as np
-from brute import FEWER, World, in_package, rules_and_criteria, worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FEWER, World, in_package, rules_and_criteria, worlds
 
 import tether
 from tether.counterfactual.layers import everywhere

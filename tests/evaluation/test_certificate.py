@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from brute import FEWER, worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FEWER, worlds
 
 import tether
 from tether._foundation.words import number

@@ -4,10 +4,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from brute import allowed, has_run, in_package, influenced
+from brute import allowed, has_run, influenced
 from enumerate import CaseWorld, Law, assert_evaluates, assert_tailored, by_plan, hits_of, questions
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import in_package
 
 import tether
 

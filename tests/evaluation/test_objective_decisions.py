@@ -5,10 +5,10 @@ import math
 from functools import cache
 
 import pytest
-from brute import FEWER, SUPPORT, in_package
 from deciding import Asked, allowed, asked
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from worlds import FEWER, SUPPORT, in_package
 
 import tether
 

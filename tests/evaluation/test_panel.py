@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from brute import worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import worlds
 
 import tether
 

@@ -5,10 +5,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from brute import worlds
 from enumerate import Law, assert_evaluates, by_table, tables
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from worlds import worlds
 
 import tether
 from tether.evaluation.plain import best_for_anyone

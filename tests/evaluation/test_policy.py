@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from brute import in_package, rules_and_criteria, worlds
 from enumerate import Law, assert_evaluates, assert_tailored, by_plan, by_table, hits_of, tables
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import in_package, rules_and_criteria, worlds
 
 import tether
 

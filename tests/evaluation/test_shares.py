@@ -6,9 +6,10 @@ from itertools import combinations, permutations
 from typing import Any
 
 import pytest
-from brute import FEWER, SUPPORT, World, is_influenced, worlds
+from brute import is_influenced
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FEWER, SUPPORT, World, worlds
 
 import tether
 from tether.errors import QueryError

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from brute import FEWER, in_package, rules_and_criteria, worlds
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import Position
+from worlds import FEWER, in_package, rules_and_criteria, worlds
 
 import tether
 from tether._foundation.arrow import name_array

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute import FEWER, SUPPORT, Best, World, influenced, smallest_k, tiny_worlds, worlds
+from brute import Best, influenced, smallest_k
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FEWER, SUPPORT, World, tiny_worlds, worlds
 
 import tether
 from tether.errors import QueryError

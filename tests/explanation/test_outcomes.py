@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from brute import FEWER, worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FEWER, worlds
 
 import tether
 from tether.evaluation.outcomes import absorbing

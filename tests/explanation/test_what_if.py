@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import pytest
-from brute import SUPPORT, Best, World, has_run, in_package, influenced, rules_and_criteria, smallest_k, tiny_worlds
+from brute import Best, has_run, influenced, smallest_k
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from worlds import SUPPORT, World, in_package, rules_and_criteria, tiny_worlds
 
 import tether
 from tether.errors import QueryError

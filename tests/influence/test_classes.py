@@ -5,21 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from brute import (
-    FEWER,
-    World,
-    allowed,
-    can_take,
-    criteria_for,
-    depths,
-    dist,
-    in_package,
-    influenced,
-    node_distance,
-    worlds,
-)
+from brute import allowed, can_take, depths, dist, influenced, node_distance
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FEWER, World, criteria_for, in_package, worlds
 
 import tether
 

@@ -4,10 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from brute import EPS, SUPPORT, Criterion, World, criteria, in_package, influenced, worlds
+from brute import influenced
 from hypothesis import given
 from hypothesis import strategies as st
 from twins import episodes, normalised
+from worlds import EPS, SUPPORT, Criterion, World, criteria, in_package, worlds
 
 import tether
 from tether.influence.one_step import make_influence

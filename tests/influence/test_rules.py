@@ -6,31 +6,22 @@ from itertools import product
 
 import numpy as np
 import pytest
-from brute import (
+from brute import Best, allowed, can_take, dist, dist_by_paths, has_run, histories, influenced, smallest_k, trailing
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import (
     FEWER,
     ON_PAIRS,
     RULES,
     SUPPORT,
-    Best,
     World,
-    allowed,
-    can_take,
     criteria,
     criteria_for,
-    dist,
-    dist_by_paths,
-    has_run,
-    histories,
     in_package,
-    influenced,
     rules_and_criteria,
-    smallest_k,
     tiny_worlds,
-    trailing,
     worlds,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 import tether
 from tether.influence.one_step import make_influence

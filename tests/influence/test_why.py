@@ -3,22 +3,10 @@
 import math
 
 import pytest
-from brute import (
-    FEWER,
-    allowed,
-    can_go_on,
-    can_take,
-    criteria,
-    depths,
-    dist_by_paths,
-    in_package,
-    influenced,
-    node_distance,
-    smallest_k,
-    worlds,
-)
+from brute import allowed, can_go_on, can_take, depths, dist_by_paths, influenced, node_distance, smallest_k
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FEWER, criteria, in_package, worlds
 
 import tether
 

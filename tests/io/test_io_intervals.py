@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from brute import RULES, worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import RULES, worlds
 
 import tether
 

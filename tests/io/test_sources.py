@@ -218,12 +218,6 @@ def test_words_without_a_model():
     ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def grid():
-    case = tether.cases.grid_world()
-    return tether.counterfactual(case.mdp, case.path)
-
-
 def test_policies_by_name(grid):
     assert grid.evaluate(open_policy("observed", grid)).value == grid.plan(1, 0).observed_value
     assert grid.evaluate(open_policy("random", grid)).value == grid.evaluate("random").value

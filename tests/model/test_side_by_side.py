@@ -1,9 +1,9 @@
 """Copies of a model side by side: each is the model, and nothing leads from one to another."""
 
 import numpy as np
-from brute import FEWER, tiny_worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FEWER, tiny_worlds
 
 import tether
 from tether.model.side_by_side import copied_model, shifted, shifted_starts

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from brute import worlds
 from hypothesis import given
 from savedmodels import arrays_of, assert_same, labelled, twin_of
+from worlds import worlds
 
 import tether
 import tether._kernels

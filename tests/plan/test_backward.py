@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 import pytest
-from brute import World, in_package, rules_and_criteria, tiny_worlds, worlds
 from effort import tries
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from worlds import World, in_package, rules_and_criteria, tiny_worlds, worlds
 
 import tether
 from tether.observation.changes import nothing_to_change

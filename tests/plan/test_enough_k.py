@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from brute import FEWER, in_package, rules_and_criteria, worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import FEWER, in_package, rules_and_criteria, worlds
 
 import tether
 from tether.plan.limits import enough_k

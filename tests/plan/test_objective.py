@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from brute import FEWER, RULES, SUPPORT, World, in_package
 from deciding import Asked, asked, best_by_recursion, best_of_all, count_policies, size
 from enumerate import Law, tables
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from worlds import FEWER, RULES, SUPPORT, World, in_package
 
 import tether
 from tether.io.drn import write_drn

@@ -5,21 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from brute import (
-    Promise,
-    allowed,
-    count_policies,
-    distance,
-    in_package,
-    influenced,
-    policies,
-    rules_and_criteria,
-    tiny_worlds,
-    trajectories,
-)
+from brute import Promise, allowed, count_policies, distance, influenced, policies, trajectories
 from enumerate import Law, by_plan, hits_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from worlds import in_package, rules_and_criteria, tiny_worlds
 
 import tether
 

@@ -5,9 +5,9 @@ import pickle
 
 import numpy as np
 import pytest
-from brute import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import worlds
 
 import tether
 

@@ -5,12 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from brute import FEWER, RULES, Best, influenced, tiny_worlds, worlds
+from brute import Best, influenced
 from couplings import in_a_box, over_couplings
 from effort import tries
 from hypothesis import assume as assume_
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import FEWER, RULES, tiny_worlds, worlds
 
 import tether
 from tether._kernels.sets import NOTHING, PUBLISHED_MONOTONICITY, PUBLISHED_STABILITY, STABILITY

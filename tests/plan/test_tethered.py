@@ -4,10 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
-from brute import RULES, criteria_for, in_package, worlds
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import RULES, criteria_for, in_package, worlds
 
 import tether
 from tether.cli import main

@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from brute import FEWER, RULES, influenced, tiny_worlds, worlds
+from brute import influenced
 from couplings import asked_row, extreme_of, over_intervals, seen_row
 from effort import tries
 from hypothesis import assume as assume_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_robust import Guaranteed
+from worlds import FEWER, RULES, tiny_worlds, worlds
 
 import tether
 from tether._kernels.sets import INTERVALS, NOTHING

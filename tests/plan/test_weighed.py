@@ -5,10 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from brute import FEWER, RULES, World, allowed, count_policies, has_run, in_package, policies, trajectories
+from brute import allowed, count_policies, has_run, policies, trajectories
 from deciding import asked
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from worlds import FEWER, RULES, World, in_package
 
 import tether
 from tether.plan.tracked import Tracked

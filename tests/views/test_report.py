@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from brute import FEWER, RULES, criteria_for, in_package, rules_and_criteria, worlds
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import ODD, PLANS, Page, read, undrawn, walk, write, written_once
+from worlds import FEWER, RULES, criteria_for, in_package, rules_and_criteria, worlds
 
 import tether
 from tether._foundation.words import number as words_number
