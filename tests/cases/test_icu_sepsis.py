@@ -14,7 +14,6 @@ from tether.cases.icu_sepsis import icu_sepsis
 from tether.errors import FileError, QueryError
 
 SPEC = importlib.util.find_spec("icu_sepsis")
-needs_data = pytest.mark.skipif(SPEC is None, reason="the package icu-sepsis is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,6 @@ def arrays():
         return {name: archive[name] for name in archive}
 
 
-@needs_data
 def test_rows_and_rewards_are_those_of_the_package(case, arrays):
     mdp = case.mdp
     assert (mdp.n_states, mdp.n_actions, mdp.n_pairs) == (716, 25, 716 * 25)
@@ -42,7 +40,6 @@ def test_rows_and_rewards_are_those_of_the_package(case, arrays):
             assert mdp.reward(mdp.states[s], mdp.actions[a], state) == arrays["r_mat"][s, a, j]
 
 
-@needs_data
 def test_an_episode_is_over_once(case):
     """In the data, death and survival lead on to 715; here each absorbs, and survival is rewarded on arrival only."""
     for state in ("death", "survival", "after the end"):
@@ -55,7 +52,6 @@ def test_an_episode_is_over_once(case):
     assert pickle.loads(pickle.dumps(case)).sofa.tolist() == case.sofa.tolist()
 
 
-@needs_data
 def test_actions_are_fluids_by_vasopressors(case):
     """Index 5·fluids + vasopressors: fluids without vasopressors, 5, 10, 15 and 20, are what most states admit."""
     assert case.mdp.actions[0] == "fluids 0, vasopressors 0"
@@ -64,7 +60,6 @@ def test_actions_are_fluids_by_vasopressors(case):
     assert case.admissible[0] == tuple(f"fluids {level}, vasopressors 0" for level in (1, 2, 3, 4))
 
 
-@needs_data
 @pytest.mark.parametrize(("who", "returns", "length"), [("expert", 0.78, 9.22), ("random", 0.78, 9.45)])
 def test_published_baselines(case, who, returns, length):
     """Mean return and length of an episode, as the package's documentation gives them (from samples)."""
@@ -82,7 +77,6 @@ def test_published_baselines(case, who, returns, length):
     assert case.initial[:over] @ np.linalg.solve(inside, np.ones(over)) == pytest.approx(length, abs=0.05)
 
 
-@needs_data
 def test_the_observed_patient_was_treated_as_experts_treat(case):
     path = case.path
     assert path.states[-1] == "death"
@@ -93,7 +87,6 @@ def test_the_observed_patient_was_treated_as_experts_treat(case):
     tether.observation.path.observe(case.mdp, path)  # raises where a step is impossible
 
 
-@needs_data
 @pytest.mark.compiled
 def test_from_the_patient_to_a_plan(case):
     cf = tether.counterfactual(case.mdp, case.path)
@@ -103,7 +96,6 @@ def test_from_the_patient_to_a_plan(case):
     assert 0 < cf.evaluate(case.expert).mean < cf.plan(12, 11).value
 
 
-@needs_data
 def test_admissible_actions_only():
     """2,238 of the 17,825 pairs of the 713 states of patients, and all of those where an episode is over."""
     case = icu_sepsis(inadmissible="unavailable")
@@ -117,7 +109,6 @@ def test_admissible_actions_only():
     tether.observation.path.observe(mdp, case.path)
 
 
-@needs_data
 def test_the_packages_numbers():
     case = icu_sepsis(numbers=True)
     assert case.path.states[-1] == 713
@@ -127,7 +118,6 @@ def test_the_packages_numbers():
     assert case.mdp.labels["survival"] == {714}
 
 
-@needs_data
 def test_only_data_are_read(case):
     assert repr(case) == "<Case icu-sepsis: 716 states, 25 actions; paths death>"
     assert "icu_sepsis" not in sys.modules

@@ -20,7 +20,6 @@ from tether.explorer.offered import Cases, LogEpisodes, One
 from tether.io.models import write_model
 from tether.io.paths import write_path
 
-pytest.importorskip("uvicorn", reason="the explorer is not tested here: uvicorn is not installed")
 pytestmark = pytest.mark.compiled
 
 WARD = Path(__file__).parent.parent.parent / "examples" / "ward.csv"

@@ -19,7 +19,6 @@ BLOCK = re.compile(r"^```(console|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @pytest.mark.compiled
 def test_the_commands_run_and_print_what_is_shown(tmp_path, monkeypatch):
-    pytest.importorskip("gymnasium")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

@@ -7,6 +7,7 @@ import enum
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,6 @@ from worlds import FEWER, in_package, rules_and_criteria, worlds
 
 import tether
 from tether._foundation.arrow import name_array
-
-pa = pytest.importorskip("pyarrow")
 
 
 @pytest.fixture(scope="module")

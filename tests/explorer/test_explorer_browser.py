@@ -10,16 +10,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-
-import tether
-
-pytest.importorskip(
-    "playwright.sync_api", reason="the explorer is not opened in a browser here: playwright is not installed"
-)
-pytest.importorskip("uvicorn", reason="the explorer is not tested here: uvicorn is not installed")
-
 from pages import EVIL, walk
 
+import tether
 from tether.explorer.offered import Cases, LogEpisodes, One
 from tether.explorer.server import Explorer
 

@@ -1,5 +1,6 @@
 """Models from Gymnasium's tables: the environments themselves, played and solved, and tables by hand."""
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +14,6 @@ IDS = ["FrozenLake-v1", "CliffWalking-v1", "CliffWalkingSlippery-v1", "Taxi-v4"]
 
 
 def make(name, **options):
-    gymnasium = pytest.importorskip("gymnasium")
     try:
         return gymnasium.make(name, **options)
     except gymnasium.error.Error as error:  # an older version may not have it yet

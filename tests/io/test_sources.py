@@ -65,7 +65,6 @@ def test_a_case_takes_no_options_of_files():
 
 
 def test_environments_of_gymnasium():
-    pytest.importorskip("gymnasium")
     lake = open_model("gym:FrozenLake-v1")
     assert (lake.n_states, lake.n_actions) == (16, 4)
     sure = open_model("gym:FrozenLake-v1?is_slippery=False&map_name=4x4")

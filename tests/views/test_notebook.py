@@ -111,7 +111,9 @@ CELLS = [
 
 def test_a_figure_appears_below_the_cell_that_draws_it(tmp_path, monkeypatch):
     """In a real kernel: once for each drawing, whatever becomes of the axes; and not for those of a report."""
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    import nbclient
+    import nbformat
+
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # as quick as compiling, here
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))

@@ -5,10 +5,6 @@ from pages import ODD, PLANS, written_once
 
 import tether
 
-pytest.importorskip(
-    "playwright.sync_api", reason="the report is not opened in a browser here: playwright is not installed"
-)
-
 pytestmark = pytest.mark.compiled  # what a browser makes of the page does not depend on how it was computed
 
 WIDTHS = (390, 1280)  # of a phone and of a desk
