@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -341,10 +341,9 @@ _SUBJECT_TO = click.option(
 
 def _with(options: list[Any]) -> Callable[[F], F]:
     def decorate(command: F) -> F:
-        decorated: Any = command
         for option in reversed(options):
-            decorated = option(decorated)
-        return decorated  # type: ignore[no-any-return]
+            command = option(command)
+        return command
 
     return decorate
 
@@ -361,7 +360,7 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
             one = record(**{name: given.pop(name) for name in names if name in given})
             return command(**{argument: one}, **given)
 
-        return _with(options)(gathering)  # type: ignore[return-value]
+        return cast(F, _with(options)(gathering))
 
     return decorate
 

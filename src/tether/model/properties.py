@@ -32,7 +32,7 @@ __all__ = ["Decided", "Property", "avoid", "make_property", "parse_property", "r
 
 Kind = Literal["reach", "avoid", "until"]
 
-_ARGUMENTS: dict[str, tuple[str, ...]] = {"reach": ("goal",), "avoid": ("bad",), "until": ("hold", "goal")}
+_ARGUMENTS: dict[Kind, tuple[str, ...]] = {"reach": ("goal",), "avoid": ("bad",), "until": ("hold", "goal")}
 _NAMED = 3
 """States of a set that are named in words; more are counted."""
 
@@ -197,11 +197,12 @@ def parse_property(text: str) -> Property:
         kind, *labels = shlex.split(text)
     except ValueError:
         kind, labels = "", []
-    if kind not in _ARGUMENTS or len(labels) != len(_ARGUMENTS[kind]):
-        forms = ", ".join(f"'{kind} {' '.join(name.upper() for name in names)}'" for kind, names in _ARGUMENTS.items())
-        message = f"the objective {text!r} is none of {forms}, where each word in capitals is a label of the model"
-        raise QueryError(Problem(message, value=text))
-    return Property(kind, tuple(labels))  # type: ignore[arg-type]
+    for known, names in _ARGUMENTS.items():
+        if known == kind and len(names) == len(labels):
+            return Property(known, tuple(labels))
+    forms = ", ".join(f"'{kind} {' '.join(name.upper() for name in names)}'" for kind, names in _ARGUMENTS.items())
+    message = f"the objective {text!r} is none of {forms}, where each word in capitals is a label of the model"
+    raise QueryError(Problem(message, value=text))
 
 
 def _given(kind: str, name: str, value: Any) -> str | tuple[Any, ...] | Callable[[Any], bool]:

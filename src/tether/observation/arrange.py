@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ class ByRow(Complaints):
             if place is None:
                 self.add(problem(item), None if lines is None else int(lines[item]))
             else:
-                self._first.setdefault(place, lambda item=item: problem(item))  # type: ignore[misc]
+                self._first.setdefault(place, partial(problem, item))
 
     def rows(self) -> Ints:
         return np.array(sorted(self._first), dtype=np.int64)

@@ -40,7 +40,7 @@ class NameWriter:
     """Turns names into their description; gathers the arrays and classes that it refers to."""
 
     arrays: dict[str, Any] = field(default_factory=dict)
-    classes: dict[type, int] = field(default_factory=dict)
+    classes: dict[Any, int] = field(default_factory=dict)
 
     def write(self, names: Names, noun: str) -> NamesMeta:
         """Describe ``names``; ``noun`` is "state" or "action"."""
@@ -57,10 +57,7 @@ class NameWriter:
 
     def named_tuples(self) -> tuple[NamedTupleMeta, ...]:
         """The classes met, in the order of their numbers."""
-        return tuple(
-            NamedTupleMeta(kind.__module__, kind.__qualname__, tuple(getattr(kind, "_fields")))  # noqa: B009
-            for kind in self.classes
-        )
+        return tuple(NamedTupleMeta(kind.__module__, kind.__qualname__, tuple(kind._fields)) for kind in self.classes)
 
     def _plain(self, item: Any) -> Any:
         """A name as JSON can say it."""

@@ -88,7 +88,6 @@ def plot_outcomes(outcomes: Outcomes, who: str = "plan", ax: Axes | None = None)
         ax.tick_params(axis="y", length=0)
         ax.set_xlabel(TIME)
         ax.set_ylabel("probability")
-        explain_with(ax, handles)
-        for text in ax.get_legend().get_texts():  # type: ignore[union-attr]
+        for text in explain_with(ax, handles).get_texts():
             text.set_parse_math(False)
     return ax

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties
+    from matplotlib.legend import Legend
     from matplotlib.text import Text
 
 __all__ = [
@@ -168,17 +169,16 @@ def figure_of(ax: Axes) -> Figure:
     return whole
 
 
-def explain_with(ax: Axes, handles: Sequence[Any], *, beside: bool = False) -> None:
+def explain_with(ax: Axes, handles: Sequence[Any], *, beside: bool = False) -> Legend:
     """A legend where it covers nothing: under the axes, or to their right if asked to and its texts are short."""
     widest = max(text_width(str(handle.get_label())) for handle in handles)
     if beside and widest <= _NARROW:
-        _place(ax, handles, "upper left", (1.0, 1.0), (5.0, 0.0), 1)
-        return
+        return _place(ax, handles, "upper left", (1.0, 1.0), (5.0, 0.0), 1)
     width = _legend_width(ax)
     columns = next(c for c in range(len(handles), 0, -1) if c == 1 or sum(_column_widths(handles, c)) <= width)
     rows = -(-len(handles) // columns)
     down = _LABELS if len(ax.get_xticks()) else 0.6 * _LABELS
-    _place(ax, handles, "upper center", (0.5, 0.0), (0.0, -down), -(-len(handles) // rows))
+    return _place(ax, handles, "upper center", (0.5, 0.0), (0.0, -down), -(-len(handles) // rows))
 
 
 def _legend_width(ax: Axes) -> float:
@@ -190,13 +190,13 @@ def _legend_width(ax: Axes) -> float:
 
 def _place(
     ax: Axes, handles: Sequence[Any], loc: str, corner: tuple[float, float], off: tuple[float, float], columns: int
-) -> None:
+) -> Legend:
     """A legend so many points off a corner of the axes: points, not fractions, so that layout settles at once."""
     from matplotlib.transforms import ScaledTranslation
 
     shift = ScaledTranslation(off[0] / 72, off[1] / 72, figure_of(ax).dpi_scale_trans)
     anchor: dict[str, Any] = {"loc": loc, "bbox_to_anchor": corner, "bbox_transform": ax.transAxes + shift}
-    ax.legend(handles=list(handles), ncols=columns, borderaxespad=0.0, columnspacing=1.4, **anchor)
+    return ax.legend(handles=list(handles), ncols=columns, borderaxespad=0.0, columnspacing=1.4, **anchor)
 
 
 def _column_widths(handles: Sequence[Any], columns: int) -> list[float]:
