@@ -1,6 +1,5 @@
 """Results as Arrow tables: their rows against the records they come from, and labels of every kind."""
 
-import builtins
 import dataclasses
 import datetime as dt
 import enum
@@ -180,18 +179,3 @@ def test_two_plans_of_one_model_have_one_schema():
     assert stays.schema == goes.schema
     assert stays.column("state").to_pylist() == ["1", "2"]
     assert goes.column("state").to_pylist() == ["1", "end"]
-
-
-def test_without_pyarrow_one_sentence_says_what_to_install(epidemic, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *rest, **options):
-        if name.split(".")[0] == "pyarrow":
-            raise ImportError(name)
-        return real(name, *rest, **options)
-
-    table, plan = epidemic.sweep(), epidemic.plan(3, 1)
-    monkeypatch.setattr(builtins, "__import__", without)
-    for result in (table, plan, plan.evaluate(), plan.explain()):
-        with pytest.raises(tether.QueryError, match="pip install pyarrow"):
-            result.to_arrow()

@@ -94,19 +94,12 @@ def test_the_package_is_light_until_it_is_used():
     assert found.stdout == "set()\n"
 
 
-@pytest.mark.parametrize(
-    ("absent", "call", "expected"),
-    [
-        ("pyarrow", "tether.io.read_table('a.csv')", "reading and writing tables needs pyarrow; pip install"),
-        ("scipy", "tether.io.read_arrays('a.mat')", "MATLAB files need scipy; pip install 'tether[matlab]'"),
-    ],
-)
-def test_a_library_that_is_not_installed(tmp_path, absent, call, expected):
+def test_a_library_that_is_not_installed(tmp_path):
     (tmp_path / "a.mat").write_bytes(b"")
-    code = f"import sys; sys.modules[{absent!r}] = None; import tether.io\n"
-    code += f"try: {call}\nexcept tether.QueryError as error: print(error)"
+    code = "import sys; sys.modules['scipy'] = None; import tether.io\n"
+    code += "try: tether.io.read_arrays('a.mat')\nexcept tether.QueryError as error: print(error)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert found.stdout.startswith(expected)
+    assert found.stdout.startswith("MATLAB files need scipy; pip install 'tether[matlab]'")
 
 
 def test_whole_numbers_stay_whole_numbers_through_every_table(tmp_path):

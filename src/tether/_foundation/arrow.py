@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["NameColumn", "Tabular", "as_pandas", "name_array", "pyarrow_module"]
+__all__ = ["NameColumn", "Tabular", "as_pandas", "name_array"]
 
 
 def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
@@ -66,20 +66,24 @@ class NameColumn:
 
     def take(self, indices: Ints, empty: Flags | None = None) -> Any:
         """Names by index; missing ones where ``empty`` says so, which may be longer."""
+        import pyarrow as pa
+
         used, at = np.unique(indices, return_inverse=True)
         names = [_as(self._kind, self.labels[int(i)]) for i in used]
-        items = pyarrow_module().array([*names, None], type=self.type)
+        items = pa.array([*names, None], type=self.type)
         at = at.reshape(-1)
         if empty is not None:
             at = np.concatenate((at, np.full(empty.size - at.size, used.size)))
             at[empty] = used.size
-        return items.take(pyarrow_module().array(at))
+        return items.take(pa.array(at))
 
 
 def name_array(items: Sequence[Any], among: Sequence[Any] | None = None) -> Any:
     """Some names, None where there is none, in the type that fits all of ``among``."""
+    import pyarrow as pa
+
     kind = _kind(items if among is None else among)
-    return pyarrow_module().array([None if item is None else _as(kind, item) for item in items], type=_type(kind))
+    return pa.array([None if item is None else _as(kind, item) for item in items], type=_type(kind))
 
 
 _PLAIN: dict[type, str] = {
@@ -142,16 +146,8 @@ def _as(kind: Any, item: Any) -> Any:
 
 
 def _type(kind: Any) -> Any:
-    pa = pyarrow_module()
+    import pyarrow as pa
+
     if isinstance(kind, list):
         return pa.struct([(name, _type(one)) for name, one in kind])
     return pa.timestamp("us") if kind is dt.datetime else getattr(pa, _PLAIN[kind])()
-
-
-def pyarrow_module() -> Any:
-    """pyarrow, imported when it is needed; an error that says how to install it where it is missing."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise QueryError("an Arrow table needs pyarrow: pip install pyarrow") from None
-    return pyarrow

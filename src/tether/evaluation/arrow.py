@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._foundation.arrow import NameColumn, pyarrow_module
+from tether._foundation.arrow import NameColumn
 
 if TYPE_CHECKING:
     import pyarrow
@@ -19,7 +19,8 @@ __all__ = ["evaluation_table", "shares_table"]
 
 def evaluation_table(outlook: Evaluation) -> pyarrow.Table:
     """One row per time and state; see `Evaluation.to_arrow`."""
-    pa = pyarrow_module()
+    import pyarrow as pa
+
     times, states, chances = [], [], []
     for t, visits in enumerate(outlook.chain.visits):
         here, index = np.unique(visits.states, return_inverse=True)
@@ -37,7 +38,8 @@ def evaluation_table(outlook: Evaluation) -> pyarrow.Table:
 
 def shares_table(shares: Shares) -> pyarrow.Table:
     """One row per changed step; see `Shares.to_arrow`."""
-    pa = pyarrow_module()
+    import pyarrow as pa
+
     names = ("share", "alone", "changed")
     columns = {name: pa.array([getattr(one, name) for one in shares.steps], type=pa.float64()) for name in names}
     return pa.table({"t": pa.array([one.t for one in shares.steps], type=pa.int64()), **columns})

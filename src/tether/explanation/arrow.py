@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrow import name_array, pyarrow_module
+from tether._foundation.arrow import name_array
 
 if TYPE_CHECKING:
     import pyarrow
@@ -21,7 +21,9 @@ __all__ = ["decisions_table", "explanation_table", "outcomes_table"]
 
 def explanation_table(explanation: Explanation) -> pyarrow.Table:
     """One row per step; see `Explanation.to_arrow`."""
-    pa, steps = pyarrow_module(), explanation.steps
+    import pyarrow as pa
+
+    steps = explanation.steps
     states = [state for step in steps for state in (step.observed_state, step.state)]  # or groups of them
     columns: dict[str, Any] = {}
     for field in dataclasses.fields(steps[0]):
@@ -37,7 +39,9 @@ def explanation_table(explanation: Explanation) -> pyarrow.Table:
 
 def decisions_table(decisions: Decisions) -> pyarrow.Table:
     """One row per step and action; see `Decisions.to_arrow`."""
-    pa, mdp, columns = pyarrow_module(), decisions.cf.mdp, {}
+    import pyarrow as pa
+
+    mdp, columns = decisions.cf.mdp, {}
     kinds = {"t": pa.int64(), "is_observed": pa.bool_(), "needed_k": pa.int64(), "reason": pa.string()}
     for field in dataclasses.fields(decisions.rows[0]):
         items = [getattr(row, field.name) for row in decisions.rows]
@@ -50,7 +54,9 @@ def decisions_table(decisions: Decisions) -> pyarrow.Table:
 
 def outcomes_table(outcomes: Outcomes) -> pyarrow.Table:
     """One row per time and class; see `Outcomes.to_arrow`."""
-    pa, times = pyarrow_module(), outcomes.T + 1
+    import pyarrow as pa
+
+    times = outcomes.T + 1
     names = [name or None for name in outcomes.classes]
     return pa.table(
         {

@@ -7,23 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from tether._foundation.writing import written
-from tether.errors import FileError, Problem, QueryError
+from tether.errors import FileError, Problem
 from tether.io.files import File, ends_of, file_error, name_of, read_bytes, too_large, unpacked_limit
 from tether.io.names import are_whole, texts_of
 from tether.model.names import Names
 
-__all__ = ["damaged", "guarded", "label_column", "open_arrow", "open_parquet", "require_pyarrow", "write_arrow"]
+__all__ = ["damaged", "guarded", "label_column", "open_arrow", "open_parquet", "write_arrow"]
 
 Opened = tuple[list[str], Callable[[list[str]], Any]]
 """The names of a file's columns, and a way to read some of them."""
-
-
-def require_pyarrow() -> None:
-    """Say in one sentence what is missing where pyarrow is."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise QueryError(Problem("reading and writing tables needs pyarrow", fix="pip install pyarrow")) from None
 
 
 def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:

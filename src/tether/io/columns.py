@@ -16,7 +16,7 @@ import numpy as np
 from tether._foundation.problems import Complaints, Located, Source, common_length
 from tether._foundation.words import counted
 from tether.errors import FileError, ModelError, Problem, QueryError
-from tether.io.arrowfiles import open_arrow, open_parquet, require_pyarrow
+from tether.io.arrowfiles import open_arrow, open_parquet
 from tether.io.checkedstream import changed
 from tether.io.delimited import Text, read_text, scan, table_as_text, table_of_text
 from tether.io.files import File, file_error, name_of
@@ -33,7 +33,7 @@ from tether.io.values import (
 from tether.model.encode import Coded
 from tether.model.names import plain
 
-__all__ = ["TABLES", "Columns", "TextTable", "columns_of", "read_columns", "require_pyarrow", "table_kind"]
+__all__ = ["TABLES", "Columns", "TextTable", "columns_of", "read_columns", "table_kind"]
 
 Array = np.ndarray[Any, Any]
 
@@ -162,7 +162,6 @@ def read_columns(
     if kind is None:
         raise unknown_table(name)
     plan = _Plan(wanted, optional, rename or {}, text, blank, alike, collect)
-    require_pyarrow()
     if kind in ("csv", "tsv"):
         return _of_text(read_text(file, plan.sought(), "\t" if kind == "tsv" else None, max_unpacked), plan)
     if kind == "xlsx":
@@ -196,7 +195,6 @@ def columns_of(
     complaints = Complaints(Source(), error)
     if isinstance(table, Mapping):
         return _of_lists(table, plan, complaints)
-    require_pyarrow()
     table = collected(table)
     names = frame_names(table)
     if names is not None:

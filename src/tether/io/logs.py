@@ -19,7 +19,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints, Source
 from tether.errors import FileError, PathError, Problem, TetherError
-from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
+from tether.io.arrowfiles import label_column, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File
 from tether.io.logshapes import OPTIONAL, LogShape, are_timestamps, make_shape
@@ -259,7 +259,6 @@ def write_episodes(
     kind = kind or table_kind(file)
     if kind is None:
         raise unknown_table(file)
-    require_pyarrow()
     write_arrow(_table(log, file, kind), file, kind)
 
 

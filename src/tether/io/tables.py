@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tether.errors import ModelError, Problem
-from tether.io.arrowfiles import label_column, require_pyarrow, write_arrow
+from tether.io.arrowfiles import label_column, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File, file_error
 from tether.io.words import word_to_label
@@ -132,7 +132,6 @@ def write_table(mdp: MDP, file: File, *, kind: str | None = None) -> None:
     if kind is None:
         raise unknown_table(file)
     check_plain(mdp, file, "a table")
-    require_pyarrow()
     write_arrow(_arrow(mdp, file, kind), file, kind)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.arrow import NameColumn, pyarrow_module
+from tether._foundation.arrow import NameColumn
 from tether.observation.changes import is_change
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ __all__ = ["front_table", "plan_table", "sweep_table"]
 
 def plan_table(plan: Plan) -> pyarrow.Table:
     """One row per node that the plan can visit; see `Plan.to_arrow`."""
-    pa, cf, chain = pyarrow_module(), plan.cf, plan.chain
+    import pyarrow as pa
+
+    cf, chain = plan.cf, plan.chain
     actions = NameColumn(cf.mdp.actions)
     sizes = [visits.size for visits in chain.visits]
     # At T nothing is done any more; nor where the plan's objective is decided.
@@ -55,8 +57,10 @@ def plan_table(plan: Plan) -> pyarrow.Table:
 
 def sweep_table(table: Sweep) -> pyarrow.Table:
     """One row per k and m; see `Sweep.to_arrow`."""
+    import pyarrow as pa
+
     rows, columns = table.values.shape
-    return pyarrow_module().table(
+    return pa.table(
         {
             "k": np.repeat(table.ks, columns),
             "m": np.tile(table.ms, rows),
@@ -69,7 +73,9 @@ def sweep_table(table: Sweep) -> pyarrow.Table:
 
 def front_table(front: Front) -> pyarrow.Table:
     """One row per point; see `Front.to_arrow`."""
-    return pyarrow_module().table(
+    import pyarrow as pa
+
+    return pa.table(
         {
             "price": np.array([point.price for point in front.points]),
             "value": front.values,
