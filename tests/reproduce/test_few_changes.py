@@ -34,7 +34,8 @@ def test_few_changes_are_drawn_and_valued_by_the_recipe():
         actions.append(action)
         states.append(rng.choice(range(20), p=P[states[-1], action]))
     mdp, best = few_changes.draw_model(seed, alpha)
-    path = few_changes.draw_path(mdp, best, number)
+    drawn = few_changes.draw_paths(mdp, best, [number])
+    path = tether.Path(drawn[0][0].tolist(), drawn[1][0].tolist())
     assert (list(path.states), list(path.actions)) == ([int(s) for s in states], [int(a) for a in actions])
     cf = tether.counterfactual(mdp, path)
     value = {(s, c): float(s) for s in range(20) for c in range(2)}

@@ -115,7 +115,6 @@ def find_episodes(
     log: Episodes,
     broken: Mapping[int, str],
     alone: Sequence[str] = (),
-    first: int = 0,
     places: LogPlaces | None = None,
 ) -> Cohort:
     """The episodes of a log in the indices of a model.
@@ -143,7 +142,7 @@ def find_episodes(
         problem[i] = _reason(mdp, in_names_of(mdp, log[log.ids[i]]), log.ids[i], places)
     state, action, pair, next_state = (one.astype(np.int64) for one in (state, action, pair, next_state))
     arrays = (state, action, pair, next_state, log.reward)
-    every = Cohort(first, list(log.ids), log.start, *arrays, problem, said).without_broken()
+    every = Cohort(0, list(log.ids), log.start, *arrays, problem, said).without_broken()
     nobody = [None] * len(alone)
     return replace(
         every,

@@ -43,12 +43,12 @@ _PANELS = {
 _SCRIPTS = ("main.js", "address.js", "parts.js", "controls.js", "keys.js")
 
 
-def make_app(offered: Offered, keys: Keys, asking: Asking | None = None) -> Door:
+def make_app(offered: Offered, keys: Keys) -> Door:
     """The explorer of what is offered, behind its door; an ASGI application."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    desk = _Desk(offered, asking or Asking())
+    desk = _Desk(offered, Asking())
     routes = [
         Route("/", desk.page),
         Route("/part/{name}", desk.part),

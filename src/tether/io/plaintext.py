@@ -11,6 +11,7 @@ from typing import TextIO
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints, raise_all
+from tether._foundation.words import cut
 from tether.io.files import File, checked_text, opened_bytes
 
 __all__ = ["File", "add_each", "numbered", "opened_lines", "parsed_number", "quoted", "raise_all", "whole"]
@@ -43,14 +44,13 @@ def add_each(complaints: Complaints, which: Ints, lines: Ints, message: Callable
     complaints.add_each(which, message, lines=lines)
 
 
-def quoted(text: str, limit: int = 60) -> str:
+def quoted(text: str) -> str:
     """Text from a file as a message quotes it.
 
     >>> quoted("a" * 70)[-4:]
     "aa…'"
     """
-    text = text.strip()
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+    return repr(cut(text.strip(), 60))
 
 
 def parsed_number(text: str) -> float:

@@ -16,8 +16,6 @@ from tether.model.names import Names
 
 __all__ = ["read_valuation", "read_value", "valuation_class", "valuations", "variable_names", "write_value"]
 
-Value = bool | int | str
-
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 

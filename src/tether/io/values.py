@@ -305,10 +305,10 @@ def _hashable(item: Any) -> Any:
     return item.item() if isinstance(item, np.generic) else item
 
 
-def cut_repr(item: Any, limit: int = 60) -> str:
+def cut_repr(item: Any) -> str:
     """What was found, as it was written, but not all of something long."""
     try:
         text = repr(item)
     except RecursionError:
         text = f"a {type(item).__name__} in many others"
-    return text if len(text) <= limit else f"{text[:limit]}…"
+    return text if len(text) <= 60 else f"{text[:60]}…"

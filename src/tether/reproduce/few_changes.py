@@ -16,13 +16,12 @@ from tether._foundation.arrays import Floats, Ints
 from tether.counterfactual.gumbel_max import GumbelMax
 from tether.counterfactual.rows import ObservedStep, Rows
 from tether.model.mdp import MDP
-from tether.observation.path import Path
 from tether.reproduce.choices import cumulative, pick
 from tether.reproduce.compare import draw_later
 from tether.reproduce.published import expected
 from tether.reproduce.records import Figure, Section, Table
 
-__all__ = ["CHANGES", "draw_model", "draw_path", "draw_paths", "few_changes_section", "improvements", "outcomes"]
+__all__ = ["CHANGES", "draw_model", "draw_paths", "few_changes_section", "improvements", "outcomes"]
 
 _STATES, _ACTIONS, _LENGTH = 20, 10, 20
 _REPLACED = 0.05
@@ -69,14 +68,8 @@ def draw_model(seed: int, alpha: float) -> tuple[MDP, Ints]:
     return mdp, best
 
 
-def draw_path(mdp: MDP, best: Ints, number: int) -> Path:
-    """A trajectory of the model under the noisy optimal policy."""
-    states, actions = draw_paths(mdp, best, [number])
-    return Path(states[0].tolist(), actions[0].tolist())
-
-
 def draw_paths(mdp: MDP, best: Ints, numbers: Sequence[int]) -> tuple[Ints, Ints]:
-    """Several such trajectories: states and actions, one row per trajectory."""
+    """Trajectories of the model under the noisy optimal policy: states and actions, one row per trajectory."""
     states = np.empty((len(numbers), _LENGTH), dtype=np.int64)
     actions = np.empty((len(numbers), _LENGTH - 1), dtype=np.int64)
     below = cumulative(_dense(mdp))

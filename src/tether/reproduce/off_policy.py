@@ -152,12 +152,12 @@ def _weights(learned: LearnedPolicy, log: PatientLog) -> Floats:
     return weights
 
 
-def likeliest_of_draws(chance: Floats, draws: int = DRAWS) -> Floats:
-    """How likely each outcome is the most frequent of some draws, the first of equally frequent ones."""
+def likeliest_of_draws(chance: Floats) -> Floats:
+    """How likely each outcome is the most frequent of `DRAWS` draws, the first of equally frequent ones."""
     found = np.zeros_like(chance)
-    for counts in product(range(draws + 1), repeat=3):
-        if sum(counts) == draws:
-            ways = factorial(draws) / np.prod([factorial(n) for n in counts])
+    for counts in product(range(DRAWS + 1), repeat=3):
+        if sum(counts) == DRAWS:
+            ways = factorial(DRAWS) / np.prod([factorial(n) for n in counts])
             found[:, int(np.argmax(counts))] += ways * np.prod(chance ** np.array(counts), axis=1)
     return found
 

@@ -98,10 +98,10 @@ def robust_section(paths: int = PATHS) -> Section:
     )
 
 
-def random_average(case: Case, n: int = PATHS, seed: int = 0) -> tuple[float, float]:
+def random_average(case: Case, n: int = PATHS) -> tuple[float, float]:
     """The guaranteed value in the follow-up's set, averaged over random paths; and its standard error."""
     values = []
-    for path in random_paths(case.mdp, n, seed):
+    for path in random_paths(case.mdp, n, seed=0):
         values.append(_robust(counterfactual(case.mdp, path), "published-monotonicity").plan(path.T + 1, path.T).value)
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(n))
 

@@ -234,13 +234,13 @@ def steps_axis(ax: Axes, first: int, last: int) -> None:
         ax.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True))
 
 
-def time_ticks(last: int, most: int = 12) -> Ints:
-    """Whole numbers from 0 to ``last``, at even distances, about ``most`` of them.
+def time_ticks(last: int) -> Ints:
+    """Whole numbers from 0 to ``last``, at even distances, at most a dozen of them.
 
     >>> time_ticks(20).tolist()
     [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
     """
-    step = next(n * 10**e for e in range(9) for n in (1, 2, 5) if last / (n * 10**e) < most)
+    step = next(n * 10**e for e in range(9) for n in (1, 2, 5) if last / (n * 10**e) < 12)
     return np.arange(0, last + 1, step)
 
 
