@@ -233,5 +233,4 @@ def _finish(form: Form, pairs: Ints, entry: Ints, row: Floats, step: ObservedSte
         row[own] = form.next_state[entry[own]] == step.outcome
     if pairs.size == 0:
         return Rows.none()
-    strength = 0.5 * np.add.reduceat(np.abs(row - form.probability[entry]), start[:-1])
-    return Rows.from_entries(form, pairs, row, strength)
+    return Rows.from_entries(form, pairs, row)

@@ -56,8 +56,7 @@ class _GivenPosterior:
     def replay(self, form: Form, pairs: Ints) -> Rows:
         """The given rows, and those of the other mechanism where there is none."""
         start = nominal_start(form, pairs)
-        _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-        probability = np.zeros(entry.size)
+        probability = np.zeros(start[-1])
         at = self.rows.locate(pairs)
         base = self.otherwise.replay(form, pairs)
         for rows, which, place in (
@@ -67,8 +66,7 @@ class _GivenPosterior:
             owner, item, chance = rows.expand(form, place)
             mine = which[owner]
             probability[start[mine] + item - form.row_start[pairs[mine]]] = chance
-        distance = np.abs(probability - form.probability[entry])
-        return Rows.from_entries(form, pairs, probability, 0.5 * np.add.reduceat(distance, start[:-1]))
+        return Rows.from_entries(form, pairs, probability)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,5 +118,4 @@ class _SomePosterior:
         rows = start, form.next_state[entry], form.probability[entry], np.zeros(entry.size), pairs
         models = Models(seen, self.kind, 1.0, none, none)
         extreme_rows(*rows, models, entry, np.empty(pairs.size), row, limits_for(longest), row_scratch_for(longest))
-        distance = np.abs(row - form.probability[entry])
-        return Rows.from_entries(form, pairs, row, 0.5 * np.add.reduceat(distance, start[:-1]))
+        return Rows.from_entries(form, pairs, row)

@@ -178,11 +178,17 @@ class Rows(EditedRows):
         return cls(*rows, np.zeros(pairs.size))
 
     @classmethod
-    def from_entries(cls, form: Form, pairs: Ints, probability: Floats, strength: Floats) -> Rows:
-        """Rows given with a probability for each entry of the nominal rows, in their order; zeros are left out."""
-        possible = np.flatnonzero(probability)
-        start = np.searchsorted(possible, nominal_start(form, pairs))
+    def from_entries(cls, form: Form, pairs: Ints, probability: Floats, strength: Floats | None = None) -> Rows:
+        """Rows given with a probability for each entry of the nominal rows, in their order; zeros are left out.
+
+        Where no strength is given, it is the total variation to the nominal row.
+        """
+        first = nominal_start(form, pairs)
         _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+        if strength is None:
+            strength = 0.5 * np.add.reduceat(np.abs(probability - form.probability[entry]), first[:-1])
+        possible = np.flatnonzero(probability)
+        start = np.searchsorted(possible, first)
         return cls(pairs, start, form.next_state[entry[possible]], probability[possible], strength)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.given import GivenRows
-from tether.counterfactual.rows import Rows, nominal_start, spans
+from tether.counterfactual.rows import Rows, spans
 from tether.counterfactual.sets import ModelSet
 from tether.evaluation.following import Followed, follow
 from tether.model.properties import Property
@@ -119,11 +119,7 @@ def worst_model(models: ModelSet, policy: Any) -> CounterfactualMDP:
         order = begin + np.lexsort((-followed.changes[begin:end], followed.pairs[begin:end]))
         pairs, first = np.unique(followed.pairs[order], return_index=True)
         _, item = spans(followed.starts[order[first]], followed.starts[order[first] + 1])
-        _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-        probability = values.rows[item]
-        distance = np.abs(probability - form.probability[entry])
-        strength = 0.5 * np.add.reduceat(distance, nominal_start(form, pairs)[:-1])
-        rows.append(Rows.from_entries(form, pairs, probability, strength))
+        rows.append(Rows.from_entries(form, pairs, values.rows[item]))
     mechanism = GivenRows(tuple(rows), models.member)
     return counterfactual(models.gumbel.mdp, models.gumbel.path, mechanism=mechanism)
 

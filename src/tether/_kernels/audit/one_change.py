@@ -17,7 +17,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._kernels.audit.arrays import Batch, Model, Planning, RowPool
 from tether._kernels.audit.plan import ALLOWED, NEAR, plan_observed
-from tether._kernels.audit.search import edited_row, find_observed, rows_of_state
+from tether._kernels.audit.search import find_observed, row_of_pair, rows_of_state
 from tether._kernels.jit import kernel, part_of_kernel
 from tether._kernels.thresholds import FAR
 
@@ -120,14 +120,7 @@ def weigh_states(
                 is_taken = is_free or turn == 0
                 if not is_taken and (is_any_allowed or stride == 1 or smallest <= bound):
                     break
-                row = edited_row(pool, first_row, last_row, x)
-                is_edited = row >= 0
-                if is_edited:
-                    successor, chance, gain = pool.next_state, pool.probability, pool.reward[row]
-                    low, high = pool.start[row], pool.start[row + 1]
-                else:
-                    successor, chance, gain = model.next_state, model.probability, model.reward[x]
-                    low, high = model.row_start[x], model.row_start[x + 1]
+                is_edited, successor, chance, gain, low, high = row_of_pair(model, pool, first_row, last_row, x)
                 one = 1
                 if not is_any_allowed:
                     most = FAR if is_taken else smallest

@@ -6,7 +6,7 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether._kernels.audit.arrays import Batch, Model, Planning, RowPool
-from tether._kernels.audit.search import edited_row, find_observed, rows_of_state
+from tether._kernels.audit.search import find_observed, row_of_pair, rows_of_state
 from tether._kernels.jit import kernel, part_of_kernel
 from tether._kernels.plan import ROUNDING
 
@@ -63,14 +63,7 @@ def plan_layer(
             shift = 0 if x == at_observed or all_free else 1
             if is_okay and columns <= shift:  # nothing more can be learned of this node
                 break
-            row = edited_row(pool, first_row, last_row, x)
-            is_edited = row >= 0
-            if is_edited:
-                successor, chance, gain = pool.next_state, pool.probability, pool.reward[row]
-                low, high = pool.start[row], pool.start[row + 1]
-            else:
-                successor, chance, gain = model.next_state, model.probability, model.reward[x]
-                low, high = model.row_start[x], model.row_start[x + 1]
+            is_edited, successor, chance, gain, low, high = row_of_pair(model, pool, first_row, last_row, x)
             if not ends_soon:
                 if not is_pair_allowed(successor, low, high, planning.flag, there, is_edited):
                     continue
@@ -121,14 +114,7 @@ def plan_observed(
         values[x - begin] = -np.inf
         if m == 0 and x != observed:
             continue
-        row = edited_row(pool, low_row, high_row, x)
-        is_edited = row >= 0
-        if is_edited:
-            successor, chance, gain = pool.next_state, pool.probability, pool.reward[row]
-            low, high = pool.start[row], pool.start[row + 1]
-        else:
-            successor, chance, gain = model.next_state, model.probability, model.reward[x]
-            low, high = model.row_start[x], model.row_start[x + 1]
+        is_edited, successor, chance, gain, low, high = row_of_pair(model, pool, low_row, high_row, x)
         if t + k <= T and not is_pair_allowed(successor, low, high, planning.flag, there, is_edited):
             continue
         rest, size = 0.0, 0.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tether._foundation.arrays import Ints
-from tether._kernels.audit.arrays import RowPool
+from tether._foundation.arrays import Floats, Ints
+from tether._kernels.audit.arrays import Model, RowPool
 from tether._kernels.jit import kernel, part_of_kernel
 
 _FEW = 8
@@ -35,6 +35,18 @@ def edited_row(pool: RowPool, low: int, high: int, x: int) -> int:
     while low < high and pool.pair[low] < x:
         low += 1
     return low if low < end and pool.pair[low] == x else -1
+
+
+@part_of_kernel
+def row_of_pair(model: Model, pool: RowPool, low: int, high: int, x: int) -> tuple[bool, Ints, Floats, float, int, int]:
+    """Whether pair ``x`` has a row among the edited ones ``low … high - 1``; and its row, that one or the nominal one.
+
+    A row is an array of successors and one of probabilities, the expected reward, and where it begins and ends in them.
+    """
+    row = edited_row(pool, low, high, x)
+    if row >= 0:
+        return True, pool.next_state, pool.probability, pool.reward[row], pool.start[row], pool.start[row + 1]
+    return False, model.next_state, model.probability, model.reward[x], model.row_start[x], model.row_start[x + 1]
 
 
 @part_of_kernel
