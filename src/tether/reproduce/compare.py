@@ -11,7 +11,7 @@ from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.influence.rules import Rule
 from tether.plan.sweep import Sweep
 from tether.reproduce.published import PublishedPath
-from tether.reproduce.records import Comparison, Table
+from tether.reproduce.records import Comparison, Figure, Table
 from tether.reproduce.sampling import spread_of
 
 __all__ = [
@@ -25,8 +25,10 @@ __all__ = [
     "rules_table",
     "share_explained",
     "size_table",
+    "sizes_figure",
     "sweeps",
     "value_table",
+    "values_figure",
 ]
 
 RULES: tuple[Rule, ...] = ("definition", "published", "printed", "assured")
@@ -156,6 +158,25 @@ def draw_later(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Cal
         return draw(*arguments, **options).figure
 
     return drawn
+
+
+def values_figure(name: str, what: str, table: Sweep, theirs: PublishedPath) -> Figure:
+    """V(s0) against m, the published values as hollow marks over ours."""
+    from tether.views.figures import plot_values
+
+    caption = f"{what}: value of the initial state against the number of actions that may change."
+    return Figure(name, caption, draw_later(plot_values, table, {k: np.array(row) for k, row in theirs.values.items()}))
+
+
+def sizes_figure(name: str, caption: str, table: Sweep, theirs: PublishedPath | None = None) -> Figure:
+    """Nodes of the pruned graph against k: as the paper counts, published if asked for, and from s0 alone."""
+    from tether.views.figures import plot_sizes
+
+    sizes: dict[str, Any] = {"as the paper counts": (table.ks, table.layered_sizes)}
+    if theirs is not None:
+        sizes["published"] = tuple(np.array(sorted(theirs.sizes.items())).T)
+    sizes["from s0 alone"] = (table.ks, table.sizes)
+    return Figure(name, caption, draw_later(plot_sizes, sizes))
 
 
 def share_explained(comparisons: list[Comparison]) -> str:

@@ -23,8 +23,10 @@ from tether.reproduce.compare import (
     rules_table,
     share_explained,
     size_table,
+    sizes_figure,
     sweeps,
     value_table,
+    values_figure,
 )
 from tether.reproduce.published import published
 from tether.reproduce.records import Comparison, Figure, Section
@@ -75,8 +77,6 @@ def load_table(file: str | FilePath) -> Case:
 
 def sepsis_section(case: Case | None = None) -> Section:
     """Both paths, every k and m, sizes."""
-    from tether.views.figures import plot_sizes, plot_values
-
     exact = case is None
     case = sepsis() if case is None else case
     tag = "" if exact else "-table"
@@ -97,29 +97,11 @@ def sepsis_section(case: Case | None = None) -> Section:
             size_table(f"Nodes of the pruned graph, {name} path, rule published", ours, theirs),
             rules_table(by_rule, 3),
         ]
-        figures.append(
-            Figure(
-                f"sepsis-{name}-values{tag}",
-                f"Sepsis, {name} path: value of the initial state against the number of actions that may change.",
-                draw_later(plot_values, ours, {k: np.array(row) for k, row in theirs.values.items()}),
-            )
-        )
+        figures.append(values_figure(f"sepsis-{name}-values{tag}", f"Sepsis, {name} path", ours, theirs))
         text.append(_paragraph(name, cf, by_rule, values, exact))
         if name == "catastrophic":
-            figures.append(
-                Figure(
-                    f"sepsis-sizes{tag}",
-                    "Sepsis, catastrophic path: nodes of the pruned graph.",
-                    draw_later(
-                        plot_sizes,
-                        {
-                            "as the paper counts": (ours.ks, ours.layered_sizes),
-                            "published": tuple(np.array(sorted(theirs.sizes.items())).T),
-                            "from s0 alone": (ours.ks, ours.sizes),
-                        },
-                    ),
-                )
-            )
+            caption = "Sepsis, catastrophic path: nodes of the pruned graph."
+            figures.append(sizes_figure(f"sepsis-sizes{tag}", caption, ours, theirs))
             whole = component(cf)
             text.append(
                 f"Without constraint the whole layered graph has {ours.layered_sizes[-1]:,} nodes; the published "

@@ -16,8 +16,10 @@ from tether.reproduce.compare import (
     rules_table,
     share_explained,
     size_table,
+    sizes_figure,
     sweeps,
     value_table,
+    values_figure,
 )
 from tether.reproduce.published import published
 from tether.reproduce.records import Comparison, Figure, Section, Table
@@ -59,8 +61,6 @@ def toy_section() -> Section:
 
 def grid_section() -> Section:
     """V(s0) for every k and m; sizes for every k."""
-    from tether.views.figures import plot_sizes, plot_values
-
     case = grid_world()
     theirs = published().paths["grid_world"]
     cf = counterfactual(case.mdp, case.path)
@@ -75,7 +75,6 @@ def grid_section() -> Section:
         f"k = {first_improvement(tables['definition'])} on, the promise that holds on every path (assured) from "
         f"k = {first_improvement(tables['assured'])}.",
     )
-    named = {"as the paper counts": (ours.ks, ours.layered_sizes), "from s0 alone": (ours.ks, ours.sizes)}
     return Section(
         "grid_world",
         "Grid World",
@@ -87,12 +86,8 @@ def grid_section() -> Section:
             rules_table(tables, 4),
         ),
         (
-            Figure(
-                "grid-world-values",
-                "Grid World: value of the initial state against the number of actions that may change.",
-                draw_later(plot_values, ours, {k: np.array(row) for k, row in theirs.values.items()}),
-            ),
-            Figure("grid-world-sizes", "Grid World: nodes of the pruned graph.", draw_later(plot_sizes, named)),
+            values_figure("grid-world-values", "Grid World", ours, theirs),
+            sizes_figure("grid-world-sizes", "Grid World: nodes of the pruned graph.", ours),
         ),
     )
 
@@ -102,7 +97,7 @@ _INFECTION_LIMITS = ((3, 1), (6, 4), (7, 4), (8, 1))
 
 def epidemic_section() -> Section:
     """V(s0), sizes, and the mean number of infected over time."""
-    from tether.views.figures import plot_course, plot_sizes, plot_values
+    from tether.views.figures import plot_course
 
     case = epidemic()
     theirs = published().paths["epidemic"]
@@ -137,23 +132,14 @@ def epidemic_section() -> Section:
             rules_table(tables, 4),
         ),
         (
-            Figure(
-                "epidemic-values",
-                "Epidemic: value of the initial state against the number of actions that may change.",
-                draw_later(plot_values, ours, {k: np.array(row) for k, row in theirs.values.items()}),
-            ),
+            values_figure("epidemic-values", "Epidemic", ours, theirs),
             Figure(
                 "epidemic-infected",
                 "Epidemic: infected over time, mean and spread, exact; the published simulations as hollow marks.",
                 draw_later(plot_course, courses, ylabel="infected people", observed=observed, published=simulated),
             ),
-            Figure(
-                "epidemic-sizes",
-                "Epidemic: nodes of the pruned graph, as the paper counts and from s0 alone.",
-                draw_later(
-                    plot_sizes,
-                    {"as the paper counts": (ours.ks, ours.layered_sizes), "from s0 alone": (ours.ks, ours.sizes)},
-                ),
+            sizes_figure(
+                "epidemic-sizes", "Epidemic: nodes of the pruned graph, as the paper counts and from s0 alone.", ours
             ),
         ),
     )
