@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._foundation.arrays import Floats
 from tether._foundation.words import cut_apart
 from tether.errors import QueryError
 from tether.evaluation.shares import Shares
@@ -83,19 +84,10 @@ def plot_decisions(
     from matplotlib.patches import Patch
 
     actions = list(dict.fromkeys(row.action for row in sorted(decisions.rows, key=_order(decisions))))
-    values, unknown = np.full((len(actions), decisions.cf.T), np.nan), []
-    for row in decisions.rows:
-        found = _shade(decisions, row, what)
-        if found is None:
-            unknown.append((actions.index(row.action), row.t))
-        else:
-            values[actions.index(row.action), row.t] = found
+    values, unknown = _shades(decisions, actions, what)
     with styled():
-        size = (
-            float(np.clip(2.6 + 0.4 * values.shape[1], 5.5, 10.0)),
-            float(np.clip(1.4 + 0.3 * len(actions), 2.4, 8.0)),
-        )
-        ax = axes(ax, size, "")
+        wide, tall = np.clip(2.6 + 0.4 * decisions.cf.T, 5.5, 10.0), np.clip(1.4 + 0.3 * len(actions), 2.4, 8.0)
+        ax = axes(ax, (float(wide), float(tall)), "")
         mesh = ax.pcolormesh(
             np.ma.masked_invalid(values), edgecolors="#cccccc", linewidth=0.5, **_colours(values, what)
         )
@@ -103,25 +95,8 @@ def plot_decisions(
             ax.add_patch(_cell(t, i))
         done = [(row.t + 0.5, actions.index(row.action) + 0.5) for row in decisions.rows if row.is_observed]
         ax.plot(*zip(*done, strict=True), "s", color=_ON_CELLS, markerfacecolor="none", markersize=7, linestyle="none")
-        ax.set_xlim(0, values.shape[1])
-        ax.set_ylim(len(actions), 0)
-        every = -(-values.shape[1] // 20)
-        ax.set_xticks(np.arange(0, values.shape[1], every) + 0.5, [str(t) for t in range(0, values.shape[1], every)])
-        ax.set_yticks(
-            np.arange(len(actions)) + 0.5, cut_apart([single_line(action_name(one)) for one in actions], letters)
-        )
-        for label in ax.get_yticklabels():
-            label.set_parse_math(False)
-        ax.tick_params(length=0)
-        for spine in ax.spines.values():
-            spine.set_visible(False)
-        bar = figure_of(ax).colorbar(mesh, ax=ax, pad=0.02, aspect=25)
-        title, short = _labels(decisions, what)
-        tall = ax.get_window_extent().height * 72 / figure_of(ax).dpi
-        bar.set_label(title if text_width(title, 9.0) <= tall else short)
-        bar.ax.tick_params(labelsize=SMALL)
-        number_axis(bar.ax.yaxis)
-        bar.outline.set_visible(False)
+        _name_cells(ax, decisions.cf.T, cut_apart([single_line(action_name(one)) for one in actions], letters))
+        _colour_bar(ax, mesh, *_labels(decisions, what))
         ax.set_xlabel(TIME)
         handles: list[Any] = [
             Line2D([], [], color="black", marker="s", markerfacecolor="none", linestyle="none", label="done")
@@ -170,6 +145,42 @@ def plot_shares(shares: Shares, ax: Axes | None = None) -> Axes:
 def _order(decisions: Decisions) -> Any:
     """Actions in the model's order."""
     return lambda row: decisions.cf.mdp.actions.find(row.action)
+
+
+def _shades(decisions: Decisions, actions: list[Any], what: str) -> tuple[Floats, list[tuple[int, int]]]:
+    """What shades the cell of each action and time, NaN where there is none; and the cells without a value."""
+    values, unknown = np.full((len(actions), decisions.cf.T), np.nan), []
+    for row in decisions.rows:
+        found = _shade(decisions, row, what)
+        if found is None:
+            unknown.append((actions.index(row.action), row.t))
+        else:
+            values[actions.index(row.action), row.t] = found
+    return values, unknown
+
+
+def _name_cells(ax: Axes, T: int, names: list[str]) -> None:
+    """Times below the cells, about twenty of them at most, and the actions' names beside them, the first on top."""
+    ax.set_xlim(0, T)
+    ax.set_ylim(len(names), 0)
+    every = -(-T // 20)
+    ax.set_xticks(np.arange(0, T, every) + 0.5, [str(t) for t in range(0, T, every)])
+    ax.set_yticks(np.arange(len(names)) + 0.5, names)
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+
+
+def _colour_bar(ax: Axes, mesh: Any, title: str, short: str) -> None:
+    """What the colours mean, with the short title where the long one does not fit beside the axes."""
+    bar = figure_of(ax).colorbar(mesh, ax=ax, pad=0.02, aspect=25)
+    tall = ax.get_window_extent().height * 72 / figure_of(ax).dpi
+    bar.set_label(title if text_width(title, 9.0) <= tall else short)
+    bar.ax.tick_params(labelsize=SMALL)
+    number_axis(bar.ax.yaxis)
+    bar.outline.set_visible(False)
 
 
 def _shade(decisions: Decisions, row: Any, what: str) -> float | None:
