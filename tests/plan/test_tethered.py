@@ -1,6 +1,7 @@
 """The tethered question: κ is computed once, the front doors ask the same object, and k and m have defaults."""
 
 import pickle
+import shlex
 
 import numpy as np
 import pytest
@@ -117,9 +118,12 @@ def test_policies_by_name(world):
     assert cf.evaluate("optimal").value == cf.evaluate(cf.mdp.solve(cf.T)).value
 
 
+@pytest.mark.parametrize(
+    "asked", ["", "-k 3", "--objective 'reach over'", "--minimise", "--rule assured --objective 'avoid over'"]
+)
 @pytest.mark.parametrize("command", [["explain"], ["report", "-o", "page.html"]])
-def test_one_command_computes_kappa_once(passes, tmp_path, monkeypatch, command):
+def test_one_command_computes_kappa_once(passes, tmp_path, monkeypatch, command, asked):
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, [command[0], "case:epidemic", *command[1:]])
+    done = CliRunner().invoke(main, [command[0], "case:epidemic", *command[1:], *shlex.split(asked)])
     assert done.exit_code == 0, done.output
-    assert passes == ["definition"]
+    assert passes == ["assured" if "assured" in asked else "definition"]

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from deciding import asked
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import ODD, PLANS, Page, read, undrawn, walk, write, written_once
@@ -15,8 +16,11 @@ from worlds import FEWER, RULES, criteria_for, in_package, rules_and_criteria, w
 import tether
 from tether._foundation.words import number as words_number
 from tether._foundation.words import percent
+from tether.counterfactual.layers import reached_states
 from tether.explanation import about_episode
-from tether.influence.classes import CLASSES, classify_reachable
+from tether.influence.classes import CLASSES, classify_layers, classify_reachable
+from tether.plan import tethered
+from tether.views import figures
 from tether.views.report.limits import sweep_around
 
 SECTIONS = [
@@ -299,6 +303,8 @@ def test_another_objective_has_a_page_too(options, tmp_path):
     assert page.headings == SECTIONS
     assert all(sentence.replace("-", "−") in page.parts[""] for sentence in plan.explain().answer(str).follows)
     assert ("the plan ends" in page.text) == ("objective" in options)
+    ended = "Paths end where it is decided whether died is avoided" in page.parts["The states over time"]
+    assert ended == ("objective" in options)
 
 
 @pytest.mark.usefixtures("only_words")
@@ -404,6 +410,34 @@ def test_classes_of_what_is_reachable(rule, data, world):
     for t, codes in enumerate(found):
         classes = world.cf.classify(k=k, t=t, rule=rule, influence=influence)
         assert [CLASSES[code] for code in codes] == [classes[state] for state in world.cf.reachable(t)]
+
+
+@FEWER
+@given(one=asked(RULES), data=st.data())
+def test_classes_where_a_property_is_asked_for(one, data):
+    """What is drawn are the states that paths come to before they end; their classes are those of `classify`."""
+    cf, k = one.world.conditioned(), data.draw(st.integers(1, one.world.T + 1))
+    options = {"rule": one.rule, "influence": in_package(one.criterion), "objective": one.objective}
+    question = cf.tether(**options)
+    ended = question.asked.graph.ended.mask
+    layers = reached_states(question.asked.graph)
+    codes = classify_layers(question.asked, question.thresholds(k), layers, k)
+    come_to = {int(cf.observation.states[0])}
+    for t in range(cf.T + 1):
+        assert layers[t].tolist() == sorted(come_to)
+        classes = cf.classify(t, k, **options)
+        assert [CLASSES[code] for code in codes[t]] == [classes[cf.mdp.states[s]] for s in sorted(come_to)]
+        going_on = [cf.mdp.states[s] for s in come_to if not ended[s]] if t < cf.T else []
+        rows = (cf.row(t, state, action)[0] for state in going_on for action in cf.mdp.actions_in(state))
+        come_to = {cf.mdp.state_index(after) for row in rows for after in row}
+    kappa = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tethered, "thresholds", lambda *given, **up_to: kappa.append(given))
+        ax = figures.plot_classes(cf, k, **options)  # it asks the same question, whose κ is known
+        assert figures.is_graph(cf, k, **options) == any((one.get_gid() or "").startswith("node") for one in ax.patches)
+    figures.forget(ax.figure)
+    assert not kappa
+
 
 
 class Told(tether.GumbelMax):

@@ -437,10 +437,11 @@ class CounterfactualDoors:
 
     def plot(
         self: Any,
-        k: int,
+        k: int | None = None,
         *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
+        objective: Property | None = None,
         rollout: str = "counterfactual",
         label: Callable[[Any], str] = str,
         ax: Axes | None = None,
@@ -457,7 +458,8 @@ class CounterfactualDoors:
         """
         from tether.views.figures import plot_classes
 
-        return plot_classes(self, k, ax, rule=rule, influence=influence, rollout=rollout, label=label)
+        options = {"rule": rule, "influence": influence, "objective": objective}
+        return plot_classes(self, k, ax, rollout=rollout, label=label, **options)
 
     def explore(self: Any, height: int = 800) -> Inline:
         """A page to play with: k, m, "what if" and "why?", below the cell of a notebook, or in any browser.

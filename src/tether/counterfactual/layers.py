@@ -38,6 +38,7 @@ __all__ = [
     "expand",
     "make_layer",
     "nominal_rollout",
+    "reached_states",
     "replay",
     "walking",
 ]
@@ -362,6 +363,25 @@ def nominal_rollout(graph: Graph) -> Graph:
             reached = walk.onward(states, edits)
     ended_states = None if graph.ended is None else replace(graph.ended, states=tuple(over))
     return Graph(mdp, graph.observation, tuple(layers), reached, ended_states)
+
+
+def reached_states(graph: Graph) -> tuple[Ints, ...]:
+    """States that s_0 leads to, t = 0 … T, whatever is done; where paths end, they are there for the last time.
+
+    The layers of a graph in which paths end may hold more: what only a path that is over would have come to.
+    """
+    if graph.ended is None:
+        return tuple(graph.states(t) for t in range(graph.T + 1))
+    reached, pair_start = graph.layers[0].states, graph.mdp.form.pair_start
+    found = [reached]
+    with walking(graph.mdp) as walk:
+        for layer in graph.layers:
+            states, edits = graph.split(reached)[0], layer.edits
+            if states.size < layer.states.size:
+                edits = edits.take(np.flatnonzero(np.isin(pair_states(pair_start, edits.pairs), states)))
+            reached = walk.onward(states, edits) if states.size else states
+            found.append(reached)
+    return tuple(found)
 
 
 def expand(mdp: MDP, edits: EditedRows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:

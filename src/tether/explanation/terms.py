@@ -131,10 +131,13 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
 
 
 def granted(plan: Plan) -> str:
-    """From when on influence is taken for granted."""
+    """From when on influence is taken for granted, and where paths end before the episode does."""
     first = max(0, plan.T - plan.k + 1)
     when = f"From t = {first} on" if first else "At all times"
-    return f"{when}, where fewer than k = {plan.k} steps are left, influence is taken for granted."
+    text = f"{when}, where fewer than k = {plan.k} steps are left, influence is taken for granted."
+    if plan.objective is None:
+        return text
+    return f"{text} Paths end where it is decided whether {plan.objective.in_words}: no influence is asked for there."
 
 
 def influence_in_words(influence: Influence) -> str:

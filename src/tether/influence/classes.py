@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Own, Rule, own_thresholds
 from tether.influence.thresholds import Thresholds, thresholds
 
-__all__ = ["CLASSES", "Classes", "classify", "classify_reachable", "with_strengths"]
+__all__ = ["CLASSES", "Classes", "classify", "classify_layers", "classify_reachable", "with_strengths"]
 
 CLASSES = ("observed", "influenced and reachable", "influenced but unreachable", "not influenced")
 
@@ -147,6 +147,23 @@ def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tupl
         code[states == cf.observation.states[t]] = CLASSES.index("observed")
         codes.append(code)
     return tuple(reversed(codes))
+
+
+def classify_layers(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], k: int) -> tuple[Ints, ...]:
+    """The same for the states of ``layers`` (`reached_states`), among which are those where paths end before T."""
+    codes = classify_reachable(cf, found, k)
+    ended = cf.graph.ended
+    if ended is None:
+        return codes
+    in_layers = []
+    for t, states in enumerate(layers):
+        of_all = np.full(cf.mdp.n_states, CLASSES.index("influenced but unreachable"), dtype=np.int8)
+        of_all[cf.graph.states(t)] = codes[t]
+        of_all[_reached(found, t, k)] = CLASSES.index("influenced and reachable")
+        if cf.observation.states[t] >= 0:
+            of_all[cf.observation.states[t]] = CLASSES.index("observed")
+        in_layers.append(of_all[states])
+    return tuple(in_layers)
 
 
 def with_strengths(graph: Graph, posteriors: tuple[NoisePosterior | None, ...]) -> Graph:

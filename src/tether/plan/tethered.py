@@ -152,7 +152,7 @@ class Tethered:
         """
         cf = self.asked
         m = min(whole_number("m", m, 0), cf.T)
-        k = self._length(k, m)
+        k = self.length(k, m)
         if subject_to is not None:
             from tether.plan.constrained import constrained
 
@@ -164,7 +164,7 @@ class Tethered:
         plan = Plan(self.cf, k, m, self.rule, self.influence, value, observed, *arrays, is_best=True)
         return replace(plan, objective=self.objective, minimise=self.minimise)
 
-    def _length(self, k: int | None, m: int = 1) -> int:
+    def length(self, k: int | None, m: int = 1) -> int:
         """k, or where it is left out the shortest tether that is enough for m changes; 1 where none gains anything."""
         return (self.enough_k(m) or 1) if k is None else min(whole_number("k", k, 1), self.cf.T + 1)
 
@@ -287,7 +287,7 @@ class Tethered:
         """
         from tether.influence.why import why
 
-        cf, k = self.asked, self._length(k)
+        cf, k = self.asked, self.length(k)
         state = cf.path.states[cf.time(t)] if state is None else state
 
         def answer(one: Any) -> Why:
@@ -307,7 +307,7 @@ class Tethered:
         """
         from tether.influence.classes import classify
 
-        return classify(self.asked, self.thresholds, self.rule, self.influence, t, self._length(k), rollout)
+        return classify(self.asked, self.thresholds, self.rule, self.influence, t, self.length(k), rollout)
 
     def pareto(
         self,

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.checks import whole_number
 from tether._foundation.words import cut, cut_apart
 from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph, nominal_rollout
-from tether.influence.classes import CLASSES, classify_reachable, with_strengths
+from tether.counterfactual.layers import Graph, nominal_rollout, reached_states
+from tether.influence.classes import CLASSES, classify_layers, with_strengths
 from tether.influence.thresholds import Thresholds, thresholds
+from tether.model.properties import Property
 from tether.plan.plan import Plan
 from tether.views.figures.network import FILLS, OUTLINES, draw_network
 from tether.views.figures.steps import Step, steps_of
@@ -41,11 +41,12 @@ _HATCHES = ("", "", "", "////")
 
 def plot_classes(
     cf: CounterfactualMDP,
-    k: int,
+    k: int | None = None,
     ax: Axes | None = None,
     *,
     rule: Any = "definition",
     influence: Any = "support",
+    objective: Property | None = None,
     rollout: str = "counterfactual",
     label: Callable[[Any], str] = str,
     action_label: Callable[[Any], str] = str,
@@ -57,9 +58,10 @@ def plot_classes(
     Parameters
     ----------
     cf : CounterfactualMDP
-    k : int
-    rule, influence
-        As in `CounterfactualMDP.plan`.
+    k : int, optional
+        The length of the tether; left out: the shortest that is enough, as in `CounterfactualMDP.plan`.
+    rule, influence, objective
+        As in `CounterfactualMDP.plan`. Where a property is decided paths end: such a state counts as influenced.
     rollout : {"counterfactual", "nominal"}
         Which states and steps are drawn: what can be reached in the counterfactual MDP, or what could have been
         reached without the observation, as in the paper.
@@ -79,29 +81,38 @@ def plot_classes(
     >>> [text.get_text() for text in ax.get_legend().get_texts()][:2]
     ['observed', 'influenced and reachable']
     """
-    k = min(whole_number("k", k, 1), cf.T + 1)
-    question = cf.tether(rule=rule, influence=influence)
+    question = cf.tether(rule=rule, influence=influence, objective=objective)
+    cf, k = question.asked, question.length(k)
     if rollout == "counterfactual":
         found = question.thresholds(k)
-        codes = classify_reachable(cf, found, k)
+        layers = reached_states(found.graph)
+        codes = classify_layers(cf, found, layers, k)
     else:
         classes = [question.classify(t, k, rollout=rollout).codes for t in range(cf.T + 1)]
         found = thresholds(_nominal(cf), question.rule, question.influence, up_to=k)
-        codes = tuple(code[found.graph.states(t)] for t, code in enumerate(classes))
-    states = [found.graph.states(t) for t in range(cf.T + 1)]
-    steps = _drawable(cf, found, k)
+        layers = reached_states(found.graph)
+        codes = tuple(code[states] for code, states in zip(classes, layers, strict=True))
+    steps = _drawable(cf, found, layers, k)
     if steps is None:
         return _counts(codes, rollout, ax, legend)
+    states = [layer for layer in layers if layer.size]  # nothing is left after all paths have ended
     names = _names(cf, states, label)
     steps = [
         replace(step, actions=tuple(cut(single_line(action_label(a)), _NAME) for a in step.actions)) for step in steps
     ]
-    middle = [_position(layer, int(seen)) for layer, seen in zip(states, cf.observation.states, strict=True)]
+    middle = [_position(layer, int(seen)) for layer, seen in zip(states, cf.observation.states, strict=False)]
     ringed = [np.isin(layer, [] if plan is None else plan.chain.visits[t].states) for t, layer in enumerate(states)]
-    return draw_network(names, codes, steps, middle, ringed, ax, legend)
+    return draw_network(names, codes[: len(states)], steps, middle, ringed, ax, legend)
 
 
-def is_graph(cf: CounterfactualMDP, k: int, *, rule: Any = "definition", influence: Any = "support") -> bool:
+def is_graph(
+    cf: CounterfactualMDP,
+    k: int | None = None,
+    *,
+    rule: Any = "definition",
+    influence: Any = "support",
+    objective: Property | None = None,
+) -> bool:
     """Whether `plot_classes` draws the counterfactual rollout as a graph, and not as counts.
 
     Examples
@@ -112,14 +123,17 @@ def is_graph(cf: CounterfactualMDP, k: int, *, rule: Any = "definition", influen
     >>> [is_graph(tether.counterfactual(case.mdp, case.path), k=1) for case in (toy, grid)]
     [True, False]
     """
-    return _drawable(cf, cf.tether(rule=rule, influence=influence).thresholds(k), k) is not None
+    question = cf.tether(rule=rule, influence=influence, objective=objective)
+    k = question.length(k)
+    found = question.thresholds(k)
+    return _drawable(question.asked, found, reached_states(found.graph), k) is not None
 
 
-def _drawable(cf: CounterfactualMDP, found: Thresholds, k: int) -> list[Step] | None:
+def _drawable(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], k: int) -> list[Step] | None:
     """The steps of a rollout, or None where a graph of them would show nothing."""
-    if cf.T > _LONG or max(found.graph.states(t).size for t in range(cf.T + 1)) > _LARGE:
+    if cf.T > _LONG or max(layer.size for layer in layers) > _LARGE:
         return None
-    steps = steps_of(cf, found, k)
+    steps = steps_of(cf, found, layers, k)
     return steps if max(sum(step.t == t for step in steps) for t in range(cf.T)) <= _DENSE else None
 
 
@@ -135,8 +149,9 @@ def _nominal(cf: CounterfactualMDP) -> Graph:
 
 
 def _position(states: Ints, state: int) -> int | None:
-    """Where a state is in its layer; None for one that was not recorded."""
-    return int(np.searchsorted(states, state)) if state >= 0 else None
+    """Where a state is in its layer; None for one that was not recorded, or that lies beyond the end of paths."""
+    at = int(np.searchsorted(states, state))
+    return at if at < states.size and states[at] == state else None
 
 
 def _counts(codes: Sequence[Ints], rollout: str, ax: Axes | None, legend: bool) -> Axes:

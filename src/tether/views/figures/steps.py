@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,17 +31,20 @@ class Step:
     actions: tuple[Any, ...]
 
 
-def steps_of(cf: CounterfactualMDP, found: Thresholds, k: int) -> list[Step]:
-    """All steps of a rollout; nodes are numbered within their layer."""
+def steps_of(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], k: int) -> list[Step]:
+    """All steps of a rollout; nodes are numbered within their layer. None begins where paths end."""
     graph = found.graph
     steps = []
     for t in range(cf.T):
+        ended = graph.split(layers[t])[1]
         allowed, reached = _allowed(found, t, k)
         groups: dict[tuple[int, int, str], list[Any]] = {}
-        for i, s in enumerate(graph.states(t).tolist()):
+        for i, s in enumerate(layers[t].tolist()):
+            if s in ended:
+                continue
             for pair in range(int(cf.mdp.form.pair_start[s]), int(cf.mdp.form.pair_start[s + 1])):
                 kind = KINDS[0 if pair not in allowed else 2 if pair in reached else 1]
-                for j, after in _successors(graph, t, pair):
+                for j, after in _successors(graph, t, pair, layers[t + 1]):
                     group = KINDS[3] if _is_observed(cf, t, pair, after) else kind
                     groups.setdefault((i, j, group), []).append(cf.mdp.actions[int(cf.mdp.form.pair_action[pair])])
         steps += [Step(t, i, j, kind, tuple(actions)) for (i, j, kind), actions in groups.items()]
@@ -58,11 +62,11 @@ def _allowed(found: Thresholds, t: int, k: int) -> tuple[set[int], set[int]]:
     return set(pairs[allowed].tolist()), set(pairs[reached].tolist())
 
 
-def _successors(graph: Graph, t: int, pair: int) -> list[tuple[int, int]]:
-    """(node, state) that can follow a pair in the rollout."""
+def _successors(graph: Graph, t: int, pair: int, states: Ints) -> list[tuple[int, int]]:
+    """(node, state) that can follow a pair in the rollout; ``states`` are the nodes of the next layer."""
     _, entry, _ = expand(graph.mdp, graph.layers[t].edits, np.array([pair]))
     after: Ints = graph.mdp.form.next_state[entry]
-    return list(zip(np.searchsorted(graph.states(t + 1), after).tolist(), after.tolist(), strict=True))
+    return list(zip(np.searchsorted(states, after).tolist(), after.tolist(), strict=True))
 
 
 def _is_observed(cf: CounterfactualMDP, t: int, pair: int, after: int) -> bool:

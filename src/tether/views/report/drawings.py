@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.words import cut_apart
+from tether.counterfactual.layers import reached_states
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.guarantees import GuaranteesByK
@@ -143,7 +144,7 @@ def draw_classes(
 
     With ``link``, what is drawn says what it is when the pointer rests on it; nodes lead where ``link(t, state)`` says.
     """
-    options: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence}
+    options: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence, "objective": plan.objective}
     graph = figures.is_graph(plan.cf, plan.k, **options)
     ax = None if graph else chart(_HIGH + 60.0, bottom=_BOTTOM + 46.0)
     ax = figures.plot_classes(plan.cf, plan.k, ax, plan=plan, label=state_name, action_label=action_name, **options)
@@ -154,12 +155,12 @@ def draw_classes(
 
 def _marks(ax: Axes, plan: Plan, link: Callable[[int, int], str]) -> dict[str, Mark]:
     """What nodes and bars are, as the figure labels them."""
-    found = {}
+    found, layers = {}, reached_states(plan.asked.graph)
     for patch in ax.patches:
         kind, _, place = (patch.get_gid() or "").partition("-")
         if kind in ("node", "bar"):
             t, i = map(int, place.split("-"))
-            to = link(t, int(plan.cf.graph.states(t)[i])) if kind == "node" and t < plan.T else None
+            to = link(t, int(layers[t][i])) if kind == "node" and t < plan.T else None
             found[str(patch.get_gid())] = Mark(str(patch.get_label()), to)
     return found
 
