@@ -167,6 +167,12 @@ print([name for name in heavy if name in sys.modules])
     assert done.stdout.strip() == "[]"
 
 
+def test_figures_are_found_without_being_imported():
+    code = "import tether; print(tether.views.figures.plot_values.__name__)"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "plot_values"
+
+
 def test_names_that_are_loaded_later_are_found_and_others_are_not():
     assert {"learn", "views", "io"} <= set(dir(tether))
     with pytest.raises(AttributeError, match="no attribute 'lern'"):

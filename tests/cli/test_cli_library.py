@@ -19,7 +19,7 @@ CALLS = {
     },
     "sweep": {CF.sweep: "ks ms rule influence objective minimise"},
     "choose-k": {CF.choose_k: "m at_least at_most rule influence objective minimise"},
-    "why": {CF.why: "k state action uninfluenced rule influence objective"},
+    "why": {CF.why: "k state action uninfluenced rule influence objective minimise"},
     "decisions": {CF.decisions: "m rule influence objective minimise"},
     "evaluate": {CF.evaluate: "influence objective"},
     "certify": {CF.plan: "k m rule influence", tether.certify: "objective minimise"},
@@ -100,6 +100,54 @@ def test_what_a_tether_means_is_said_by_keyword_with_one_default():
                 assert parameter.kind is parameter.KEYWORD_ONLY, name
                 assert parameter.default == wanted[parameter.name], name
     assert found == wanted.keys()
+
+
+MEANS_ITS_OWN = {
+    "CounterfactualMDP.pareto": "the trade-off takes the place of a tether",
+    "Tethered.pareto": "the same",
+}
+"""Where k left out is no tether, and why; the documentation says so."""
+
+LOOKED_UP = {
+    *("Sweep.value", "Sweep.lost", "Sweep.plot", "SweepUncertainty.at", "Decisions.within", "plot_lost", "plot_sweep"),
+    *("Robust.limits", "Tethered.length", "Tethered.thresholds_for"),
+}
+"""Look-ups in an answer for some k or m, and what finds the defaults."""
+
+
+def test_what_comes_first_then_k_then_m_with_one_default_each():
+    met = set()
+    for name, call in public_calls():
+        if name in LOOKED_UP:
+            continue
+        parameters = [one for one in inspect.signature(call).parameters.values() if one.name != "self"]
+        where = {one.name: (i, one.default) for i, one in enumerate(parameters)}
+        for limit, default in (("k", None), ("m", 1)):
+            if limit in where:
+                met.add(name)
+                assert where[limit][1] == default, name
+        if {"k", "m"} <= where.keys():
+            assert where["k"][0] + 1 == where["m"][0], name
+        kinds = [one.kind for one in parameters]
+        assert kinds == sorted(kinds), name
+    assert met >= {
+        *MEANS_ITS_OWN,
+        "audit",
+        "compare_mechanisms",
+        "Robust.best_possible",
+        "Robust.write",
+        "plot_classes",
+    }
+
+
+def test_k_left_out_is_the_shortest_tether_that_is_enough_everywhere():
+    case = tether.cases.epidemic()
+    cf, sure = tether.counterfactual(case.mdp, case.path), tether.robust(case.mdp, case.path)
+    for options in ({}, {"minimise": True}, {"objective": tether.reach("over")}, {"rule": "assured"}):
+        k = cf.plan(**options).k
+        assert (cf.why(0, **options)[0].k, cf.classify(0, **options).k) == (k, k)
+        assert sure.best_possible(**options) == sure.best_possible(sure.plan(**options).k, 1, **options)
+    assert cf.why(0, minimise=True)[0].k != cf.why(0)[0].k
 
 
 def test_what_is_left_out_is_the_same_in_both():

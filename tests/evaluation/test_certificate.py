@@ -110,7 +110,7 @@ def test_a_policy_is_certified_for_what_is_asked_for():
     assert (found.objective, found.observed_value) == (safe, 0.0)
     assert found.value == pytest.approx(cf.evaluate("optimal", objective=safe).value)
     robust = tether.robust(case.mdp, case.path, assume="nothing")
-    assert (found.nothing.worst, found.nothing.best) == pytest.approx(robust.range("optimal", safe))
+    assert (found.nothing.worst, found.nothing.best) == pytest.approx(robust.range("optimal", objective=safe))
     fallen = tether.certify(
         cf, "optimal", objective=tether.reach("danger"), minimise=True
     )  # the same, said the other way

@@ -102,11 +102,20 @@ def test_solved_by_other_code_it_gives_the_guaranteed_value(tmp_path_factory, ru
 def test_the_same_for_prism(tmp_path_factory, world):
     sure = tether.robust(world.cf.mdp, world.path, assume="nothing")
     file = tmp_path_factory.mktemp("made") / "episode.nm"
-    made = sure.write(file)
+    made = sure.write(file, world.T + 1, world.T)
     read = read_prism(file.read_text())
     assert all(low > 0.0 for _, _, row in read[1] for _, low, _ in row)  # PRISM does not take 0
     value = sure.plan(world.T + 1, world.T).value
     assert guaranteed(*read) - made.shift == pytest.approx(value, abs=1e-6 * max(1.0, abs(value), made.shift))
+
+
+def test_what_is_left_out_is_as_in_a_plan(tmp_path):
+    case = tether.cases.epidemic()
+    sure = tether.robust(case.mdp, case.path)
+    plan = sure.plan()
+    sure.write(tmp_path / "left-out.drn")
+    sure.write(tmp_path / "given.drn", plan.k, 1)
+    assert (tmp_path / "left-out.drn").read_text() == (tmp_path / "given.drn").read_text()
 
 
 def test_what_is_said_and_refused(tmp_path):

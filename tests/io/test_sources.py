@@ -243,7 +243,7 @@ def test_a_policy_of_times_and_probabilities(grid, tmp_path):
         for state in grid.mdp.states
         for action in ("up", "right", "down")
     )
-    policy = open_policy(policy_file(tmp_path, f"hour,state,action,probability\n{rows}"), grid, {"t": "hour"})
+    policy = open_policy(policy_file(tmp_path, f"hour,state,action,probability\n{rows}"), grid, columns={"t": "hour"})
     thirds = np.tile([1 / 3, 1 / 3, 1 / 3, 0.0], (16, 1))
     # A third, written with six digits, is taken for a third.
     assert grid.evaluate(policy).value == pytest.approx(grid.evaluate(thirds).value, rel=1e-12)

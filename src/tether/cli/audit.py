@@ -115,7 +115,7 @@ def audit(
             out=out,
             workers=workers,
             client=client,
-            policy=None if policy is None else open_policy(policy, mdp, policy_columns),
+            policy=None if policy is None else open_policy(policy, mdp, columns=policy_columns),
             draws=draws or 0,
             seed=seed,
             where=where,

@@ -62,7 +62,7 @@ def certify(
     plan = limits.plan(cf) if policy is None else None
     with progress() as say:
         say("looking at other causal models", LIMITS)
-        given = plan if policy is None else open_policy(policy, cf, policy_columns)
+        given = plan if policy is None else open_policy(policy, cf, columns=policy_columns)
         found = certificate_of(cf, given, **({} if policy is None else limits.judging))
     if as_json:
         about = {"T": cf.T, **objective_data(limits.objective, limits.minimise), "discount": cf.mdp.discount}

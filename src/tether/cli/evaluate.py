@@ -52,7 +52,7 @@ def evaluate(
     with progress() as say:
         say("evaluating the policy")
         world = asked(cf, objective)
-        outlook = cf.evaluate(open_policy(policy, cf, policy_columns), influence=influence, objective=objective)
+        outlook = cf.evaluate(open_policy(policy, cf, columns=policy_columns), influence=influence, objective=objective)
         steps = explained_steps(cf, outlook, world=world)
     seen = observed_value(world)
     if as_json:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tether.cli.answers import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_property, with_rule
+from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
 
 __all__ = ["why"]
 
@@ -33,7 +33,7 @@ Examples:
     help="Uninfluenced steps just before; for --rule assured.",
 )
 @with_rule
-@with_property
+@with_objective
 @as_json
 def why(
     episode: Episode,
@@ -45,6 +45,7 @@ def why(
     rule: Any,
     influence: Any,
     objective: Any,
+    minimise: bool,
     as_json: bool,
 ) -> None:
     """Say why an action is allowed for k, or is not.
@@ -59,7 +60,8 @@ def why(
     cf = episode.replay()
     where = None if state is None else find_name(cf.mdp.states, state, "state")
     pair = where, None if action is None else find_name(cf.mdp.actions, action, "action")
-    found = cf.why(t, *pair, k, rule=rule, influence=influence, objective=objective, uninfluenced=uninfluenced)
+    about: dict[str, Any] = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
+    found = cf.why(t, *pair, k, uninfluenced=uninfluenced, **about)
     answers = found if isinstance(found, tuple) else (found,)
     where, k = answers[0].state, answers[0].k
     if as_json:
@@ -71,7 +73,7 @@ def why(
             k=k,
             rule=rule,
             influence=str(influence),
-            objective=objective_data(objective)["objective"],
+            **objective_data(objective, minimise),
             answers=[
                 as_data(one) | {"path": [dict(zip(_PAIR, pair, strict=True)) for pair in one.path]} for one in answers
             ],

@@ -297,6 +297,7 @@ class CounterfactualDoors:
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
+        minimise: bool = False,
         rollout: str = "counterfactual",
     ) -> Classes:
         """Class of each state at time t = 0 … T: observed, influenced and reachable, and so on.
@@ -306,8 +307,8 @@ class CounterfactualDoors:
         t : int
         k : int, optional
             The length of the tether; left out: the shortest that is enough, as in `plan`.
-        rule, influence, objective
-            What "within k" means; see `tether`.
+        rule, influence, objective, minimise
+            What "within k" means, and what is enough; see `tether`.
         rollout : {"counterfactual", "nominal"}
             What "reachable" means: through the counterfactual MDP, exactly; or through the nominal rows, as
             the paper draws it.
@@ -319,7 +320,8 @@ class CounterfactualDoors:
         >>> tether.counterfactual(toy.mdp, toy.path).classify(t=2, k=2, rollout="nominal")["s6"]
         'influenced and reachable'
         """
-        return self.tether(rule=rule, influence=influence, objective=objective).classify(t, k, rollout=rollout)
+        question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
+        return question.classify(t, k, rollout=rollout)
 
     @overload
     def why(
@@ -332,6 +334,7 @@ class CounterfactualDoors:
         rule: Rule = ...,
         influence: str | Influence = ...,
         objective: Property | None = ...,
+        minimise: bool = ...,
         uninfluenced: int = ...,
     ) -> tuple[Why, ...]: ...
     @overload
@@ -345,6 +348,7 @@ class CounterfactualDoors:
         rule: Rule = ...,
         influence: str | Influence = ...,
         objective: Property | None = ...,
+        minimise: bool = ...,
         uninfluenced: int = ...,
     ) -> Why: ...
     def why(
@@ -357,6 +361,7 @@ class CounterfactualDoors:
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
+        minimise: bool = False,
         uninfluenced: int = 0,
     ) -> Why | tuple[Why, ...]:
         """Why a pair is allowed for k, or is not: in a sentence and as a record.
@@ -370,8 +375,8 @@ class CounterfactualDoors:
             Left out: each that is available there, one answer per action.
         k : int, optional
             The length of the tether; left out: the shortest that is enough, as in `plan`.
-        rule, influence, objective
-            What "within k" means; see `tether`.
+        rule, influence, objective, minimise
+            What "within k" means, and what is enough; see `tether`.
         uninfluenced : int
             The number of uninfluenced steps just passed; only the rule `assured` looks at it.
 
@@ -386,7 +391,7 @@ class CounterfactualDoors:
         >>> [(one.action, one.needed) for one in cf.why(0)]
         [('NIL', 1), ('V_I', 8), ('V_S', 8)]
         """
-        question = self.tether(rule=rule, influence=influence, objective=objective)
+        question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
         found: Why | tuple[Why, ...] = question.why(t, state, action, k, uninfluenced=uninfluenced)
         return found
 
@@ -442,6 +447,7 @@ class CounterfactualDoors:
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
+        minimise: bool = False,
         rollout: str = "counterfactual",
         label: Callable[[Any], str] = str,
         ax: Axes | None = None,
@@ -458,7 +464,7 @@ class CounterfactualDoors:
         """
         from tether.views.figures import plot_classes
 
-        options = {"rule": rule, "influence": influence, "objective": objective}
+        options: Any = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
         return plot_classes(self, k, ax, rollout=rollout, label=label, **options)
 
     def explore(self: Any, height: int = 800) -> Inline:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.checks import whole_number
 from tether._foundation.writing import written
 from tether.counterfactual.layers import expand
 from tether.errors import FileError, Problem, QueryError
@@ -95,7 +94,7 @@ def write_intervals(
     robust: Robust,
     file: str | os.PathLike[str],
     k: int | None = None,
-    m: int | None = None,
+    m: int = 1,
     *,
     rule: Rule = "definition",
     floor: float | None = None,
@@ -110,8 +109,7 @@ def write_intervals(
     if not 0.0 <= least < 1e-3:
         raise QueryError(f"floor must be at least 0 and below 0.001, not {floor!r}")
     T = robust.cf.T
-    k = T + 1 if k is None else min(whole_number("k", k, 1), T + 1)
-    m = T if m is None else min(whole_number("m", m, 0), T)
+    k, m = robust.limits(k, m, rule=rule)
     layers = _explore(robust, robust.models.possible.tether(rule=rule).thresholds(k), k, m, least)
     nodes = _feasible(layers)
     lowest = min(0.0, *(value for node in nodes for value in _rewards(node, robust)))

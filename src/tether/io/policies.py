@@ -22,7 +22,7 @@ _TOLERANCE = 1e-4
 
 
 def open_policy(
-    source: str | os.PathLike[str], cf: CounterfactualMDP | MDP, columns: Mapping[str, str] | None = None
+    source: str | os.PathLike[str], cf: CounterfactualMDP | MDP, *, columns: Mapping[str, str] | None = None
 ) -> Any:
     """A policy that `CounterfactualMDP.evaluate` takes.
 

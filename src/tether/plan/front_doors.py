@@ -204,7 +204,7 @@ class PlanDoors:
 class RobustDoors:
     """The questions of `tether.Robust`; ``self`` is typed as Any for the same reason."""
 
-    def range(self: Any, policy: Any, objective: Property | None = None) -> tuple[float, float]:
+    def range(self: Any, policy: Any, *, objective: Property | None = None) -> tuple[float, float]:
         """(worst, best) expected return of a plan, or of any policy, over the whole set.
 
         With an ``objective``, or of a plan that was made for one, its probability.
@@ -250,7 +250,7 @@ class RobustDoors:
         self: Any,
         file: str | os.PathLike[str],
         k: int | None = None,
-        m: int | None = None,
+        m: int = 1,
         *,
         rule: Rule = "definition",
         floor: float | None = None,
@@ -265,7 +265,7 @@ class RobustDoors:
         ----------
         file : path
         k, m : int, optional
-            The limits; left out: none.
+            The limits; left out: as in `plan`. ``k = T + 1`` and ``m = T`` are none.
         rule
             What "within k" means.
         floor : float, optional

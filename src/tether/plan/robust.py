@@ -184,12 +184,7 @@ class Robust(RobustDoors):
         >>> tether.robust(patient.mdp, patient.path, assume="nothing").plan(k=9, m=2).value
         -6850.0
         """
-        T = self.cf.T
-        m = min(whole_number("m", m, 0), T)
-        if k is None:
-            about: Any = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
-            k = enough_k(self.sweep(ms=[m], **about), m) or 1
-        k = min(whole_number("k", k, 1), T + 1)
+        k, m = self.limits(k, m, rule=rule, influence=influence, objective=objective, minimise=minimise)
         models, found = self._asked(rule, influence, k, objective, minimise, alone=True)
         values, nodes, choices = _solve(models, found, k, m)
         arrays = nodes, choices, found.influenced
@@ -233,8 +228,19 @@ class Robust(RobustDoors):
         observed = observed_value(models.gumbel)
         return Sweep(self.cf, found.rule, found.influence, *arrays, observed, objective, minimise)
 
-    def best_possible(self, k: int, m: int, *, rule: Rule = "definition") -> float:
-        """The largest value that any plan within k and m has under some model of the set: more nobody can hope for.
+    def best_possible(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: Any = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+    ) -> float:
+        """The best value that any plan within k and m has under some model of the set: more nobody can hope for.
+
+        What is left out is as in `plan`.
 
         Examples
         --------
@@ -243,9 +249,25 @@ class Robust(RobustDoors):
         >>> round(tether.robust(case.mdp, case.path, assume="nothing").best_possible(k=6, m=4), 2)
         -17.01
         """
-        m, k = min(whole_number("m", m, 0), self.cf.T), min(whole_number("k", k, 1), self.cf.T + 1)
-        models, found = self._asked(rule, "support", k, None, False, alone=True)
-        return float(_solve(models, found, k, m, -1.0)[0][m])
+        k, m = self.limits(k, m, rule=rule, influence=influence, objective=objective, minimise=minimise)
+        models, found = self._asked(rule, influence, k, objective, minimise, alone=True)
+        return float(_signed(_solve(models, found, k, m, -1.0)[0][m], objective, minimise))
+
+    def limits(self, k: int | None, m: int, **about: Any) -> tuple[int, int]:
+        """Limits k and m, checked; k left out is the shortest tether that guarantees enough, or 1 if none gains.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.robust(case.mdp, case.path, assume="nothing").limits(None, 1)
+        (7, 1)
+        """
+        T = self.cf.T
+        m = min(whole_number("m", m, 0), T)
+        if k is None:
+            k = enough_k(self.sweep(ms=[m], **about), m) or 1
+        return min(whole_number("k", k, 1), T + 1), m
 
     def _asked(
         self,

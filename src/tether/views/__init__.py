@@ -8,3 +8,7 @@ May import: audit, and what it may.
 >>> figures.plot_values(tether.counterfactual(case.mdp, case.path).sweep()).get_xlabel()
 'actions that may change, m'
 """
+
+from tether.views import figures
+
+__all__ = ["figures"]

@@ -47,6 +47,7 @@ def plot_classes(
     rule: Any = "definition",
     influence: Any = "support",
     objective: Property | None = None,
+    minimise: bool = False,
     rollout: str = "counterfactual",
     label: Callable[[Any], str] = str,
     action_label: Callable[[Any], str] = str,
@@ -60,7 +61,7 @@ def plot_classes(
     cf : CounterfactualMDP
     k : int, optional
         The length of the tether; left out: the shortest that is enough, as in `CounterfactualMDP.plan`.
-    rule, influence, objective
+    rule, influence, objective, minimise
         As in `CounterfactualMDP.plan`. Where a property is decided paths end: such a state counts as influenced.
     rollout : {"counterfactual", "nominal"}
         Which states and steps are drawn: what can be reached in the counterfactual MDP, or what could have been
@@ -81,7 +82,7 @@ def plot_classes(
     >>> [text.get_text() for text in ax.get_legend().get_texts()][:2]
     ['observed', 'influenced and reachable']
     """
-    question = cf.tether(rule=rule, influence=influence, objective=objective)
+    question = cf.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
     cf, k = question.asked, question.length(k)
     if rollout == "counterfactual":
         found = question.thresholds(k)
@@ -112,6 +113,7 @@ def is_graph(
     rule: Any = "definition",
     influence: Any = "support",
     objective: Property | None = None,
+    minimise: bool = False,
 ) -> bool:
     """Whether `plot_classes` draws the counterfactual rollout as a graph, and not as counts.
 
@@ -123,7 +125,7 @@ def is_graph(
     >>> [is_graph(tether.counterfactual(case.mdp, case.path), k=1) for case in (toy, grid)]
     [True, False]
     """
-    question = cf.tether(rule=rule, influence=influence, objective=objective)
+    question = cf.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
     k = question.length(k)
     found = question.thresholds(k)
     return _drawable(question.asked, found, reached_states(found.graph), k) is not None
