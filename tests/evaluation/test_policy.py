@@ -138,6 +138,11 @@ def test_the_observed_actions_are_a_policy(grid):
     assert outlook.tailoring.expected_influenced_steps == 11
 
 
+def test_the_look_up_of_a_table_is_a_function_of_the_state(grid):
+    table = dict.fromkeys(grid.mdp.states, "down")
+    assert grid.evaluate(table.__getitem__).value == grid.evaluate(table).value
+
+
 def test_without_a_signature_it_is_asked_for_time_and_state(grid):
     class Opaque:
         __signature__ = "none"

@@ -337,9 +337,24 @@ def test_what_cannot_be_recorded():
         ({"policy": "clever"}, "a policy by name is 'observed', 'optimal' or 'random', not 'clever'"),
         ({"policy": "observed"}, "the policy 'observed' needs an observed episode"),
         ({"max_steps": 0}, "max_steps must be a whole number from 1, not 0"),
-        ({"policy": lambda state: "jump"}, "the policy chose 'jump' in state 0; the model has no action 'jump'"),
+        ({"policy": lambda state: "jump"}, "t = 0: the policy names 'jump' in state 0; available are 0, 1, 2, 3"),
         ({"mdp": tether.cases.toy().mdp}, "mdp= is not the model of this environment"),
     ):
         with pytest.raises(QueryError) as caught:
             record(env, **options)
         assert message in str(caught.value)
+    with pytest.raises(QueryError) as caught:
+        record(env, lambda t, state: "jump" if t else 0, seed=0)
+    problem = caught.value.problems[0]
+    assert (problem.place, problem.time, problem.action, problem.next_state) == ("t = 1", 1, "jump", None)
+
+
+def test_every_kind_of_policy_can_be_recorded():
+    env = make("FrozenLake-v1", is_slippery=False)
+    mdp = from_gymnasium(env)
+    best = mdp.solve(8)  # a function of time and state
+    path = record(env, best, seed=0, max_steps=8)
+    assert path == record(env, "optimal", seed=0, max_steps=8)
+    assert path.states[-1] == 15
+    assert record(env, lambda state: {0: 0.5, 2: 0.5}, seed=1, max_steps=8).T <= 8
+    assert record(env, np.zeros(mdp.n_states, dtype=int), seed=1, max_steps=2).actions == (0, 0)

@@ -331,10 +331,10 @@ def test_labels_are_a_list():
 
 
 def test_few_labels_are_listed():
-    assert make_names(["a", "b"], None, "state").missing("c", "state") == (
+    assert make_names(["a", "b"], None, "state").missing("c", "state").message == (
         "the model has no state 'c'; it has 2 states: 'a', 'b'"
     )
-    assert make_names(["a"], None, "action").missing("c", "action") == (
+    assert make_names(["a"], None, "action").missing("c", "action").message == (
         "the model has no action 'c'; it has 1 action: 'a'"
     )
 
@@ -342,7 +342,7 @@ def test_few_labels_are_listed():
 def test_many_labels_are_summed_up():
     assert make_names(None, 12, "state").known("state").startswith("it has 12 states: 0, 1, 2, 3,")
     assert make_names(None, 13, "state").known("state") == "it has 13 states, 0 … 12"
-    assert make_names(None, 1_000_000, "state").missing(-1, "state") == (
+    assert make_names(None, 1_000_000, "state").missing(-1, "state").message == (
         "the model has no state -1; it has 1,000,000 states, 0 … 999999"
     )
 
@@ -351,16 +351,16 @@ def test_a_label_of_another_type_is_pointed_out():
     assert (
         make_names(None, 2, "state")
         .missing("1", "state")
-        .endswith("(there is 1, a name of type int, but '1' is a str)")
+        .message.endswith("(there is 1, a name of type int, but '1' is a str)")
     )
 
 
 def test_a_near_miss_is_pointed_out():
     labels = make_names([f"patient {i}" for i in range(50)], None, "state")
-    assert labels.missing("patient_7", "state").endswith("(did you mean 'patient 7'?)")
-    assert labels.missing("weather", "state").endswith("'patient 49'")
+    assert labels.missing("patient_7", "state").message.endswith("(did you mean 'patient 7'?)")
+    assert labels.missing("weather", "state").message.endswith("'patient 49'")
 
 
 def test_a_list_is_taken_for_a_tuple():
     labels = make_names([(0, 0), (0, 1)], None, "state")
-    assert labels.missing([0, 1], "state").endswith("(a list cannot be a name; did you mean the tuple (0, 1)?)")
+    assert labels.missing([0, 1], "state").message.endswith("(a list cannot be a name; did you mean the tuple (0, 1)?)")

@@ -26,6 +26,23 @@ def refuse(states, actions, mdp=CLINIC):
     return caught.value
 
 
+def test_what_is_wrong_is_told_by_fields():
+    error = refuse(["sick", "sun", "dead", "dead"], ["wait", "fly", "operate"])
+    told = [(one.place, one.time, one.value, one.what, one.fix) for one in error.problems]
+    assert told == [
+        ("t = 1", 1, "sun", "the model has no state 'sun'", "it has 3 states: 'sick', 'well', 'dead'"),
+        ("t = 1", 1, "fly", "the model has no action 'fly'", "it has 2 actions: 'wait', 'operate'"),
+        ("t = 2", 2, "operate", "action 'operate' is not available in state 'dead'", "available are 'wait'"),
+    ]
+    assert "t = 1: the model has no state 'sun'; it has 3 states: 'sick', 'well', 'dead'" in str(error)
+
+
+def test_of_very_many_problems_only_some_are_kept():
+    error = refuse(["sun"] * 501, ["wait"] * 500)
+    assert (len(error.problems), error.total) == (100, 501)
+    assert str(error).endswith("… and 493 more")
+
+
 def test_a_path_is_found_in_the_model():
     seen = observe(CLINIC, Path(["sick", "sick", "well"], ["wait", "operate"]))
     assert seen.T == 2

@@ -297,7 +297,8 @@ def check_not_stuck(mdp: MDP, t: int, states: Ints) -> None:
     if stuck.size:
         state = mdp.states[int(stuck[0])]
         message = (
-            f"t = {t}: state {state!r} can be reached, but the model has no action there; the model was explored "
-            "from other initial states or to a smaller horizon: explore it from this path's first state"
+            f"state {state!r} can be reached, but the model has no action there; the model was explored from other "
+            "initial states or to a smaller horizon"
         )
-        raise PathError(Problem(message, state=state, time=t))
+        fix = "explore it from this path's first state"
+        raise PathError(Problem(message, state=state, time=t, place=f"t = {t}", fix=fix))

@@ -72,10 +72,11 @@ class SampledGumbelMax:
         draws = self.samples / winner
         if draws > _MOST_DRAWS:
             message = (
-                f"t = {step.t}: the observed outcome has probability {winner:.3g}, so rejection would need about "
-                f"{draws:.1e} draws for {self.samples:,} samples; use method='top-down'"
+                f"the observed outcome has probability {winner:.3g}, so rejection would need about "
+                f"{draws:.1e} draws for {self.samples:,} samples"
             )
-            raise QueryError(Problem(message, time=step.t, value=winner))
+            fix = "use method='top-down'"
+            raise QueryError(Problem(message, time=step.t, value=winner, place=f"t = {step.t}", fix=fix))
         return _SampledPosterior(self, step, None, self._reject(step, at))
 
     def standard_error(self, probability: Floats) -> Floats:

@@ -17,7 +17,7 @@ import numpy as np
 from tether._foundation.arrays import Ints, places_among
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.rows import spans
-from tether.errors import Problem, QueryError
+from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_decider
 from tether.influence.one_step import Influence
 from tether.model.properties import Property, make_property
@@ -112,8 +112,7 @@ def make_instead(cf: CounterfactualMDP, actions: Any, best_from: Any, objective:
     for t, action in actions.items():
         time, a = cf.time(t), cf.mdp.actions.find(action)
         if a < 0:
-            message = f"t = {time}: {cf.mdp.actions.missing(action, 'action')}"
-            raise QueryError(Problem(message, action=action, time=time, value=action))
+            raise QueryError(cf.mdp.actions.missing(action, "action", time=time, place=f"t = {time}"))
         chosen[time] = a
     start = None if best_from is None else cf.time(best_from)
     return Instead(cf, dict(sorted(chosen.items())), start, make_property(objective))

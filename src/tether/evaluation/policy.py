@@ -141,7 +141,8 @@ def _of_time_and_state(policy: Callable[..., Any]) -> Callable[[int, Any], Any]:
     try:
         parameters = list(inspect.signature(policy).parameters.values())
     except (TypeError, ValueError):
-        return policy
+        is_look_up = inspect.isbuiltin(policy)  # ``table.__getitem__`` and the like
+        return (lambda _t, state: policy(state)) if is_look_up else policy
     required = [
         p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
     ]
@@ -156,11 +157,9 @@ def _lookup(mdp: MDP, table: Mapping[Any, Any]) -> Callable[[int, Any], Any]:
         if key in mdp.states:
             continue
         if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int | np.integer)):
-            raise QueryError(Problem(f"the policy: {mdp.states.missing(key, 'state')}", state=key))
+            raise QueryError(mdp.states.missing(key, "state", place="the policy"))
         if key[1] not in mdp.states:
-            raise QueryError(
-                Problem(f"the policy at t = {key[0]}: {mdp.states.missing(key[1], 'state')}", state=key[1])
-            )
+            raise QueryError(mdp.states.missing(key[1], "state", place=f"the policy at t = {key[0]}", time=int(key[0])))
         timed[int(key[0]), key[1]] = answered
 
     def answer(t: int, state: Any) -> Any:
@@ -191,8 +190,9 @@ def _available(mdp: MDP, t: int, s: int, action: Any) -> int:
     if pair < 0:
         state = mdp.states[s]
         there = name_list(mdp.actions_in(state))
-        message = f"t = {t}: the policy names {action!r} in state {state!r}; available are {there}"
-        raise QueryError(Problem(message, state, action, time=t, value=action))
+        message = f"the policy names {action!r} in state {state!r}"
+        fix = f"available are {there}"
+        raise QueryError(Problem(message, state, action, time=t, value=action, place=f"t = {t}", fix=fix))
     return pair
 
 
@@ -201,13 +201,13 @@ def _distribution(t: int, state: Any, answers: list[tuple[int, Any]]) -> list[tu
         chances = [float(chance) for _, chance in answers]
     except (TypeError, ValueError):
         text = ", ".join(repr(chance) for _, chance in answers)
-        message = f"t = {t}: the policy's probabilities in state {state!r} are not numbers: {text}"
-        raise QueryError(Problem(message, state, time=t)) from None
+        message = f"the policy's probabilities in state {state!r} are not numbers: {text}"
+        raise QueryError(Problem(message, state, time=t, place=f"t = {t}")) from None
     total = sum(chances)
     if not all(np.isfinite(chances)) or min(chances, default=0.0) < 0 or abs(total - 1.0) > _TOLERANCE:
-        message = f"t = {t}: the policy's probabilities in state {state!r} are not a distribution: "
+        message = f"the policy's probabilities in state {state!r} are not a distribution: "
         message += f"{', '.join(f'{chance:g}' for chance in chances)} (sum {total:g}, not 1)"
-        raise QueryError(Problem(message, state, time=t, value=total))
+        raise QueryError(Problem(message, state, time=t, value=total, place=f"t = {t}"))
     return [(pair, chance / total) for (pair, _), chance in zip(answers, chances, strict=True) if chance > 0]
 
 
@@ -219,8 +219,8 @@ def _from_array(mdp: MDP, array: Any) -> Policy:
         def by_index(t: int, s: int) -> list[tuple[int, float]]:
             a = int(_layer(array, t, timed)[s])
             if not 0 <= a < A:
-                message = f"t = {t}: the policy has action index {a} in state {mdp.states[s]!r}; there are 0 … {A - 1}"
-                raise QueryError(Problem(message, mdp.states[s], time=t, value=a))
+                message, fix = f"the policy has action index {a} in state {mdp.states[s]!r}", f"there are 0 … {A - 1}"
+                raise QueryError(Problem(message, mdp.states[s], time=t, value=a, place=f"t = {t}", fix=fix))
             return [(_available(mdp, t, s, mdp.actions[a]), 1.0)]
 
         return by_index
@@ -249,5 +249,5 @@ def _from_array(mdp: MDP, array: Any) -> Policy:
 
 def _layer(array: Any, t: int, timed: bool) -> Any:
     if timed and t >= array.shape[0]:
-        raise QueryError(Problem(f"t = {t}: the policy array has only {array.shape[0]} steps", time=t))
+        raise QueryError(Problem(f"the policy array has only {array.shape[0]} steps", time=t, place=f"t = {t}"))
     return array[t] if timed else array

@@ -206,10 +206,10 @@ def _settled(plan: Plan, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints
     if missing.size:
         state, action = mdp.states[int(visits.states[missing[0]])], plan.asked.path.actions[t]
         message = (
-            f"t = {t}: without some of the plan's changes the episode can be in state {state!r}, where the observed "
+            f"without some of the plan's changes the episode can be in state {state!r}, where the observed "
             f"{action!r} is not available: the gain cannot be shared among the steps"
         )
-        raise QueryError(Problem(message, state, action, time=t))
+        raise QueryError(Problem(message, state, action, time=t, place=f"t = {t}"))
     return pairs
 
 

@@ -202,8 +202,9 @@ class Decisions(Tabular):
         found = next((row for row in rows if row.action == action), None)
         if found is None:
             there = ", ".join(repr(row.action) for row in rows)
-            message = f"t = {t}: the action {action!r} is not available in state {rows[0].state!r}; there are {there}"
-            raise QueryError(Problem(message, rows[0].state, action, time=t, value=action))
+            message, fix = f"the action {action!r} is not available in state {rows[0].state!r}", f"there are {there}"
+            place = f"t = {t}"
+            raise QueryError(Problem(message, rows[0].state, action, time=t, value=action, place=place, fix=fix))
         outcome = self.event
         if outcome is None:
             raise QueryError(

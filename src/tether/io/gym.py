@@ -135,11 +135,7 @@ def record(
     rewards: list[float] = []
     over = False
     while not over and (max_steps is None or len(actions) < max_steps):
-        action = choose(len(actions), states[-1])
-        a = names.actions.find(action)
-        if a < 0:
-            message = f"the policy chose {action!r} in state {states[-1]!r}; {names.actions.missing(action, 'action')}"
-            raise QueryError(Problem(message, states[-1], action, len(actions)))
+        a = choose(len(actions), states[-1])
         state, reward, ended, cut_off, _ = env.step(table.actions[a])
         states.append(_state(table, names, state, ended=bool(ended)))
         actions.append(names.actions[a])
@@ -148,21 +144,19 @@ def record(
     return Path(states, actions, rewards)
 
 
-def _chooser(policy: Any, mdp: MDP, seed: int | None, steps: int | None) -> Callable[[int, Any], Any]:
-    """What to do at a time in a state, by name; ``steps``: how many are played at most, where that is known."""
+def _chooser(policy: Any, mdp: MDP, seed: int | None, steps: int | None) -> Callable[[int, Any], int]:
+    """The index of the action at a time in a state; ``steps``: how many are played at most, where that is known."""
     rng = np.random.default_rng(seed)
     if isinstance(policy, str) and policy == "random":
-        return lambda _t, _state: mdp.actions[int(rng.integers(mdp.n_actions))]
-    if callable(policy) and not isinstance(policy, Mapping):
-        return lambda _t, state: policy(state)
+        return lambda _t, _state: int(rng.integers(mdp.n_actions))
     if isinstance(policy, str) and policy == "optimal" and steps is None:
         raise QueryError("nothing says for how many steps to find the best policy; give max_steps=")
     made = make_policy(mdp, policy, steps or 1)
 
-    def choose(t: int, state: Any) -> Any:
+    def choose(t: int, state: Any) -> int:
         pairs, chances = zip(*made(t, mdp.state_index(state)), strict=True)
         pair = pairs[0] if len(pairs) == 1 else rng.choice(pairs, p=np.array(chances) / sum(chances))
-        return mdp.actions[int(mdp.form.pair_action[int(pair)])]
+        return int(mdp.form.pair_action[int(pair)])
 
     return choose
 

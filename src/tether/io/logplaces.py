@@ -26,7 +26,7 @@ class LogPlaces:
     >>> from tether.errors import Problem
     >>> from tether.io.logplaces import LogPlaces
     >>> log = {"episode": ["b", "a", "a"], "t": [0, 1, 0], "state": ["x", "y", "x"], "action": ["go", "", "go"]}
-    >>> LogPlaces(log).located("a", Problem("t = 1: the model has no state 'y'", time=1)).message
+    >>> LogPlaces(log).located("a", Problem("the model has no state 'y'", time=1, place="t = 1")).message
     "row 1: episode 'a': t = 1: the model has no state 'y'"
     """
 
@@ -39,7 +39,8 @@ class LogPlaces:
         i = find_index(ids, episode)
         own = rows[start[i] : start[i + 1]]
         row = int(own[min(problem.time or 0, own.size - 1)])  # the last state need not have a row of its own
-        return source.located(replace(problem, place=f"episode {ids[i]!r}"), row)
+        place = ": ".join(part for part in (f"episode {ids[i]!r}", problem.place) if part)
+        return source.located(replace(problem, place=place), row)
 
     @cached_property
     def _found(self) -> tuple[Source, Names, Ints, Ints]:

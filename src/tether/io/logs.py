@@ -308,7 +308,7 @@ def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Co
     """A column of words as the names of a model that they stand for; the first row of each unknown word is noted."""
     places = np.array([find_index(names, word) for word in column.names], dtype=np.int64)
     rows = np.array([np.argmax(column.codes == code) for code in np.flatnonzero(places < 0)], dtype=np.int64)
-    complaints.add_each(rows, lambda row: Problem(names.missing(column[row], noun), value=column[row]))
+    complaints.add_each(rows, lambda row: names.missing(column[row], noun))
     found = [names[int(place)] if place >= 0 else word for place, word in zip(places, column.names, strict=True)]
     return Coded(found, column.codes)
 

@@ -399,8 +399,7 @@ def _find_all(labels: Names, noun: str, values: list[Any], complaints: Complaint
             found[t] = 0
 
     def problem(t: int) -> Problem:
-        fields = {"time": t, "value": values[t], noun: values[t]}
-        return Problem(labels.missing(values[t], noun), place=f"t = {t}", **fields)
+        return labels.missing(values[t], noun, time=t, place=f"t = {t}")
 
     complaints.add_each(np.flatnonzero(found < 0), problem)
     return [labels[int(i)] for i in found]

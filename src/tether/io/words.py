@@ -58,7 +58,7 @@ class Words:
         if i < 0 and isinstance(word, str):
             i = self._as_written(word.strip())
         if i < 0:
-            raise QueryError(Problem(self._missing(word), value=word))
+            raise QueryError(self._missing(word))
         return self.names[i]
 
     def _as_written(self, word: str) -> int:
@@ -70,11 +70,12 @@ class Words:
     def _written(self) -> dict[str, int]:
         return {shown: i for i, name in reversed(list(enumerate(self.names))) for shown in (repr(name), str(name))}
 
-    def _missing(self, word: Any) -> str:
+    def _missing(self, word: Any) -> Problem:
         named = any(character.isalpha() for character in str(word))  # among numbers, all are close
         near = get_close_matches(str(word), list(self._written)[:10_000], n=1) if named else []
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"the model has no {self.noun} {str(word)!r}; {self.names.known(self.noun)}{hint}"
+        fix = f"{self.names.known(self.noun)}{hint}"
+        return Problem(f"the model has no {self.noun} {str(word)!r}", value=word, fix=fix)
 
 
 def _literal(word: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -89,7 +89,8 @@ def _possible(pair: int, outcomes: Callable[[Any, Any], Iterable[Any]], states: 
     for after in answer:
         j = states.find(after)
         if j < 0:
-            message = f"support of state {state!r}, action {action!r}: {states.missing(after, 'state')}"
-            raise QueryError(Problem(f"{message}; name it in states=", state, action, after, value=after))
+            unknown = states.missing(after, "state", place=f"support of state {state!r}, action {action!r}")
+            about: Any = {"state": state, "action": action, "next_state": after}
+            raise QueryError(replace(unknown, fix=f"{unknown.fix}; name it in states=", argument="states", **about))
         found.append(j)
     return pair * len(states) + np.array(found, dtype=np.int64)

@@ -218,7 +218,7 @@ def terminal_states(states: Names, terminal: Any) -> Ints:
     for name in terminal:
         i = states.find(name)
         if i < 0:
-            raise ModelError(Problem(states.missing(name, "state"), value=name, place="terminal="))
+            raise ModelError(states.missing(name, "state", place="terminal="))
         found.append(i)
     return np.unique(np.array(found, dtype=np.int32))
 
@@ -317,7 +317,7 @@ def final_rewards(states: Names, given: Any) -> Floats:
     if isinstance(given, Mapping):
         for name in given:
             if name not in states:
-                raise ModelError(Problem(states.missing(name, "state"), state=name, place="final_reward"))
+                raise ModelError(states.missing(name, "state", place="final_reward"))
         values = [given.get(name, 0.0) for name in states]
     elif callable(given):
         values = [given(name) for name in states]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.problems import LIMIT
+from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
 from tether.model.finish import says_yes
@@ -233,15 +233,13 @@ def member_indices(states: Names, what: str, value: Any, error: ErrorKind = Mode
     items = plain(value)
     if items and all(isinstance(item, bool) for item in items) and not _has_truth_values(states):
         return _of_column(states, what, np.array(items), error)
-    found = []
-    problems = []
+    found, complaints = [], Complaints(Source(), error)
     for item in items:
         s = states.find(item)
         if s < 0:
-            problems.append(Problem(f"{what}: {states.missing(item, 'state')}", value=item))
+            complaints.add(states.missing(item, "state", place=what))
         found.append(s)
-    if problems:
-        raise error(problems[:LIMIT], total=len(problems))
+    complaints.raise_any()
     return np.unique(np.array(found, dtype=np.int32))
 
 

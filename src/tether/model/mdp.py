@@ -392,8 +392,8 @@ class MDP(ModelDoors):
         if isinstance(t, bool) or not isinstance(t, int | np.integer) or t < 0:
             raise QueryError(Problem(f"t must be a whole number ≥ 0, not {t!r}", state, action, value=t))
         if limit is not None and t >= limit:
-            message = f"t = {t}: rewards are given for t = 0 … {limit - 1}"
-            raise QueryError(Problem(message, state, action, time=int(t), value=t))
+            message = f"rewards are given for t = 0 … {limit - 1}"
+            raise QueryError(Problem(message, state, action, time=int(t), value=t, place=f"t = {t}"))
         values, entries = self.rewards.at(t), self.entries(pair)
         if next_state is not None:
             j = self.state_index(next_state)
@@ -430,14 +430,14 @@ class MDP(ModelDoors):
         """Index of a state, by name."""
         s = self.states.find(state)
         if s < 0:
-            raise QueryError(Problem(self.states.missing(state, "state"), state=state))
+            raise QueryError(self.states.missing(state, "state"))
         return s
 
     def action_index(self, action: Any) -> int:
         """Index of an action, by name."""
         a = self.actions.find(action)
         if a < 0:
-            raise QueryError(Problem(self.actions.missing(action, "action"), action=action))
+            raise QueryError(self.actions.missing(action, "action"))
         return a
 
     def pair_index(self, state: Any, action: Any) -> int:

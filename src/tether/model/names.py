@@ -69,9 +69,10 @@ class Names(Sequence[Any]):
             return f"it has {counted(n, noun)}: " + name_list(self)
         return f"it has {n:,} {noun}s, {self[0]!r} … {self[n - 1]!r}"
 
-    def missing(self, name: Any, noun: str) -> str:
-        """Say that ``name`` is not here, and what might have been meant."""
-        return f"the model has no {noun} {name!r}; {self.known(noun)}{self.near(name)}"
+    def missing(self, name: Any, noun: str, **fields: Any) -> Problem:
+        """Say that ``name`` is not here, and what might have been meant; ``fields`` are further ones of `Problem`."""
+        about = {"value": name, noun: name, "fix": f"{self.known(noun)}{self.near(name)}"}
+        return Problem(f"the model has no {noun} {name!r}", **(about | fields))
 
     def near(self, name: Any) -> str:
         """A hint at what might have been meant by an unknown name, or nothing."""

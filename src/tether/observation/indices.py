@@ -72,5 +72,5 @@ def _in_range(name: str, values: Ints, size: int) -> None:
     outside = np.flatnonzero((values < 0) | (values >= size))
     if outside.size:
         t = int(outside[0])
-        message = f"t = {t}: there is no {name} with index {values[t]}; the model has 0 to {size - 1:,}"
-        raise PathError(Problem(message, time=t, value=int(values[t])))
+        message, fix = f"there is no {name} with index {values[t]}", f"the model has 0 to {size - 1:,}"
+        raise PathError(Problem(message, time=t, value=int(values[t]), place=f"t = {t}", fix=fix))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
 from tether.model.mdp import MDP
@@ -66,8 +67,8 @@ class Path:
             object.__setattr__(self, name, tuple(plain(given)))
             for t, one in enumerate(getattr(self, name)):
                 if not isinstance(one, Hashable):
-                    message = f"t = {t}: the {name[:-1]} {one!r} cannot be a name, it is not hashable; use a tuple"
-                    raise PathError(Problem(message, time=t, value=one))
+                    message = f"the {name[:-1]} {one!r} cannot be a name, it is not hashable"
+                    raise PathError(Problem(message, time=t, value=one, place=f"t = {t}", fix="use a tuple"))
         n, T = len(self.states), len(self.actions)
         if T == 0:
             raise PathError(f"a path needs at least one action; got {counted(n, 'state')} and no actions")
@@ -151,8 +152,8 @@ def _reward(t: int, value: Any) -> float | None:
             reward = float(value)
             if math.isfinite(reward):
                 return reward
-    message = f"t = {t}: the reward {value!r} is not a finite number; give None where it is not known"
-    raise PathError(Problem(message, time=t, value=value))
+    message, fix = f"the reward {value!r} is not a finite number", "give None where it is not known"
+    raise PathError(Problem(message, time=t, value=value, place=f"t = {t}", fix=fix))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,25 +200,23 @@ def observe(mdp: MDP, path: Path) -> Observation:
             "explore it further (horizon=), give rewards for more steps, or cut the path"
         )
     path = settled(mdp, path)
-    problems: list[Problem] = []
+    complaints = Complaints(Source(), PathError)
     states = np.full(path.T + 1, -1, dtype=np.int64)
     actions = np.full(path.T, -1, dtype=np.int64)
     pairs = np.full(path.T, -1, dtype=np.int64)
     for t, state in enumerate(path.states):
         states[t] = mdp.states.find(state)
         if states[t] < 0:
-            message = f"t = {t}: {mdp.states.missing(state, 'state')}"
-            problems.append(Problem(message, state=state, time=t, value=state))
+            complaints.add(mdp.states.missing(state, "state", time=t, place=f"t = {t}"))
     for t, action in enumerate(path.actions):
         actions[t] = mdp.actions.find(action)
         if actions[t] < 0:
-            message = f"t = {t}: {mdp.actions.missing(action, 'action')}"
-            problems.append(Problem(message, action=action, time=t, value=action))
+            complaints.add(mdp.actions.missing(action, "action", time=t, place=f"t = {t}"))
         elif states[t] >= 0:
             pairs[t] = mdp.find_pair(int(states[t]), int(actions[t]))
-            problems += _impossible(mdp, path, t, int(pairs[t]), int(states[t + 1]))
-    if problems:
-        raise PathError(problems)
+            for problem in _impossible(mdp, path, t, int(pairs[t]), int(states[t + 1])):
+                complaints.add(problem)
+    complaints.raise_any()
     for array in (states, actions, pairs):
         array.flags.writeable = False
     return Observation(states, actions, pairs, path.rewards)
@@ -229,8 +228,8 @@ def _impossible(mdp: MDP, path: Path, t: int, pair: int, outcome: int) -> list[P
     if pair < 0:
         there = mdp.actions_in(state)
         could = f"available are {name_list(there)}" if there else "the model gives no action there"
-        message = f"t = {t}: action {action!r} is not available in state {state!r}; {could}"
-        return [Problem(message, state, action, time=t, value=action)]
+        message = f"action {action!r} is not available in state {state!r}"
+        return [Problem(message, state, action, time=t, value=action, place=f"t = {t}", fix=could)]
     if outcome < 0:
         return []
     entries = mdp.entries(pair)
@@ -241,6 +240,6 @@ def _impossible(mdp: MDP, path: Path, t: int, pair: int, outcome: int) -> list[P
     could = ", ".join(f"{mdp.states[int(next_state[i])]!r} ({probability[i]:.3g})" for i in most)
     more = f", … ({next_state.size:,} in all)" if next_state.size > 6 else ""
     after = path.states[t + 1]
-    message = f"t = {t}: state {state!r}, action {action!r} cannot lead to {after!r}, the model gives it "
-    message += f"probability 0; it could have led to {could}{more}"
-    return [Problem(message, state, action, after, time=t, value=0.0)]
+    message = f"state {state!r}, action {action!r} cannot lead to {after!r}, the model gives it probability 0"
+    fix = f"it could have led to {could}{more}"
+    return [Problem(message, state, action, after, time=t, value=0.0, place=f"t = {t}", fix=fix)]

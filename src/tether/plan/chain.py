@@ -151,9 +151,8 @@ def or_rest(mdp: MDP, t: int, visits: Visits, decide: Decide, ended: Flags) -> T
     stuck = over[pairs == mdp.form.pair_start[visits.states[over] + 1]]
     if stuck.size:
         state = mdp.states[int(visits.states[stuck[0]])]
-        raise QueryError(
-            Problem(f"t = {t}: the model has no action in state {state!r}: no episode can rest there", state)
-        )
+        message = f"the model has no action in state {state!r}: no episode can rest there"
+        raise QueryError(Problem(message, state, time=t, place=f"t = {t}"))
     nothing = Taken(over, pairs, np.ones(over.size), visits.changes[over], np.zeros(over.size, np.int64))
     if going.size == 0:
         return nothing
