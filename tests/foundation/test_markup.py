@@ -59,7 +59,7 @@ VALUES = np.array([[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 5.0, 5.0, 1
 
 
 def test_neighbours_that_are_the_same_are_one():
-    made = heat(np.arange(1, 4), np.arange(4), VALUES, 0.0, (3, 2), merge=True)
+    made = heat(np.arange(1, 4), np.arange(4), VALUES, 0.0, (3, 2), merge=True).html()
     assert Page(made).tables[0] == [
         ["", "m = 0", "m = 1 … 2", "m = 3"],
         ["k = 1 … 2", "0.00", "0.00", "0.00"],
@@ -70,7 +70,7 @@ def test_neighbours_that_are_the_same_are_one():
 
 
 def test_only_what_gains_is_shaded_the_more_the_darker():
-    made = heat(np.arange(1, 4), np.arange(4), VALUES, 0.0)
+    made = heat(np.arange(1, 4), np.arange(4), VALUES, 0.0).html()
     cells = re.findall(r"<td style='([^']*)'>([^<]*)</td>", made)
     assert len(cells) == 12
     shade = {text: re.findall("background:#(..)(..)(..)", style) for style, text in cells}
@@ -81,19 +81,21 @@ def test_only_what_gains_is_shaded_the_more_the_darker():
 
 def test_less_is_shaded_where_less_is_a_gain():
     limits = np.arange(1, 4), np.arange(4)
-    more = re.findall("<td style='([^']*)'>", heat(*limits, VALUES, 0.0))
-    assert re.findall("<td style='([^']*)'>", heat(*limits, -VALUES, 0.0, minimise=True)) == more
-    assert not any("background" in style for style in re.findall("<td style='([^']*)'>", heat(*limits, -VALUES, 0.0)))
+    more = re.findall("<td style='([^']*)'>", heat(*limits, VALUES, 0.0).html())
+    assert re.findall("<td style='([^']*)'>", heat(*limits, -VALUES, 0.0, minimise=True).html()) == more
+    assert not any(
+        "background" in style for style in re.findall("<td style='([^']*)'>", heat(*limits, -VALUES, 0.0).html())
+    )
 
 
 def test_rows_that_do_not_follow_each_other_stay_apart():
-    made = heat(np.array([1, 5, 3]), np.arange(2), np.zeros((3, 2)), 0.0, merge=True)
+    made = heat(np.array([1, 5, 3]), np.arange(2), np.zeros((3, 2)), 0.0, merge=True).html()
     assert [row[0] for row in Page(made).tables[0][1:]] == ["k = 1", "k = 5", "k = 3"]
 
 
 def test_a_large_table_keeps_its_ends_and_its_mark():
     values = np.arange(101 * 101, dtype=float).reshape(101, 101)
-    made = heat(np.arange(1, 102), np.arange(101), values, 0.0, (38, 41), merge=True, wide=12, suggested=77)
+    made = heat(np.arange(1, 102), np.arange(101), values, 0.0, (38, 41), merge=True, wide=12, suggested=77).html()
     head, *rows = Page(made).tables[0]
     assert head[1] == "m = 0"
     assert head[-1] == "m = 100"
@@ -116,7 +118,7 @@ def test_a_large_table_keeps_its_ends_and_its_mark():
 def test_numbers_have_the_digits_that_matter():
     def shown(values):
         table = np.array([values])
-        return Page(heat(np.array([1]), np.arange(table.size), table, 0.0)).tables[0][1][1:]
+        return Page(heat(np.array([1]), np.arange(table.size), table, 0.0).html()).tables[0][1][1:]
 
     assert shown([0.0, 12345.678]) == ["0", "12,346"]
     assert shown([0.0, 0.00123456]) == ["0.000000", "0.001235"]

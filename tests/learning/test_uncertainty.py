@@ -131,7 +131,7 @@ def test_a_sweep_in_tables():
     ]
     assert low.splitlines()[-1] == "     2     0.00     1.10"
     assert high.splitlines()[-1] == "     2     0.00     2.90"
-    assert "<td>1.1 … 2.9<br>67 %</td>" in sure._repr_html_()
+    assert "<td>1.1 … 2.9, 67 %</td>" in sure._repr_html_()
 
 
 def test_results_can_be_kept():

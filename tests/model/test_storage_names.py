@@ -95,7 +95,9 @@ def test_labels_in_columns_are_a_sequence(tmp_path, columns):
             states[10]
         assert "s7" in states
         assert states.index("s7") == 7
-        assert states.missing("s77", "state").startswith("the model has no state 's77'; it has 10 states: 's0', 's1'")
+        assert states.missing("s77", "state").message.startswith(
+            "the model has no state 's77'; it has 10 states: 's0',"
+        )
     assert hash(states) == hash(mdp.states)
     assert repr(twin_of(labelled(["only"]), tmp_path / "n").states) == "Names('only', … 'only': 1 names)"
 

@@ -96,7 +96,7 @@ def test_results_print_well():
         "     8   -38.00    -1.00",
     ]
     html = table._repr_html_()
-    assert "<th scope='col'>m&nbsp;=&nbsp;1</th>" in html
+    assert "<th scope='col'>m\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}1</th>" in html
     cells = re.findall(r"<td style='([^']*)'>([^<]*)</td>", html)
     assert [text for _, text in cells] == ["−38.00", "−38.00", "−38.00", "−1.00"]
     assert ["background" in style for style, _ in cells] == [False, False, False, True]  # only what gains is shaded

@@ -1,6 +1,7 @@
 """Small pieces of HTML, escaped: what records show in a notebook, and the k × m table of the report too.
 
-Only strings, no templates: a record shows itself in a notebook without anything else being loaded.
+Only strings, no templates: a record shows itself in a notebook without anything else being loaded. No other file of the
+library puts a table together, but for the templates of pages (`tether.views.pages`).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -18,11 +20,14 @@ from tether._foundation.rounding import rounding_of
 from tether._foundation.words import cut
 
 __all__ = [
+    "HeatCell",
+    "HeatTable",
     "clean",
     "escaped",
     "facts",
     "heat",
     "html_table",
+    "paragraphs",
     "shade",
     "shortened",
     "together",
@@ -105,6 +110,15 @@ def typeset(text: str) -> str:
     return escaped(together(text))
 
 
+def paragraphs(sentences: Iterable[str]) -> str:
+    """A paragraph for each sentence.
+
+    >>> paragraphs(["k < 3"])
+    '<p>k &lt; 3</p>'
+    """
+    return "".join(f"<p>{typeset(sentence)}</p>" for sentence in sentences)
+
+
 def facts(rows: Iterable[tuple[str, Any]]) -> str:
     """A table of names and what they are."""
     body = "".join(f"<tr><th>{escaped(name)}</th><td>{shortened(what, 600)}</td></tr>" for name, what in rows)
@@ -121,6 +135,32 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return f"<table><tr>{names}</tr>{''.join(body)}</table>"
 
 
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """A value of the k × m table, what share of the largest gain it has, and where a click on it leads."""
+
+    text: str
+    share: float
+    outlined: bool
+    href: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeatTable:
+    """The k × m table: a name for each column; a name and the cells of each row."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
+
+    def html(self) -> str:
+        """The table as a piece of a page."""
+        head = "".join(f"<th scope='col'>{escaped(name)}</th>" for name in self.columns)
+        body = "".join(
+            f"<tr><th scope='row'>{escaped(name)}</th>{''.join(map(_cell, cells))}</tr>" for name, cells in self.rows
+        )
+        return f"<table class='heat'><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
 def heat(
     ks: Ints,
     ms: Ints,
@@ -132,7 +172,7 @@ def heat(
     suggested: int | None = None,
     link: Callable[[int, int], str] | None = None,
     minimise: bool = False,
-) -> str:
+) -> HeatTable:
     """The k × m table, shaded by what is gained; what gains nothing stays plain.
 
     ``mark`` is a (k, m) to outline; with ``merge``, neighbours that are the same are one row, or one column. Of more
@@ -148,7 +188,6 @@ def heat(
     gained = np.where(np.isfinite(values), observed - values if minimise else values - observed, 0.0)
     most = float(gained.max(initial=0.0))
     decimals = _decimals(most)
-    head = "".join(f"<th scope='col'>{_span_text('m', ms, span)}</th>" for span in across)
     body = []
     for row in down:
         cells = []
@@ -157,9 +196,9 @@ def heat(
             share = gained[i, j] / most if gained[i, j] > rounding_of(observed) else 0.0
             outlined = (row, column) == (row_of, column_of)
             href = None if link is None else link(int(ks[i]), int(ms[j]))
-            cells.append(_cell(float(values[i, j]), decimals, share, outlined, href))
-        body.append(f"<tr><th scope='row'>{_span_text('k', ks, row)}</th>{''.join(cells)}</tr>")
-    return f"<table class='heat'><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+            cells.append(HeatCell(_value(float(values[i, j]), decimals), share, outlined, href))
+        body.append((_span_text("k", ks, row), tuple(cells)))
+    return HeatTable(tuple(_span_text("m", ms, span) for span in across), tuple(body))
 
 
 _Span = tuple[int, int]
@@ -200,7 +239,8 @@ def _thinned(spans: list[_Span], most: int, kept: Sequence[_Span | None]) -> lis
 
 def _span_text(name: str, names: Ints, span: _Span) -> str:
     first, last = names[span[0]], names[span[1]]
-    return f"{name}&nbsp;=&nbsp;{first}" + ("" if first == last else f"&nbsp;…&nbsp;{last}")
+    text = f"{name} = {first}" + ("" if first == last else f" … {last}")
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _decimals(most: float) -> int:
@@ -208,13 +248,17 @@ def _decimals(most: float) -> int:
     return 2 if most <= 0 else int(np.clip(3 - np.floor(np.log10(most)), 0, 6))
 
 
-def _cell(value: float, decimals: int, share: float, outlined: bool, href: str | None) -> str:
-    text = with_minus_signs(f"{round(value, decimals) + 0.0:,.{decimals}f}") if np.isfinite(value) else "–"
-    style = "color:#767676;" if share == 0.0 else shade(share)
-    style += "outline:2px solid #d55e00;outline-offset:-2px;font-weight:700;" if outlined else ""
-    if href is not None:
-        here = " aria-current='true'" if outlined else ""
-        text = f"<a href='{escaped(href)}'{here}>{text}</a>"
+def _value(value: float, decimals: int) -> str:
+    return with_minus_signs(f"{round(value, decimals) + 0.0:,.{decimals}f}") if np.isfinite(value) else "–"
+
+
+def _cell(cell: HeatCell) -> str:
+    style = "color:#767676;" if cell.share == 0.0 else shade(cell.share)
+    style += "outline:2px solid #d55e00;outline-offset:-2px;font-weight:700;" if cell.outlined else ""
+    text = cell.text
+    if cell.href is not None:
+        here = " aria-current='true'" if cell.outlined else ""
+        text = f"<a href='{escaped(cell.href)}'{here}>{text}</a>"
     return f"<td style='{style}text-align:right'>{text}</td>"
 
 

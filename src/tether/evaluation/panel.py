@@ -20,7 +20,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table
+from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.words import counted
 from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
 from tether.counterfactual.mechanism import Mechanism
@@ -181,7 +181,7 @@ class MechanismPanel(Tabular):
             (name, *(f"{value:.6g}" for value in row), "changes nothing" if advice is None else advice)
             for name, row, advice in zip(self.mechanisms, self.values, self.advice, strict=True)
         ]
-        below = f"<p>observed: {self.observed_value:.6g}; {self.verdict}</p>"
+        below = paragraphs([f"observed: {self.observed_value:.6g}; {self.verdict}"])
         return html_table((_CORNER, *self.mechanisms, "first change"), rows) + below
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, places_among, read_only
 from tether._foundation.checks import random_generator, whole_number
-from tether._foundation.markup import html_table
+from tether._foundation.markup import html_table, paragraphs
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import nominal_rollout
 from tether.errors import QueryError
@@ -81,7 +81,7 @@ class Solution:
         ]
         head = ("state", f"best action, {self.horizon} steps to go", f"expected {value_name(self.objective)}")
         return html_table(head, rows) + (
-            f"<p>the first of {self.mdp.n_states:,} states</p>" if self.mdp.n_states > 30 else ""
+            paragraphs([f"the first of {self.mdp.n_states:,} states"]) if self.mdp.n_states > 30 else ""
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
-from tether._foundation.markup import html_table, typeset
+from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
@@ -270,8 +270,7 @@ class Decisions(Tabular):
             for row in self.rows
         ]
         avoided = "necessity" if self.outcome is None else f"not {self.outcome}"
-        text = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
-        return text + html_table((*head, avoided, "strength", "from k"), rows)
+        return paragraphs(self.sentences(str)) + html_table((*head, avoided, "strength", "from k"), rows)
 
 
 def decide(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table, typeset
+from tether._foundation.markup import html_table, paragraphs
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.plain import best_for_anyone
 from tether.explanation.about_episode import left_to_chance
@@ -217,8 +217,7 @@ class Explanation(Tabular):
                 )
             )
         head = (*head, "strength", "influenced") if luck else head
-        text = "".join(f"<p>{typeset(sentence)}</p>" for sentence in self.sentences(str))
-        return html_table(head, rows) + text
+        return html_table(head, rows) + paragraphs(self.sentences(str))
 
 
 def explain(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.markup import facts, typeset
+from tether._foundation.markup import facts, paragraphs
 from tether._foundation.words import average, number
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation
@@ -183,7 +183,7 @@ class WhatIf:
             ("changes", average(self.changes)),
             ("allowed", f"k ≥ {self.needed_k}"),
         ]
-        return facts(rows) + "".join(f"<p>{typeset(one)}</p>" for one in self.sentences(str))
+        return facts(rows) + paragraphs(self.sentences(str))
 
 
 def what_if(

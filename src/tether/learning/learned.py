@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 
+from tether._foundation.markup import paragraphs
 from tether._foundation.words import counted
 from tether.errors import QueryError
 from tether.model.form import all_pair_states
@@ -158,7 +158,7 @@ class Learned:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences())
+        return paragraphs(self.sentences())
 
 
 def _some(listed: list[str], total: int) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.words import number, percent
 from tether.errors import QueryError
 from tether.model.properties import Property
@@ -183,7 +183,7 @@ class PlanUncertainty:
         )
 
     def _repr_html_(self) -> str:
-        return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences())
+        return paragraphs(self.sentences())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -291,16 +291,12 @@ class SweepUncertainty:
 
     def _repr_html_(self) -> str:
         low, high, share = *self.interval(), self.probability_better
-        head = "".join(f"<th>m = {m}</th>" for m in self.ms)
-        body = ""
+        rows = []
         for i, k in enumerate(self.ks):
-            cells = [
-                f"<td>{number(low[i, j])} … {number(high[i, j])}<br>{percent(share[i, j])}</td>"
-                for j in range(self.ms.size)
-            ]
-            body += f"<tr><th>k = {k}</th>{''.join(cells)}</tr>"
-        title = f"<p>90 % interval of the value, and how often it is worth {self._better} than what was done</p>"
-        return f"{title}<table><tr><th></th>{head}</tr>{body}</table>"
+            ranges = zip(low[i], high[i], share[i], strict=True)
+            rows.append((f"k = {k}", *(f"{number(a)} … {number(b)}, {percent(often)}" for a, b, often in ranges)))
+        title = f"90 % interval of the value, and how often it is worth {self._better} than what was done"
+        return paragraphs([title]) + html_table(("", *(f"m = {m}" for m in self.ms)), rows)
 
 
 def better(values: Floats, observed: Floats, minimise: bool = False) -> Ints:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 
+from tether._foundation.markup import facts
 from tether._foundation.words import counted
 from tether.model.form import Form, pair_states
 
@@ -113,8 +113,7 @@ class Description:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self.facts())
-        return f"<table>{rows}</table>"
+        return facts(self.facts())
 
 
 def describe(

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.problems import Complaints, Source, common_length
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
@@ -290,12 +290,10 @@ class Episodes(Steps, Mapping[Any, Path]):
         return f"<Episodes: {sizes}{rewards}{ends}{lacking}>"
 
     def _repr_html_(self) -> str:
-        rows = []
-        for name in self.ids[:_SHOWN]:
-            rows.append(f"<tr><td>{escape(str(name))}</td><td>{escape(self[name].in_short)}</td></tr>")
-        more = f"<tr><td>…</td><td>{len(self) - _SHOWN:,} more</td></tr>" if len(self) > _SHOWN else ""
-        head = "<tr><th>episode</th><th>path</th></tr>"
-        return f"<p>{escape(repr(self)[1:-1])}</p><table>{head}{''.join(rows)}{more}</table>"
+        rows = [(name, self[name].in_short) for name in self.ids[:_SHOWN]]
+        if len(self) > _SHOWN:
+            rows.append(("…", f"{len(self) - _SHOWN:,} more"))
+        return paragraphs([repr(self)[1:-1]]) + html_table(("episode", "path"), rows)
 
 
 def _places(known: Names, names: Names, codes: Ints) -> Ints:

@@ -13,12 +13,12 @@ import math
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._foundation.markup import html_table
 from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
@@ -117,19 +117,11 @@ class Path:
 
     def _repr_html_(self) -> str:
         states = [*self.states, *([] if self.last_recorded else ["not recorded"])]
-        rows = "".join(
-            f"<tr><td>{t}</td><td>{escape(str(state))}</td>"
-            f"<td>{escape(str(self.actions[t])) if t < self.T else ''}</td>{self._reward_cell(t)}</tr>"
-            for t, state in enumerate(states)
-        )
-        reward = "" if self.rewards is None else "<th>reward</th>"
-        return f"<table><tr><th>t</th><th>state</th><th>action</th>{reward}</tr>{rows}</table>"
-
-    def _reward_cell(self, t: int) -> str:
+        columns = [range(self.T + 1), states, [*self.actions, ""]]
         if self.rewards is None:
-            return ""
-        reward = self.rewards[t] if t < self.T else None
-        return "<td></td>" if reward is None else f"<td>{reward:g}</td>"
+            return html_table(("t", "state", "action"), [*zip(*columns, strict=True)])
+        columns.append([*("" if reward is None else f"{reward:g}" for reward in self.rewards), ""])
+        return html_table(("t", "state", "action", "reward"), [*zip(*columns, strict=True)])
 
 
 def _rewards(given: Any, T: int) -> tuple[float | None, ...] | None:

@@ -201,4 +201,4 @@ class Sweep(Tabular):
 
         suggested = enough_k(self, 1) if 1 in self.ms else None
         table = self.ks, self.ms, self.values, self.observed_value
-        return heat(*table, suggested=suggested, minimise=self.minimise)
+        return heat(*table, suggested=suggested, minimise=self.minimise).html()

@@ -109,11 +109,10 @@ def _others(answer: EpisodeAnswer, view: View, table: Sweep) -> dict[str, Any]:
     """What other k and m would give, as a table whose cells lead there."""
     plan = answer.plan
     anywhere = view.address(k=int(_K), m=int(_M))  # one address for all cells: there may be hundreds
+    shown = table_of(table, plan, answer.suggested, lambda k, m: anywhere.replace(_K, str(k)).replace(_M, str(m)))
     return {
         "ticks_m": _ticks(_where_m_matters(answer, table), 0, plan.T, "m", view),
-        "table": drawing(
-            table_of(table, plan, answer.suggested, lambda k, m: anywhere.replace(_K, str(k)).replace(_M, str(m)))
-        ),
+        "table": drawing(shown.html()),
         "complete": table.is_complete,
         "what": "Expected return" if plan.objective is None else f"Probability that {plan.objective.in_words}",
     }

@@ -199,12 +199,12 @@ class Contents:
             some = "The model is large: only some limits were looked at."
         suggested, sentence = suggestion(plan, table)
         shown = table_of(table, plan, suggested)
-        columns = shown.count("scope='col'")
+        columns = len(shown.columns)
         return {
             "nothing": "",
             "value": value,
             "some": some,
-            "table": drawing(shown),
+            "table": drawing(shown.html()),
             "more": "many" if columns > _TABLET else "some" if columns > _PHONE else "",
             "figure": draw_values(table, plan, suggested),
             "suggestion": sentence,

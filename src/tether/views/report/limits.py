@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tether._foundation.markup import heat
+from tether._foundation.markup import HeatTable, heat
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
@@ -41,7 +41,9 @@ def sweep_around(plan: Plan) -> Sweep:
     return plan.sweep(ks=ks, ms=ms)
 
 
-def table_of(table: Sweep, plan: Plan, suggested: int | None, link: Callable[[int, int], str] | None = None) -> str:
+def table_of(
+    table: Sweep, plan: Plan, suggested: int | None, link: Callable[[int, int], str] | None = None
+) -> HeatTable:
     """The table, shaded, the plan's own limits outlined; ``link`` says where a click on a (k, m) leads."""
     return heat(
         table.ks,
