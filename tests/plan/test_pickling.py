@@ -75,6 +75,14 @@ def test_they_are_small(on_disk):
     assert again(plan).explain().sentences() == plan.explain().sentences()
 
 
+@pytest.mark.parametrize("objective", [None, tether.avoid("died")])
+def test_a_what_if_is_small_and_comes_back(on_disk, objective):
+    asked = on_disk.what_if({1: on_disk.mdp.actions[0]}, best_from=3, rule="published", objective=objective)
+    assert len(pickle.dumps(asked)) < 3000
+    assert again(asked).sentences() == asked.sentences()
+    assert (again(asked).value, again(asked).needed_k) == (asked.value, asked.needed_k)
+
+
 def test_what_is_kept_beside_an_answer_stays(on_disk):
     question = on_disk.tether(rule="assured", influence=tether.effective(0.1), objective=tether.avoid("died"))
     value = question.plan(5, 2).value

@@ -64,6 +64,11 @@ class WhatIf:
     influence: Influence
     objective: Property | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        actions = {t: self.cf.mdp.actions[a] for t, a in self.policy.actions.items()}
+        asked = self.cf, actions, self.policy.best_from, self.rule, self.influence, self.objective
+        return what_if, asked  # what follows is found again
+
     @property
     def value(self) -> float:
         """Expected return; or the probability that the property holds, if one was asked for."""
