@@ -78,7 +78,7 @@ class Source:
         if row is not None and self.in_rows:
             line = self.line(row) if line is None else line
             return replace(problem, file=self.file, row=self._row(row), line=line)
-        return replace(problem, file=self.file, line=line)
+        return replace(problem, file=problem.file if self.file is None else self.file, line=line)
 
 
 class Complaints:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether.errors import FileError, Problem
+from tether._foundation.problems import Complaints, Source
 from tether.model.form import TOLERANCE, Form
 from tether.model.storage.meta import Meta
 
@@ -83,9 +83,10 @@ def checksum(array: Ints) -> int:
 
 
 def _raise_any(folder: Path, problems: list[tuple[str, str]]) -> None:
-    if problems:
-        fix = "save the model again with MDP.save, or copy its directory again as a whole"
-        raise FileError([Problem(message, file=str(folder / f"{name}.npy"), fix=fix) for name, message in problems])
+    complaints, fix = Complaints(Source()), "save the model again with MDP.save, or copy its directory again as a whole"
+    for name, message in problems:
+        complaints.add(message, file=str(folder / f"{name}.npy"), fix=fix)
+    complaints.raise_any()
 
 
 def _all(size: int) -> Iterator[slice]:

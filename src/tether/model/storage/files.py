@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
+from tether._foundation.problems import Complaints, Source
 from tether._foundation.writing import read_together, written
 from tether._version import __version__
 from tether.errors import FileError, Problem, QueryError
@@ -210,16 +211,15 @@ def _open_all(folder: Path, meta: Meta) -> dict[str, tuple[Any, os.stat_result]]
     """Every array, mapped, read-only, of the expected type and shape; all that is wrong with them at once."""
     expected = expected_shapes(meta)
     opened: dict[str, tuple[Any, os.stat_result]] = {}
-    problems: list[Problem] = []
+    complaints = Complaints(Source())
     for name in dict.fromkeys((*expected, *meta.arrays)):
         file = folder / f"{name}.npy"
         try:
             opened[name] = _open(file, name, meta, expected.get(name))
         except (ValueError, OSError, EOFError) as error:
             reason = (error.strerror or error) if isinstance(error, OSError) else error
-            problems.append(Problem(str(reason), file=str(file), fix=_AGAIN))
-    if problems:
-        raise FileError(problems)
+            complaints.add(str(reason), file=str(file), fix=_AGAIN)
+    complaints.raise_any()
     return opened
 
 
