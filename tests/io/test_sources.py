@@ -7,11 +7,11 @@ import pytest
 
 import tether
 from tether.io.embedded import about_case, path_names
+from tether.io.finding import word_to_label
 from tether.io.logs import write_episodes
 from tether.io.models import write_model
 from tether.io.paths import write_path
 from tether.io.sources import case_names, find_name, open_case, open_model, open_path, open_policy
-from tether.io.words import word_to_label
 
 
 def same_model(one, other):

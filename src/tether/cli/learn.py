@@ -74,9 +74,9 @@ def learn(
     from tether.cli.screen import progress, put
     from tether.explanation.answers import as_data
     from tether.explanation.naming import shown
+    from tether.io.finding import word_to_label
     from tether.io.models import write_model
     from tether.io.opening import must_exist
-    from tether.io.words import word_to_label
     from tether.learning.front_doors import read_log
     from tether.learning.learn import learn as fit
     from tether.learning.learned import learned

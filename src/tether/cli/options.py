@@ -108,7 +108,7 @@ class ModelOptions:
     @property
     def reading(self) -> dict[str, Any]:
         """The options that were given, as the reader takes them."""
-        from tether.io.words import word_to_label
+        from tether.io.finding import word_to_label
 
         given = {
             "format": self.format,

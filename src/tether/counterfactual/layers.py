@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints, places_among
+from tether._foundation.arrays import Flags, Floats, Ints, places_among, read_only
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.counterfactual import on_demand
 from tether.counterfactual.mechanism import NoisePosterior
@@ -327,12 +327,7 @@ def make_layer(walk: Walk, states: Ints, step: ObservedStep, posterior: NoisePos
         # The pairs that meet the support are stored in any case: tests of influence are about them.
         pairs = met if changed is met else np.union1d(met, changed)
     edits = walk.edited(posterior, pairs)
-    return Layer(states, edits, step, edits.pairs if pairs is met else _frozen(met))
-
-
-def _frozen(array: Ints) -> Ints:
-    array.flags.writeable = False
-    return array
+    return Layer(states, edits, step, edits.pairs if pairs is met else read_only(met))
 
 
 def everywhere(graph: Graph, posteriors: tuple[NoisePosterior | None, ...]) -> Graph:

@@ -9,8 +9,8 @@ from typing import Any
 from tether._foundation.problems import Complaints
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import QueryError
+from tether.io.finding import Words
 from tether.io.opening import must_exist
-from tether.io.words import Words
 from tether.model.mdp import MDP
 
 __all__ = ["NAMED", "open_policy"]

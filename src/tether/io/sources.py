@@ -6,8 +6,8 @@ A model is a file, a directory that `MDP.save` wrote, an embedded case (``case:s
 """
 
 from tether.io.embedded import case_names, open_case
+from tether.io.finding import find_name
 from tether.io.opening import open_model, open_path
 from tether.io.policies import open_policy
-from tether.io.words import find_name
 
 __all__ = ["case_names", "find_name", "open_case", "open_model", "open_path", "open_policy"]

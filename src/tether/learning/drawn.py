@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.evaluation.outcomes import outcome_chances
 from tether.learning.following import Follower, expected_return
@@ -50,14 +50,14 @@ def plan_in_draws(plan: Plan, blocks: Iterable[CounterfactualMDP]) -> PlanUncert
     follower, changes = Follower([plan], [plan.m]), _changes(plan)
     found = [_plan_in_block(plan, follower, changes, worlds) for worlds in blocks]
     values, observed, best, off_plan = (
-        _frozen(np.concatenate([getattr(one, name) for one in found]))
+        read_only(np.concatenate([getattr(one, name) for one in found]))
         for name in ("values", "observed", "best", "off_plan")
     )
     actions = np.concatenate([one.actions for one in found])
     changed = tuple(_changed_action(plan, change, actions[:, i]) for i, change in enumerate(changes))
     names = dict.fromkeys(name for one in found for name in one.outcomes)
     outcomes = {
-        name: _frozen(np.concatenate([one.outcomes.get(name, np.zeros(one.values.size)) for one in found]))
+        name: read_only(np.concatenate([one.outcomes.get(name, np.zeros(one.values.size)) for one in found]))
         for name in names
     }
     in_the_model = (plan.k, plan.m, plan.value, plan.observed_value)
@@ -80,7 +80,7 @@ def sweep_in_draws(sweep: Sweep, blocks: Iterable[CounterfactualMDP]) -> SweepUn
         again = worlds.tether(**about)
         best.append(again.values(again.thresholds(int(sweep.ks.max())), sweep.ks, sweep.ms))
         observed.append(observed_values(asked))
-    of_plans, of_best, of_path = (_frozen(np.concatenate(parts)) for parts in (values, best, observed))
+    of_plans, of_best, of_path = (read_only(np.concatenate(parts)) for parts in (values, best, observed))
     return SweepUncertainty(sweep.ks, sweep.ms, of_plans, of_best, of_path, sweep.minimise)
 
 
@@ -151,8 +151,3 @@ def _changed_action(plan: Plan, change: _Change, actions: Ints) -> ChangedAction
     mdp, t = plan.cf.mdp, change.t
     names = mdp.states[change.state], plan.cf.path.actions[t], mdp.actions[change.action]
     return ChangedAction(t, *names, float(np.mean(actions == change.action)), float(np.mean(actions >= 0)))
-
-
-def _frozen(array: Floats) -> Floats:
-    array.flags.writeable = False
-    return array

@@ -15,11 +15,10 @@ made absorbing.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._kernels.scratch import scratch_array
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.counterfactual.layers import Ended, Graph, Layer
@@ -162,11 +161,11 @@ def _resting_graph(graph: Graph, mdp: MDP, decided: Decided) -> Graph:
     for layer in graph.layers:
         if id(layer.states) not in split:
             over = ended[layer.states]
-            split[id(layer.states)] = _frozen(layer.states[~over]), _frozen(layer.states[over])
+            split[id(layer.states)] = read_only(layer.states[~over]), read_only(layer.states[over])
         edits = layer.edits.take(np.flatnonzero(~ended[pair_states(form.pair_start, layer.edits.pairs)]))
         meeting = layer.meeting[~ended[pair_states(form.pair_start, layer.meeting)]]
         states = split[id(layer.states)][0]
-        layers.append(Layer(states, edits, layer.observed, _frozen(meeting)))
+        layers.append(Layer(states, edits, layer.observed, read_only(meeting)))
     beyond = tuple(split[id(layer.states)][1] for layer in graph.layers)
     seen = _resting_path(graph.observation, mdp, decided)
     return replace(graph, mdp=mdp, observation=seen, layers=tuple(layers), ended=Ended(ended, beyond))
@@ -183,9 +182,4 @@ def _resting_path(seen: Observation, mdp: MDP, decided: Decided) -> Observation:
     for t in range(int(met[0]), seen.T):
         pair = mdp.find_pair(rest, int(seen.actions[t]))
         pairs[t] = pair if pair >= 0 else mdp.form.pair_start[rest]
-    return replace(seen, states=_frozen(states), pairs=_frozen(pairs), rewards=None)
-
-
-def _frozen(array: Any) -> Any:
-    array.flags.writeable = False
-    return array
+    return replace(seen, states=read_only(states), pairs=read_only(pairs), rewards=None)
