@@ -67,7 +67,7 @@ def test_an_mdp(tmp_path):
     mdp = read_drn(save(tmp_path, DRN))
     start, middle, end = mdp.states
     assert (start, middle, end) == ((-1, True), (0, False), (0, True))
-    assert (start.room, middle.lit, str(end)) == (-1, False, "room=0, lit=True")
+    assert (start.room, middle.lit, str(end)) == (-1, False, "room 0, lit yes")
     assert mdp.actions_in(start) == ("go", 1)  # a choice without a label is known by its index
     assert mdp.actions_in(end) == (7,)
     assert mdp.row(start, "go")[1].tolist() == [0.25, 0.75]

@@ -26,6 +26,10 @@ ann,8,well,1,,1
 bob,12,sick,3,none,
 bob,16,dead,9,,-1
 """
+LIFE = (
+    [(0, "ill", "no", ""), (1, "ill", "yes", "died")],
+    [(0, "ill", "no", ""), (1, "well", "no", "home")],
+)
 READING = {"columns": {"episode": "patient", "state": "status,lactate", "action": "given"}, "time": "hour"}
 
 
@@ -63,6 +67,26 @@ def test_a_learned_model_keeps_the_names_of_features(log, tmp_path):
     path = open_path("log.csv#bob", again, **READING)
     assert tether.counterfactual(again, path).plan(k=1, m=0).value == -1.0
     assert read_episodes(log, again, **READING)["bob"] == path
+
+
+def test_states_of_several_columns_beside_outcomes_are_told_in_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{i},{t},{status},{wet},wait,{end}" for i in range(4) for t, status, wet, end in LIFE[i % 2]]
+    write("log.csv", "\n".join(["episode,t,status,wet,action,outcome", *rows]))
+    spread = ["--column", "state=status,wet"]
+    assert CliRunner().invoke(main, ["learn", "log.csv", "model", *spread]).exit_code == 0
+    asked = ["model", "log.csv#0", "--path-column", "state=status,wet"]
+    answer = CliRunner().invoke(main, ["explain", *asked, "--draws", "0"])
+    assert answer.exit_code == 0
+    assert "status ill, wet no → wait" in answer.output
+    assert "State(" not in answer.output
+    for named in ("status ill, wet yes", "State(status='ill', wet='yes')", "('ill', 'yes')"):
+        why = CliRunner().invoke(main, ["why", *asked, "-t", "1", "-k", "1", "--state", named])
+        assert (why.exit_code, "in state status ill, wet yes:" in why.output) == (0, True), why.output
+    part = CliRunner().invoke(main, ["explain", *asked, "--draws", "0", "--features", "status"])
+    assert (part.exit_code, "status ill" in part.output, "wet" in part.output) == (0, True, False)
+    unknown = CliRunner().invoke(main, ["explain", *asked, "--features", "colour"])
+    assert (unknown.exit_code, "the states have no colour; they have status, wet" in unknown.output) == (2, True)
 
 
 def test_next_states_of_several_columns():

@@ -86,6 +86,13 @@ class Text:
         return self.text
 
 
+def test_a_named_tuple_is_found_as_answers_and_errors_write_it():
+    known = make_names([Point(1, "a"), Point("1", "a"), Point(2, "b"), "end"], None, "state")
+    assert find_index(known, "Point(x=2, y='b')") == 2
+    assert find_index(known, "Point(x=1, y='a')") == 0  # the text of the two differs
+    assert find_index(known, "Point(x=3, y='b')") == -1
+
+
 def test_very_many_labels_are_indexed_once():
     known = make_names([f"s{i}" for i in range(200_000)], None, "state")
     # An index of its own for each of these questions would take minutes.

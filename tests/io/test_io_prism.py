@@ -140,7 +140,7 @@ def test_states_are_labelled_by_their_variables(tmp_path):
     assert list(mdp.states) == [(-1, True), (0, False), (3, True)]
     assert mdp.row((-1, True), "go")[0] == ((-1, True), (0, False))
     state = mdp.states[1]
-    assert (state.room, state.lit, repr(state), str(state)) == (0, False, "(0, False)", "room=0, lit=False")
+    assert (state.room, state.lit, repr(state), str(state)) == (0, False, "(0, False)", "room 0, lit no")
     assert pickle.loads(pickle.dumps(state)).room == 0
     assert read_prism(save(tmp_path), states=False).states[0] == 0
 

@@ -165,6 +165,7 @@ def test_a_named_tuple_whose_class_is_gone(tmp_path, monkeypatch, listed):
     monkeypatch.delattr(sys.modules[__name__], "Place")
     states = MDP.load(tmp_path / "m").states
     assert repr(states[0]) == "Place(row=1, column=2)"
+    assert str(states[0]) == "row 1, column 2"
     assert states[1].column == 4
     assert states.find((3, 4)) == 1
     assert type(states[0]) is type(states[1])

@@ -1,5 +1,7 @@
 """States and names in the report: text and nothing else; what they are made of, over time."""
 
+import collections
+
 import numpy as np
 import pytest
 from pages import EVIL, ODD, PLANS, Position, walk, write, written_once
@@ -169,3 +171,23 @@ def test_labels_of_several_kinds_are_shown_themselves():
     found = courses(tether.counterfactual(mdp, tether.Path([(1, 2), "end"], ["a"])).plan(1, 0))
     assert found.by_state
     assert found.drawn[0].rows == ("end", "(1, 2)")  # from below
+
+
+def test_an_outcome_beside_states_with_fields_is_a_row_of_each_field():
+    reading = collections.namedtuple("Reading", "status, lactate")
+    states = [reading("ill", 10), reading("ill", 9), reading("well", 3)]
+    mdp = tether.MDP.from_table(
+        [states[0], states[0], states[1], states[1], states[2]],
+        ["wait"] * 5,
+        [states[1], states[2], states[1], "died", "home"],
+        [0.5, 0.5, 0.5, 0.5, 1.0],
+        terminal=["died", "home"],
+    )
+    path = tether.Path([states[0], states[1], "died"], ["wait", "wait"])
+    found = courses(tether.counterfactual(mdp, path).plan(1, 0))
+    assert not found.by_state
+    assert [(one.name, one.rows) for one in found.drawn] == [
+        ("status", ("ill", "well", "died", "home")),
+        ("lactate", ("3", "9", "10", "died", "home")),  # numbers by size, words after them
+    ]
+    assert [found.drawn[1].rows[i] for i in found.drawn[1].observed] == ["10", "9", "died"]

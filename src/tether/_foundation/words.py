@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-__all__ = ["average", "counted", "cut", "cut_apart", "number", "percent"]
+__all__ = ["average", "counted", "cut", "cut_apart", "in_parts", "number", "percent"]
 
 
 def counted(n: int, noun: str) -> str:
@@ -53,6 +54,16 @@ def percent(share: float, short: bool = False) -> str:
     if share > 0.995:
         return ">99 %" if short else "over 99 %"
     return f"{100 * share:.0f} %"
+
+
+def in_parts(parts: Iterable[tuple[str, Any]]) -> str:
+    """A name that has parts, each with its value.
+
+    >>> in_parts([("heart_rate", "low"), ("ventilated", False)])
+    'heart rate low, ventilated no'
+    """
+    words = ((part, ("yes" if value else "no") if isinstance(value, bool) else value) for part, value in parts)
+    return ", ".join(f"{part.replace('_', ' ')} {word}" for part, word in words)
 
 
 def cut(text: str, most: int = 100) -> str:

@@ -62,7 +62,7 @@ def explain(
     from tether.explanation.naming import only
 
     plan = limits.plan(episode.replay(), every_k=True)
-    group = None if features is None else only(names_of(features))
+    group = None if features is None else only(names_of(features), plan.cf.path.states[0])
     with progress() as say:
 
         def drawn(done: int, of: int) -> None:

@@ -88,7 +88,7 @@ def robust(
         if export is not None:
             say(f"writing {export}")
         written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule)
-        explanation = plan.explain(None if features is None else only(names_of(features)))
+        explanation = plan.explain(None if features is None else only(names_of(features), path.states[0]))
         say("looking at larger k and m", LIMITS)
         _ = explanation.beyond
         say("looking at other causal models", LIMITS)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._foundation.words import in_parts
 from tether.errors import QueryError
 from tether.evaluation.outcomes import absorbing
 
@@ -68,7 +69,7 @@ def differences(label: Any, reference: Any) -> str:
     if not parts or getattr(reference, "_fields", ()) != parts:
         return shown(label)
     pairs = zip(parts, label, reference, strict=True)
-    return ", ".join(_part(part, value) for part, value, other in pairs if value != other)
+    return shown(in_parts((part, value) for part, value, other in pairs if value != other))
 
 
 def outcome_name(mdp: MDP, states: Sequence[Any]) -> str | None:
@@ -86,12 +87,16 @@ def outcome_name(mdp: MDP, states: Sequence[Any]) -> str | None:
     return shown(states[0]) if len(states) == 1 and absorbing(mdp, indices)[0] else None
 
 
-def only(names: Sequence[str]) -> Callable[[Any], Any]:
+def only(names: Sequence[str], start: Any) -> Callable[[Any], Any]:
     """A function that gives of a state only some parts; states alike in them are one.
 
+    ``start`` is a state that must have these parts: the one an episode begins in. A state that is a word has none (an
+    outcome of a log, beside states of several columns): it stays as it is.
+
     >>> from tether.cases.epidemic import EpidemicState
-    >>> print(only(["S", "I"])(EpidemicState(9, 1, 20)))
-    S 9, I 1
+    >>> part = only(["S", "I"], EpidemicState(9, 1, 20))
+    >>> print(part(EpidemicState(9, 1, 20)), part("over"), sep="; ")
+    S 9, I 1; over
     """
     wanted = tuple(dict.fromkeys(names))
     if not wanted:
@@ -105,7 +110,8 @@ def only(names: Sequence[str]) -> Callable[[Any], Any]:
             raise QueryError(f"the states have no {', '.join(missing)}; {has}")
         return _parts(wanted)(*(getattr(state, name) for name in wanted))
 
-    return of
+    of(start)
+    return lambda state: state if isinstance(state, str) else of(state)
 
 
 @lru_cache(maxsize=1)
@@ -113,10 +119,6 @@ def _parts(names: tuple[str, ...]) -> Any:
     """A class of states with only these parts."""
 
     def text(state: Any) -> str:
-        return ", ".join(_part(name, value) for name, value in zip(names, state, strict=True))
+        return shown(in_parts(zip(names, state, strict=True)))
 
     return type("State", (namedtuple("State", names),), {"__slots__": (), "__str__": text})
-
-
-def _part(name: str, value: Any) -> str:
-    return f"{name.replace('_', ' ')} {('yes' if value else 'no') if isinstance(value, bool) else shown(value)}"

@@ -65,7 +65,8 @@ def texts_of(names: Names, noun: str, file: str, *, trimmed: bool) -> list[str]:
 def find_index(names: Names, value: Any) -> int:
     """The index of the name that a value read from a file stands for, or -1.
 
-    That is the name that equals it; else the one with the same text; else the tuple of numbers it spells.
+    That is the name that equals it; else the one with the same text; else the tuple of numbers it spells; else the
+    named tuple that an answer or an error writes so.
 
     Examples
     --------
@@ -88,7 +89,8 @@ def find_index(names: Names, value: Any) -> int:
         same = [name for name in names if text_of(name) == text]
         message = f"{value!r} could be any of {len(same)} names: {', '.join(map(repr, same[:5]))}; rename them"
         raise QueryError(Problem(message, value=value))
-    return found if found >= 0 else names.find(_spelled(text))
+    found = found if found >= 0 else names.find(_spelled(text))
+    return found if found >= 0 else max(-1, _as_shown(names).get(text, -1))
 
 
 def in_names_of(mdp: MDP, path: Path) -> Path:
@@ -119,6 +121,18 @@ def _by_text(names: Names) -> dict[str, int]:
     for i, name in enumerate(names):
         if index.setdefault(text_of(name), i) != i:
             index[text_of(name)] = _SEVERAL
+    return index
+
+
+@lru_cache(maxsize=4)
+def _as_shown(names: Names) -> dict[str, int]:
+    """Named tuples by what answers (`str`) and errors (`repr`) call them, where only one is called so."""
+    index: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if isinstance(name, tuple) and hasattr(name, "_fields"):
+            for shown in (str(name), repr(name)):
+                if index.setdefault(shown, i) != i:
+                    index[shown] = _SEVERAL
     return index
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
 
+from tether._foundation.words import in_parts
 from tether.model.names import Names
 
 __all__ = ["read_valuation", "read_value", "valuation_class", "valuations", "variable_names", "write_value"]
@@ -29,7 +30,7 @@ def valuation_class(names: Sequence[str]) -> Any:
     >>> state, state.y, state == (1, 2)
     ((1, 2), 2, True)
     >>> print(state)
-    x=1, y=2
+    x 1, y 2
     """
     if len(names) == 1:
         return lambda values: values[0]
@@ -43,7 +44,7 @@ def _named(names: tuple[str, ...]) -> Any:
     base = make("State", names)
 
     def text(self: Any) -> str:
-        return ", ".join(f"{name}={value}" for name, value in zip(names, self, strict=True))
+        return in_parts(zip(names, self, strict=True))
 
     def reduce(self: Any) -> tuple[Any, ...]:
         return _restored, (names, tuple(self))  # a pickle cannot find a class that was made here

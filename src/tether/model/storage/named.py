@@ -2,7 +2,8 @@
 
 One comes back as an object of its own class if the program has that class loaded, else as one of a class with the
 same name and fields; the two are equal, and equal the plain tuple. No code is imported to find a class, and none of
-its own runs when an object is made.
+its own runs when an object is made. An object of a class made here writes itself by its fields, ``x 1, wet no``: the
+name of such a class says nothing to a reader.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import collections
 import sys
 from functools import lru_cache
 from typing import Any
+
+from tether._foundation.words import in_parts
 
 __all__ = ["class_of"]
 
@@ -33,7 +36,11 @@ def _made(module: str, name: str, fields: tuple[str, ...]) -> Any:
     def reduce(self: Any) -> tuple[Any, ...]:
         return _named, (module, name, fields, tuple(self))
 
-    return type(base.__name__, (base,), {"__slots__": (), "__reduce__": reduce, "__module__": __name__})
+    def text(self: Any) -> str:
+        return in_parts(zip(fields, self, strict=True))
+
+    body = {"__slots__": (), "__str__": text, "__reduce__": reduce, "__module__": __name__}
+    return type(base.__name__, (base,), body)
 
 
 def _named(module: str, name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tether._foundation.markup import with_minus_signs
-from tether._foundation.words import counted
+from tether._foundation.words import counted, in_parts
 from tether.audit.result import Audit
 from tether.explanation.naming import is_in_words, shown
 from tether.explanation.terms import influence_in_words
@@ -79,7 +79,7 @@ def outcome_in_words(mdp: MDP, outcome: str | None) -> str:
 def _in_words(name: Any) -> str:
     fields = getattr(name, "_fields", None)
     if fields and not is_in_words(name):
-        return ", ".join(f"{field} {shown(one)}" for field, one in zip(fields, name, strict=True))
+        return shown(in_parts(zip(fields, name, strict=True)))
     return shown(name)
 
 

@@ -3,7 +3,8 @@
 A feature is a function of a state's name. Where its values are numbers it is drawn as a mean with a band that
 holds the middle four fifths; where they are words or truth values, as a strip with one row per value, shaded by
 its probability. Without features given, the fields of the names are taken; of names without fields, the
-states themselves: the likeliest of them are the rows of one strip.
+states themselves: the likeliest of them are the rows of one strip. A model that is learned from a log may have
+outcomes beside states with fields: such a word is a row of each of them.
 """
 
 from __future__ import annotations
@@ -150,18 +151,28 @@ def _field(name: str, states: tuple[Any, ...]) -> Feature:
 
 
 def _by_default(states: tuple[Any, ...]) -> dict[str, Feature]:
-    """The fields of the names, or the places in them; none where names are of several kinds, or of one piece."""
+    """The fields of the names, or the places in them; none where names are of several kinds, or of one piece.
+
+    Words beside names with fields have no fields: they are the value of each.
+    """
     kinds = {(type(state), len(state) if isinstance(state, tuple) else 0) for state in states}
-    if len(kinds) != 1:
+    parted = kinds - {(str, 0)}
+    if len(parted) != 1:
         return {}
-    ((kind, length),) = kinds
+    ((kind, length),) = parted
     if dataclasses.is_dataclass(kind):
         fields = [field.name for field in dataclasses.fields(kind)]
     elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
         fields = list(kind._fields)
+    elif len(kinds) > 1:
+        return {}
     else:
         return {f"part {i + 1}": _place(i) for i in range(length)}
-    return {name.replace("_", " "): _attribute(name) for name in fields}
+    return {name.replace("_", " "): _attribute_or_word(name) for name in fields}
+
+
+def _attribute_or_word(name: str) -> Feature:
+    return lambda state: state if isinstance(state, str) else getattr(state, name)
 
 
 def _place(i: int) -> Feature:
@@ -193,18 +204,29 @@ def _word(value: Any) -> str:
 
 
 def _order(name: str, feature: Feature, plan: Plan, values: list[Any]) -> list[str]:
-    """The values as words, in the order in which the model's states bring them up; those met later come last."""
+    """The values as words, in the order in which the model's states bring them up; those met later come last.
+
+    Numbers that stand beside words come before them, by size.
+    """
     if all(isinstance(value, bool) for value in values):
         return ["no", "yes"]
-    found: dict[str, None] = {}
+    found: dict[str, Any] = {}
     try:
         for state in plan.cf.mdp.states[:_LOOKED_AT]:
-            found.setdefault(_word(_value(name, feature, state)))
+            value = _value(name, feature, state)
+            found.setdefault(_word(value), value)
     except QueryError:  # it need only be defined for what is reached
         found.clear()
     if len(found) > _SCALE:
-        found = {word: None for word in found if word in set(map(_word, values))}
-    return list({**found, **dict.fromkeys(map(_word, values))})
+        met = set(map(_word, values))
+        found = {word: value for word, value in found.items() if word in met}
+    found = {**found, **{_word(value): value for value in values}}
+    return sorted(found, key=lambda word: _size(found[word]))
+
+
+def _size(value: Any) -> float:
+    """Where a value stands among words: a number by its size, a word after all numbers."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("inf")
 
 
 def _band(name: str, values: Floats, reached: _Reached) -> Band:
