@@ -36,6 +36,8 @@ class Problem:
         What is wrong, without its place, the expectation and the fix.
     state, action, next_state : optional
         The names concerned, ``None`` where the problem is not about one.
+    episode : optional
+        The id of the episode concerned, where it is one of a log.
     time : int, optional
         The step concerned.
     value : optional
@@ -48,7 +50,7 @@ class Problem:
         Its line in a text file, counted from 1.
     place : str
         Where in the model, the path or the file, in words: ``t = 3``, ``state 'rain', action 'wait'``. The file, the
-        line and the row come before it in the sentence and are not repeated in it.
+        line, the row and the episode come before it in the sentence and are not repeated in it.
     expectation : str
         What is expected in place of the value.
     fix : str
@@ -82,6 +84,7 @@ class Problem:
     expectation: str = ""
     fix: str = ""
     argument: str = ""
+    episode: Any = None
 
     @property
     def source(self) -> str:
@@ -100,7 +103,9 @@ class Problem:
     @property
     def message(self) -> str:
         """All of it as one sentence."""
-        found = ": ".join(part for part in (self.source, self.place, self.what) if part)
+        episode = "" if self.episode is None else f"episode {self.episode!r}"
+        where = ", ".join(part for part in (episode, self.place) if part)
+        found = ": ".join(part for part in (self.source, where, self.what) if part)
         expected = f"expected {self.expectation}" if self.expectation else ""
         return "; ".join(part for part in (found, expected, self.fix) if part)
 

@@ -51,10 +51,16 @@ def test_what_was_found_in_words():
         return tether.audit(model, list(log), k=2, m=1, certify=False).sentences()[1:]
 
     assert found(mdp, left, left) == ["In all of them something could be gained, 1 on average."]
-    assert found(mdp, left, stayed) == [
-        "In 1 of them (50 %) something could be gained, 1 on average; in 1 nothing could."
+    assert found(mdp, left, stayed) == ["In 1 of them (50 %) something could be gained: 1; in 1 nothing could."]
+    assert found(mdp, stayed) == ["In it nothing could be gained."]
+    assert found(mdp, stayed, stayed) == ["In none of them could anything be gained."]
+    assert found(mdp, left) == ["In it something could be gained: 1."]
+    certain = tether.audit(mdp, [left, left, stayed], k=2, m=1).sentences()[1:]
+    assert certain == [
+        "In 2 of them (67 %) something could be gained, 1 on average; in 1 nothing could.",
+        "In all of these 2 the gain holds under every causal model.",
     ]
-    assert found(mdp, stayed) == ["In none of them could anything be gained."]
+    assert tether.audit(mdp, [left], k=2, m=1).sentences()[-1] == "The gain holds under every causal model."
     free = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3)
     assert found(free, stayed)[1].startswith("All rewards of the model are 0: no plan can gain anything. Ask for")
 
@@ -238,7 +244,7 @@ def test_broken_episodes_are_listed_and_the_others_answered(tmp_path):
     assert rows[1]["logged"] == 2.0
     assert "line 6" in rows[2]["problem"]
     for one, line in ((3, 7), (4, 9), (5, 11)):  # what the model does not know, or not allow
-        assert rows[one]["problem"].startswith(f"{file}, line {line}: episode {one}: t = 0: ")
+        assert rows[one]["problem"].startswith(f"{file}, line {line}: t = 0: ")
     assert [row["episode"] for row in audit.problems.to_pylist()] == [2, 3, 4, 5, 6, 7, 8, None]
     first = audit.sentences()[0]
     assert "8 could not be: 2 (" in first

@@ -113,6 +113,7 @@ def test_report(tmp_path):
         ("avoid", "is none of 'reach GOAL', 'avoid BAD', 'until HOLD GOAL'"),
         ("until goal", "is none of"),
         ("avoid 'danger", "is none of"),
+        ("avoid the pit", 'or the name of a state; put quotes around a name that has spaces: avoid "NAME"'),
         ("avoid dangr", "the model has no label or state called 'dangr'; its labels are 'goal', 'danger'"),
         ("until danger goal", "it is decided at t = 0"),
     ],
@@ -121,6 +122,23 @@ def test_an_objective_that_cannot_be(objective, message):
     code, output = call("explain", "case:grid-world", "--objective", objective)
     assert code == 2
     assert message in " ".join(output.replace("│", " ").split())
+
+
+def test_a_legend_tells_what_the_table_has():
+    def told(*options):
+        code, output = call("explain", "case:grid-world", *options)
+        assert code == 0, output
+        return " ".join(output.split())
+
+    falls = told("-k", 6, "-m", 1, "--objective", "reach danger", "--minimise")
+    assert "gain: what the step takes from the chance that danger is reached, against what was observed." in falls
+    assert "gain: what the step adds to the return over what was observed." in told("-k", 6, "-m", 1)
+    nothing = told("-k", 1, "-m", 0)
+    assert "* the action changes" not in nothing
+    assert "elsewhere:" not in nothing
+    assert "% how likely" not in nothing
+    assert "* the action changes. %" in told("-k", 6, "-m", 1)
+    assert "* the action changes; elsewhere: in other states than the likeliest. %" in told("-k", 8, "-m", 3)
 
 
 @pytest.mark.parametrize("option", [("--discount", "0.9"), ("--final-reward", "15=3")])

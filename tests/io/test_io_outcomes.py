@@ -81,7 +81,7 @@ def test_two_outcomes_of_an_episode_are_a_problem_with_its_place(log):
     with pytest.raises(tether.FileError) as raised:
         read_episodes(log, **READING)
     problem = raised.value.problems[0]
-    assert (problem.line, problem.place) == (3, "episode 1")
+    assert (problem.line, problem.episode) == (3, 1)
     assert "the outcome is 'survived', but 'died' in line 2; expected one outcome per episode" in str(raised.value)
     found = read_sound_episodes(log, **READING)
     assert {found.episodes.ids[i]: problem.line for i, problem in found.broken.items()} == {1: 3}

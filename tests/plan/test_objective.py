@@ -285,6 +285,15 @@ def test_a_property_that_cannot_be(ask, message):
         cf.plan(6, 4, objective=ask())
 
 
+def test_a_text_names_the_state_that_reads_so():
+    mdp = tether.MDP.from_table([4, 4, 5, 5], ["go", "stay"] * 2, [5, 4, 5, 4], [1.0] * 4)
+    cf = tether.counterfactual(mdp, tether.Path([4, 5], ["go"]))
+    assert cf.plan(2, objective=tether.avoid("5")).value == cf.plan(2, objective=tether.avoid([5])).value == 1.0
+    assert tether.until("4", "5").in_words == "state 5 is reached with state 4 until then"
+    both = tether.MDP.from_table([(4,), "(4,)"], ["go"] * 2, [(4,), (4,)], [1.0] * 2)
+    assert tether.reach("(4,)").on(both).ended.tolist() == [False, True]  # what equals comes first
+
+
 def test_a_word_that_is_no_label_may_be_a_state_written_wrong():
     mdp = tether.MDP.from_table(["worn", "broken"], ["run", "run"], ["broken", "broken"], [1.0, 1.0])
     with pytest.raises(tether.QueryError, match="called 'borken'; it has no labels; it has 2 states: 'worn', 'broken'"):

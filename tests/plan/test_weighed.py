@@ -149,6 +149,40 @@ def test_a_robot_with_a_limit():
         cf.plan(k=6, m=1, subject_to=(fell, 0.001))
 
 
+def test_a_tether_that_is_left_out_is_long_enough_for_the_limit():
+    patient = tether.cases.sepsis()
+    cf = tether.counterfactual(patient.mdp, patient.path)
+    died = tether.reach("died")
+    assert cf.enough_k(3) == 8
+    with pytest.raises(tether.QueryError, match=r"or a longer tether \(k\) or more changes \(m\)"):
+        cf.plan(k=8, m=3, subject_to=(died, 0.76))
+    plan = cf.plan(m=3, subject_to=(died, 0.76))
+    assert plan.constraint.probability <= 0.76
+    with pytest.raises(tether.QueryError, match="the smallest that is possible is"):
+        cf.plan(k=plan.k - 1, m=3, subject_to=(died, 0.76))
+    assert cf.plan(m=3, subject_to=(died, 0.9)).k == 8
+    with pytest.raises(tether.QueryError, match="no plan within k = 10 and m = 3"):
+        cf.plan(m=3, subject_to=(died, 0.1))
+
+
+def test_a_plan_that_costs_something_says_so():
+    grid = tether.cases.grid_world()
+    mdp = tether.MDP.from_table(
+        ["up", "up", "up"], ["risk", "safe", "safe"], ["fallen", "home", "up"], [1.0, 0.5, 0.5], [5.0, 1.0, 1.0],
+        terminal=["fallen", "home"],
+    )  # fmt: skip
+    cf = tether.counterfactual(mdp, tether.Path(["up", "fallen"], ["risk"]))
+    found = cf.plan(k=2, subject_to=(tether.reach("fallen"), 0.1)).explain()
+    assert "The expected return is 1 instead of 5: a loss of 4." in found.sentences()
+    assert (
+        found.beyond.sentences()[0]
+        == "Without the limit on the chance: a longer tether (a larger k) would add nothing."
+    )
+    cheap = cf.plan(k=2, minimise=True, subject_to=(tether.avoid("fallen"), 0.1))
+    assert cheap.explain().sentences()[2] == "The return stays 5."
+    assert not tether.counterfactual(grid.mdp, grid.path).plan(k=3).explain().beyond.without_limit
+
+
 @pytest.mark.parametrize(
     ("subject_to", "message"),
     [

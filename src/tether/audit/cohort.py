@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.errors import PathError
+from tether.errors import PathError, Problem
 from tether.evaluation.outcomes import outcome_of
 from tether.io.logplaces import LogPlaces
 from tether.io.names import find_index, in_names_of
@@ -24,7 +24,7 @@ from tether.observation.ends import Meaning
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["Cohort", "find_episodes", "search"]
+__all__ = ["Cohort", "find_episodes", "reason", "search"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,7 +178,7 @@ def _ended(
         except PathError as error:
             for j in ended[which == i].tolist():
                 wrong = replace(error.problems[0], time=int(log.start[j + 1] - log.start[j] - 1))
-                disagreeing[j] = (wrong if places is None else places.located(log.ids[j], wrong)).message
+                disagreeing[j] = reason(wrong if places is None else places.located(log.ids[j], wrong))
             continue
         known = class_of(int(ends[i])) if ends[i] >= 0 else None
         names[i] = -1 if known is not None and known.name == meanings[code].outcome else code
@@ -223,6 +223,15 @@ def search(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
     return np.where(there, low, -1)
 
 
+def reason(problem: Problem) -> str:
+    """What is wrong with an episode, for a table that names the episode in another column.
+
+    >>> reason(Problem("the model has no state 'y'", file="log.csv", line=7, episode="ann", place="t = 1"))
+    "log.csv, line 7: t = 1: the model has no state 'y'"
+    """
+    return replace(problem, episode=None).message
+
+
 def _reason(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None) -> str:
     """Why an episode cannot have happened, in a sentence, and where the log says it."""
     try:
@@ -231,5 +240,5 @@ def _reason(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None) -> str
         problems = error.problems[:3]
         if places is not None:
             problems = tuple(places.located(episode, problem) for problem in problems)
-        return "; ".join(problem.message for problem in problems)
+        return "; ".join(map(reason, problems))
     raise AssertionError("the episode is fit for use")

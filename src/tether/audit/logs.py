@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tether.audit.cohort import Cohort, find_episodes
+from tether.audit.cohort import Cohort, find_episodes, reason
 from tether.audit.fingerprint import digest_of_episodes
 from tether.errors import QueryError
 from tether.io.logplaces import LogPlaces
@@ -67,7 +67,7 @@ class MemoryLog:
     @classmethod
     def of(cls, found: Sound, places: LogPlaces) -> MemoryLog:
         """What was read of a table."""
-        broken = {place: problem.message for place, problem in found.broken.items()}
+        broken = {place: reason(problem) for place, problem in found.broken.items()}
         return cls(found.episodes, broken, tuple(problem.message for problem in found.alone), places)
 
     @property

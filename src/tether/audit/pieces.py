@@ -88,9 +88,7 @@ class PiecewiseLog:
             found = read_sound_episodes(table, **self.reading, source=source)
             problems = [*found.broken.values(), *found.alone]
             ids = list(found.episodes.ids)
-            problems += [
-                Problem(_APART, file=self.name, place=f"episode {ids[i]!r}") for i in seen.again(ids).nonzero()[0]
-            ]
+            problems += [Problem(_APART, file=self.name, episode=ids[i]) for i in seen.again(ids).nonzero()[0]]
             if problems:
                 raise FileError(problems[:LIMIT], total=len(problems))
             yield found.episodes

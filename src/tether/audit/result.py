@@ -303,8 +303,8 @@ class Audit(AuditDoors):
         >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():
         ...     print(sentence)
         1 episode was answered.
-        In all of them something could be gained, 0.8889 on average.
-        In 1 of these the gain holds under every causal model.
+        In it something could be gained: 0.8889.
+        The gain holds under every causal model.
         """
         summary = self.summary
         answered, wrong = summary.answered, summary.episodes - summary.answered
@@ -316,15 +316,15 @@ class Audit(AuditDoors):
         if gained.size:
             some = f"{gained.size:,} of them ({percent(gained.size / answered)})"
             rest = "" if gained.size == answered else f"; in {answered - gained.size:,} nothing could"
-            mean = f"{number(float(gained.mean()))} on average"
-            sentences.append(f"In {some if rest else 'all of them'} something could be gained, {mean}{rest}.")
+            where = some if rest else "it" if answered == 1 else "all of them"
+            mean = number(float(gained.mean()))
+            mean = f": {mean}" if gained.size == 1 else f", {mean} on average"
+            sentences.append(f"In {where} something could be gained{mean}{rest}.")
         else:
-            sentences.append("In none of them could anything be gained.")
+            sentences.append(f"In {'it nothing could' if answered == 1 else 'none of them could anything'} be gained.")
             sentences += [UNREWARDED] if self.question["objective"] is None and is_unrewarded(self.mdp) else []
         if self.question["certify"] and gained.size and summary.is_certified:
-            sentences.append(
-                f"In {summary.verdicts.get('holds', 0):,} of these the gain holds under every causal model."
-            )
+            sentences.append(_certain(summary.verdicts.get("holds", 0), gained.size))
         return sentences if summary.consistency is None else [*sentences, str(summary.consistency)]
 
     def _first_reasons(self, wrong: int) -> str:
@@ -350,3 +350,11 @@ class Audit(AuditDoors):
     def _limits(self) -> str:
         k = "the shortest that is enough" if self.question["k"] is None else self.question["k"]
         return f"k = {k}, m = {self.question['m']}"
+
+
+def _certain(holds: int, gained: int) -> str:
+    """In how many of the episodes in which something could be gained that is certain."""
+    if gained == 1:
+        return f"The gain {'holds' if holds else 'does not hold'} under every causal model."
+    where = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"
+    return f"In {where} of these {gained:,} the gain holds under every causal model."

@@ -155,5 +155,5 @@ def _known(mdp: MDP, cohort: Cohort, i: int, condition: Condition, codes: Any, n
 def _note(answers: Answers | Written, strict: bool) -> None:
     """Where nothing may be wrong, raise what is wrong with a batch."""
     if strict and answers.wrong:
-        listed = [Problem(why, value=one, place=f"episode {one!r}") for one, why in answers.wrong]
+        listed = [Problem(why, value=one, episode=one) for one, why in answers.wrong]
         raise PathError(listed[:LIMIT], total=len(listed))

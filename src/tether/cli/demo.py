@@ -115,7 +115,7 @@ def _show(story: Story) -> Path:
     plan = shown_in_full.plan
     put(f"Step by step, for k = {plan.k}, m = {plan.m}:", "")
     put(steps_table(shown_in_full.steps))
-    put(legend(), style="dim")
+    put(legend(shown_in_full.steps), style="dim")
     put("")
     return plan.report(_TARGET / f"{story.name}.html", title=story.title)
 

@@ -77,4 +77,4 @@ def evaluate(
     put(*policy_sentences(cf, outlook, steps, seen, objective), "")
     luck = left_to_chance(asked(cf, objective), outlook.chain)
     put(steps_table(steps, "the policy", luck))
-    put(legend(objective, luck), style="dim")
+    put(legend(steps, objective, luck), style="dim")

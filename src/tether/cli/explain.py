@@ -99,7 +99,7 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
     put(*_settings(explanation.plan, episode, suggested), "")
     luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
     put(steps_table(explanation.steps, luck=luck))
-    put(legend(explanation.plan.objective, luck), style="dim")
+    put(legend(explanation.steps, explanation.plan.objective, luck, explanation.plan.minimise), style="dim")
     put("", *beyond_sentences(explanation))
     if explanation.uncertainty is not None and explanation.changes:
         put("", *explanation.uncertainty.changes_in_words(shown))

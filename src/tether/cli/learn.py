@@ -103,6 +103,8 @@ def learn(
         print_json("learn", log=log, output=out, **(as_data(found) | sizes))
         return
     put(*found.sentences(shown))
+    if found.unplaced:
+        put("(On the command line: --rewards pair.)")
     if episodes.reward is None:
         put(_without_rewards(episodes))
     put(f"Written to {out}.")

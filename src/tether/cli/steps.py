@@ -23,20 +23,28 @@ if TYPE_CHECKING:
 
 __all__ = ["legend", "path_table", "steps_table"]
 
-_OF_ACTIONS = (
-    "* the action changes; elsewhere: in other states than the likeliest. % how likely, where it is not certain."
-)
-_OF_INFLUENCE = " strength: the part of the probability that the observation moves. influenced: the test that k counts."
+_OF_INFLUENCE = "strength: the part of the probability that the observation moves. influenced: the test that k counts."
 
 _RARE = 0.05
 """Changes less likely than this are not told beside what is done in the likeliest state."""
 
 
-def legend(objective: Property | None = None, luck: bool = True) -> str:
-    """What the columns are, for the return or for a property; see `steps_table`."""
+def legend(
+    steps: Sequence[ExplainedStep], objective: Property | None = None, luck: bool = True, minimise: bool = False
+) -> str:
+    """What the marks and columns of a table are, for the return or for a property; see `steps_table`."""
     value = "return" if objective is None else f"chance that {objective.in_words},"
-    gain = f" gain: what the step adds to the {value} over what was observed."
-    return _OF_ACTIONS + gain + (_OF_INFLUENCE if luck else "")
+    told = []
+    if any(_is_changed(step) or _is_changed_elsewhere(step) for step in steps):
+        elsewhere = any(map(_is_changed_elsewhere, steps))
+        told.append(f"* the action changes{'; elsewhere: in other states than the likeliest' if elsewhere else ''}.")
+    if not all(_is_certain(step) for step in steps):
+        told.append("% how likely, where it is not certain.")
+    if minimise:
+        told.append(f"gain: what the step takes from the {value} against what was observed.")
+    else:
+        told.append(f"gain: what the step adds to the {value} over what was observed.")
+    return " ".join([*told, _OF_INFLUENCE] if luck else told)
 
 
 def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: bool = True) -> Table:
@@ -109,16 +117,29 @@ def _planned(step: ExplainedStep, in_full: bool) -> Text:
         state = differences(step.state, step.observed_state)
     likely = step.state_probability if step.outcome_probability is None else step.outcome_probability
     state += _unless_certain(likely)
-    if step.action is not None and step.action == step.observed_action and step.changed > _RARE:
-        text = _with_action(state, f"{shown(step.action)}{_unless_certain(step.action_probability)}")
+    if _is_changed_elsewhere(step):
+        there = "" if step.action is None else f"{shown(step.action)}{_unless_certain(step.action_probability)}"
+        text = _with_action(state, there)
         return text.append("; elsewhere ").append(f"{shown(step.instead)}*", style="bold")
-    if step.action is None and step.changed > _RARE:
-        return Text(state).append("; elsewhere ").append(f"{shown(step.instead)}*", style="bold")
     if step.action is None or (same and step.action == step.observed_action):
         return Text(state)
-    changes = step.action != step.observed_action
+    changes = _is_changed(step)
     action = f"{shown(step.action)}{'*' if changes else ''}{_unless_certain(step.action_probability)}"
     return _with_action(state, action, "bold" if changes else "")
+
+
+def _is_certain(step: ExplainedStep) -> bool:
+    return step.state_probability > 1 - 1e-9 and (step.action is None or step.action_probability > 1 - 1e-9)
+
+
+def _is_changed(step: ExplainedStep) -> bool:
+    """Whether another action is taken in the likeliest state."""
+    return step.action is not None and step.action != step.observed_action
+
+
+def _is_changed_elsewhere(step: ExplainedStep) -> bool:
+    """Whether another action is taken, and not so rarely, in other states than the likeliest only."""
+    return step.changed > _RARE and not _is_changed(step)
 
 
 def _outcome(state: Any, name: str, in_full: bool) -> str:

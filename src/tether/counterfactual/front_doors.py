@@ -89,7 +89,8 @@ class CounterfactualDoors:
         ----------
         k : int, optional
             The length of the tether, from 1; T + 1 and beyond: no influence constraint. Left out: the shortest tether
-            that is enough (`enough_k`), and 1 where no tether gains anything.
+            that is enough (`enough_k`), and 1 where no tether gains anything; with ``subject_to`` a longer one where
+            only that can keep to the limit.
         m : int
             How many actions may differ from the observed ones, from 0; T and beyond: all.
         rule, influence

@@ -117,7 +117,10 @@ def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "d
         return f"{text}."
     if run < k:
         return f"{text}, fewer than k = {k}."
-    return f"{text}, not fewer than k = {k}: the rule {rule!r} only keeps influence possible."
+    means = "only keeps influence possible"
+    if rule in ("published", "printed"):
+        means = "asks how near a step stays to what was observed, and not for an influenced one"
+    return f"{text}, not fewer than k = {k}: the rule {rule!r} {means}."
 
 
 def _is_whole(expected: float) -> bool:

@@ -239,8 +239,11 @@ def chance_that(objective: Property, value: float, observed: float) -> str:
 
 
 def _gained(plan: Plan) -> str:
-    """What a plan gains over what was done; less, where less was asked for."""
-    return f"{number(plan.gain)} less" if plan.minimise else f"a gain of {number(plan.gain)}"
+    """What a plan gains over what was done; less, where less was asked for. Within a limit it may be a loss."""
+    gain = number(abs(plan.gain))
+    if plan.minimise:
+        return f"{gain} {'less' if plan.gain >= 0 else 'more'}"
+    return f"a {'gain' if plan.gain >= 0 else 'loss'} of {gain}"
 
 
 def outcomes_in_words(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:

@@ -66,6 +66,8 @@ def limits_in_words(plan: Plan, suggested: bool = False) -> str:
     chosen = ""
     if suggested:
         chosen = " (the shortest tether that is enough)" if plan.gain > 0 else " (no tether gains anything)"
+    if suggested and plan.constraint is not None:
+        chosen = " (the shortest tether that is enough for the return and can keep to the limit)"
     changes = f"at most {counted(plan.m, 'action')} may change" if plan.m else "no action may change"
     usual = (plan.rule, str(plan.influence)) == ("definition", "support")
     other = "" if usual else f" Rule {plan.rule}, influence {plan.influence}."
@@ -196,7 +198,8 @@ def best_for_anyone_in_words(explanation: Explanation) -> str:
     >>> import tether
     >>> grid = tether.cases.grid_world()
     >>> print(best_for_anyone_in_words(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain()))
-    What is best for anyone in the model, without any limit: danger: under 1 %; goal: 99 %; an expected return of 548.1.
+    What is best for anyone in the model, without any limit, gives in this episode: danger: under 1 %; goal: 99 %; an
+    expected return of 548.1.
     """
     plan = explanation.plan
     if explanation.optimal.changed is not None and not explanation.optimal.changed.any():
@@ -205,8 +208,11 @@ def best_for_anyone_in_words(explanation: Explanation) -> str:
     ends = sorted((one for one in ended if one.optimal > 1e-9), key=lambda one: -one.observed)
     parts = [f"{one.name}: {percent(one.optimal)}" for one in ends]
     value = number(explanation.optimal.value)
-    parts.append(f"an expected return of {value}" if plan.objective is None else f"a probability of {value}")
-    return f"What is best for anyone in the model, without any limit: {'; '.join(parts)}."
+    if plan.objective is None:
+        parts.append(f"an expected return of {value}")
+    else:
+        parts.append(f"a probability of {value} that {plan.objective.in_words}")
+    return f"What is best for anyone in the model, without any limit, gives in this episode: {'; '.join(parts)}."
 
 
 def beyond_the_limits(explanation: Explanation, table: Sweep) -> list[str]:

@@ -39,8 +39,7 @@ class LogPlaces:
         i = find_index(ids, episode)
         own = rows[start[i] : start[i + 1]]
         row = int(own[min(problem.time or 0, own.size - 1)])  # the last state need not have a row of its own
-        place = ": ".join(part for part in (f"episode {ids[i]!r}", problem.place) if part)
-        return source.located(replace(problem, place=place), row)
+        return source.located(replace(problem, episode=ids[i]), row)
 
     @cached_property
     def _found(self) -> tuple[Source, Names, Ints, Ints]:

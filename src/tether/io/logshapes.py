@@ -99,9 +99,9 @@ class LogShape:
         before[unread | unread[before]] = -1  # what is wrong with it is noted already
 
         def problem(row: int, what: str, expectation: str) -> Problem:
-            place = "" if names is None else f"episode {names[row]!r}"
+            episode = None if names is None else names[row]
             what = f"{self.time} = {_text(shown[row])} {what}"
-            return Problem(what, value=shown[row], place=place, expectation=expectation)
+            return Problem(what, value=shown[row], episode=episode, expectation=expectation)
 
         def twice(row: int) -> Problem:
             first = complaints.source.place(int(before[row]))

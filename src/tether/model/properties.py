@@ -16,6 +16,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints
 from tether.errors import Problem, QueryError
 from tether.model.labels import member_indices, name_text
-from tether.model.names import name_list, plain
+from tether.model.names import Names, name_list, plain
 
 if TYPE_CHECKING:
     from tether.model.mdp import MDP
@@ -80,7 +81,7 @@ class Property:
         """That it holds, in words: "died is avoided"."""
         words = [_in_words(given) for given in self.sets]
         if self.kind == "until":
-            return f"{words[1]} is reached, with {words[0]} until then"
+            return f"{words[1]} is reached with {words[0]} until then"
         return f"{words[0]} is {'reached' if self.kind == 'reach' else 'avoided'}"
 
     @property
@@ -124,7 +125,7 @@ def reach(goal: str | Iterable[Any] | Callable[[Any], bool]) -> Property:
     ----------
     goal : str, iterable or callable
         A label of the model, a list of states, or a function that says of a state's name whether it is one. Where no
-        label has the name, a text is the name of a single state.
+        label has the name, a text is the name of a single state, or what that name reads like: ``"5"`` for 5.
 
     Examples
     --------
@@ -202,7 +203,9 @@ def parse_property(text: str) -> Property:
             return Property(known, tuple(labels))
     forms = ", ".join(f"'{kind} {' '.join(name.upper() for name in names)}'" for kind, names in _ARGUMENTS.items())
     message = f"the objective {text!r} is none of {forms}, where each word in capitals is a label of the model"
-    raise QueryError(Problem(message, value=text))
+    message += " or the name of a state"
+    fix = f'put quotes around a name that has spaces: {kind} "NAME"' if kind in _ARGUMENTS and labels else ""
+    raise QueryError(Problem(message, value=text, fix=fix))
 
 
 def _given(kind: str, name: str, value: Any) -> str | tuple[Any, ...] | Callable[[Any], bool]:
@@ -226,7 +229,7 @@ def _given(kind: str, name: str, value: Any) -> str | tuple[Any, ...] | Callable
 def _members(mdp: MDP, what: str, given: Any) -> Ints:
     """The states of a set, by index; there is at least one."""
     if isinstance(given, str):
-        alone = -1 if given in mdp.labels else mdp.states.find(given)
+        alone = -1 if given in mdp.labels else _alone(mdp.states, given)
         if alone >= 0:  # the name of a state, where no label is called so
             return np.array([alone])
         if given not in mdp.labels:
@@ -243,6 +246,16 @@ def _members(mdp: MDP, what: str, given: Any) -> Ints:
     return found
 
 
+@lru_cache(maxsize=16)
+def _alone(states: Names, text: str) -> int:
+    """The state that a text names: the one that equals it, else the only one that reads so; -1 where there is none."""
+    found = states.find(text)
+    if found >= 0:
+        return found
+    alike = [i for i, state in enumerate(states) if text in (name_text(state), str(state))]
+    return alike[0] if len(alike) == 1 else -1
+
+
 def _as_text(given: Any) -> str:
     """A set as text: a label, quoted where it has to be; or its states in braces; or the name of its function."""
     if isinstance(given, str):
@@ -254,12 +267,17 @@ def _as_text(given: Any) -> str:
 
 def _in_words(given: Any) -> str:
     if isinstance(given, str):
-        return given
+        return _state_in_words(given)
     if isinstance(given, tuple):
         if len(given) > _NAMED:
             return f"one of {len(given):,} states"
-        return " or ".join(name_text(one) for one in given)
+        return " or ".join(_state_in_words(name_text(one)) for one in given)
     return f"a state of {_function_name(given)}"
+
+
+def _state_in_words(text: str) -> str:
+    """A label or a name in a sentence; a number is called a state."""
+    return text if any(letter.isalpha() for letter in text) else f"state {text}"
 
 
 def _function_name(function: Any) -> str:

@@ -155,10 +155,7 @@ class _Log:
         """What is wrong with the row that is the ``at``-th here."""
         episode, t = self.cells.ids[int(self.episode[at])], int(self.t[at])
         state = self.cells.states[int(self.state[at])]
-        return Problem(what, state=state, time=t, **{"place": f"episode {episode!r}, t = {t}", **fields})
-
-    def episode_name(self, at: int) -> str:
-        return f"episode {self.cells.ids[int(self.episode[at])]!r}"
+        return Problem(what, state=state, time=t, episode=episode, **{"place": f"t = {t}", **fields})
 
     def column(self, cells: Any) -> Any:
         """A column of the cells by these rows; of a large log that is in order nothing is copied."""
@@ -192,7 +189,7 @@ def _twice(log: _Log, complaints: Complaints) -> None:
 
     def problem(i: int) -> Problem:
         first = complaints.source.place(log.given_row(i - 1))
-        return log.problem(i, f"t = {log.t[i]} is given twice (first in {first})", place=log.episode_name(i))
+        return log.problem(i, f"t = {log.t[i]} is given twice (first in {first})", place="")
 
     complaints.add_each(at, problem, row=log.given_row)
 
@@ -208,7 +205,7 @@ def _gaps(log: _Log, complaints: Complaints) -> None:
         before, after = int(log.t[i - 1]), int(log.t[i])
         lacking = f"{before + 1} is" if after == before + 2 else f"{before + 1} … {after - 1} are"
         what = f"t goes from {before} to {after}; t = {lacking} missing"
-        return log.problem(i, what, place=log.episode_name(i), value=after)
+        return log.problem(i, what, place="", value=after)
 
     complaints.add_each(at, problem, row=log.given_row)
 
@@ -221,7 +218,7 @@ def _no_step_numbers(log: _Log, complaints: Complaints, at: Ints, step: Ints) ->
     what += "t is expected to number the steps: 0, 1, 2, …"
     fix = "where it is a time, name its column: time='t', and to have gaps found, how far apart the rows are: "
     fix += f"step={usual}"
-    problem = log.problem(first, what, place=log.episode_name(first), fix=fix, argument="time")
+    problem = log.problem(first, what, place="", fix=fix, argument="time")
     complaints.add(problem, row=log.given_row(first))
 
 
@@ -240,7 +237,7 @@ def _no_step(log: _Log, complaints: Complaints) -> None:
     what = "a single row, without an action: nothing happens in it"
     complaints.add_each(
         np.flatnonzero(first & log.last & (log.action < 0)),
-        lambda i: log.problem(i, what, place=log.episode_name(i), fix="leave it out"),
+        lambda i: log.problem(i, what, place="", fix="leave it out"),
         row=log.given_row,
     )
 
@@ -302,7 +299,7 @@ def _two_outcomes(log: _Log, complaints: Complaints) -> None:
         row, before = int(said[i]), int(said[begin[i]])
         place = complaints.source.place(log.given_row(before))
         what = f"the outcome is {outcomes[int(value[i])]!r}, but {outcomes[int(value[begin[i]])]!r} in {place}"
-        return log.problem(row, what, place=log.episode_name(row), expectation="one outcome per episode")
+        return log.problem(row, what, place="", expectation="one outcome per episode")
 
     if at.size > 1 and 2 * at.size > np.count_nonzero(first):
         many = f"; so it is in {counted(at.size - 1, 'more episode')}"

@@ -121,27 +121,47 @@ class Constraint:
         return facts(rows if self.mixture is None else [*rows, ("mixture", repr(self.mixture))])
 
 
-def constrained(question: Tethered, k: int, m: int, subject_to: Any) -> Plan:
-    """The best plan within k and m that keeps the probability of a property within a limit."""
+def constrained(question: Tethered, k: int, m: int, subject_to: Any, longest: int | None = None) -> Plan:
+    """The best plan within k and m that keeps the probability of a property within a limit.
+
+    With ``longest``, where no plan within k does, within the shortest tether from k to ``longest`` that has one: what a
+    tether allows, a longer one allows.
+    """
     from tether.plan.pareto import against_property
 
     objective, limit = _checked(subject_to)
-    search = against_property(question, k, m, objective)
-    beyond, within = search.around(-limit - _CLOSE)
+
+    def around(k: int) -> tuple[Any, Point, Point | None]:
+        search = against_property(question, k, m, objective)
+        return search, *search.around(-limit - _CLOSE)
+
+    search, beyond, within = around(k)
+    if within is None and longest is not None and k < longest:
+        short, k = k, longest
+        search, beyond, within = around(k)
+        while within is not None and k - short > 1:
+            middle = (short + k) // 2
+            tried = around(middle)
+            if tried[2] is None:
+                short = middle
+            else:
+                k, (search, beyond, within) = middle, tried
     if within is None:
-        least = search.shown(beyond.measure)
-        raise QueryError(
-            Problem(
-                f"no plan within k = {k} and m = {m} keeps the chance that {objective.in_words} at or below {limit:g}: "
-                f"the smallest that is possible is {least:.6g}",
-                value=limit,
-            )
-        )
+        raise QueryError(_out_of_reach(question.cf.T, k, m, objective, limit, search.shown(beyond.measure)))
     probability = search.shown(within.measure)
     mixture = None
     if beyond is not within and limit - probability > _CLOSE:
         mixture = _mixture(beyond, within, search.shown(beyond.measure), probability, limit)
     return replace(within.plan, constraint=Constraint(objective, limit, probability, mixture))
+
+
+def _out_of_reach(T: int, k: int, m: int, objective: Property, limit: float, least: float) -> Problem:
+    """That no plan keeps to a limit, and what could."""
+    what = f"no plan within k = {k} and m = {m} keeps the chance that {objective.in_words} at or below {limit:g}: the "
+    what += f"smallest that is possible is {least:.6g}"
+    wider = [*(["a longer tether (k)"] if k <= T else []), *(["more changes (m)"] if m < T else [])]
+    fix = f"allow a larger chance, or {' or '.join(wider)}" if wider else "allow a larger chance"
+    return Problem(what, value=limit, fix=fix)
 
 
 def _mixture(beyond: Point, within: Point, above: float, below: float, limit: float) -> Mixture:

@@ -74,6 +74,8 @@ class Beyond:
         The smallest m that gains all that can be gained within the same k.
     minimise : bool
         Whether less is a gain.
+    without_limit : bool
+        Whether the plan keeps to a limit (``subject_to``), and these values do not.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class Beyond:
     more: Limit | None
     most: Limit
     minimise: bool = False
+    without_limit: bool = False
 
     @property
     def _verb(self) -> str:
@@ -100,7 +103,10 @@ class Beyond:
 
     def sentences(self) -> list[str]:
         """What a larger k and a larger m would add, in a sentence each."""
-        return [self._tether(), self._changes()]
+        sentences = [self._tether(), self._changes()]
+        if self.without_limit:
+            return [f"Without the limit on the chance: {one[0].lower()}{one[1:]}" for one in sentences]
+        return sentences
 
     def _tether(self) -> str:
         if self.longer is None:
@@ -142,6 +148,7 @@ def beyond(plan: Plan) -> Beyond:
         limit(plan.k, int(more[0]), by_m[more[0]]) if more.size else None,
         limit(plan.k, all_gained, by_m[all_gained]),
         plan.minimise,
+        plan.constraint is not None,
     )
 
 

@@ -152,11 +152,11 @@ class Tethered:
         """
         cf = self.asked
         m = min(whole_number("m", m, 0), cf.T)
-        k = self.length(k, m)
         if subject_to is not None:
             from tether.plan.constrained import constrained
 
-            return constrained(self, k, m, subject_to)
+            return constrained(self, self.length(k, m), m, subject_to, longest=cf.T if k is None else None)
+        k = self.length(k, m)
         found = self.thresholds_for(k)
         solved = solve_backward(self.weighed(found), np.array([k]), m, keep=True, progress=progress)
         value, observed = float(self.signed(solved.values[0, m])), observed_value(cf)
