@@ -8,6 +8,7 @@ import tether
 from tether.cli import demo
 from tether.explanation.explain import Explanation
 from tether.explanation.steps import ExplainedStep, explained_steps
+from tether.explanation.terms import beyond_sentences
 
 
 def explained(k, m, case=None, **options):
@@ -257,3 +258,23 @@ def test_what_is_done_where_nothing_is_left_to_do_is_no_change(cost, wasted):
     first, second, _ = explained_steps(cf, outlook)
     assert (first.action, first.instead) == ("treat", "treat")
     assert (second.action, second.instead) == (("treat", "treat") if cost else (None, None))
+
+
+def test_what_only_both_limits_together_would_gain():
+    """To wait at once is not influenced, and to wait on needs a second change: neither limit alone lets it."""
+    mdp = tether.MDP.from_table(
+        ["home", "home", "home", "fine", "bad"],
+        ["go", "go", "wait", "stay", "stay"],
+        ["fine", "bad", "home", "fine", "bad"],
+        [0.5, 0.5, 1.0, 1.0, 1.0],
+    )
+    cf = tether.counterfactual(mdp, tether.Path(["home", "bad", "bad"], ["go", "stay"]))
+    asked = {"objective": tether.avoid("bad")}
+    told = beyond_sentences(cf.plan(**asked).explain())
+    assert told[:3] == [
+        "A longer tether (a larger k) would add nothing.",
+        "More changes (a larger m) would add nothing.",
+        "Only together would a longer tether and more changes gain anything.",
+    ]
+    assert cf.plan(k=3, m=2, **asked).gain == 1.0
+    assert not any("together" in one for one in beyond_sentences(cf.plan(k=3, m=2, **asked).explain()))

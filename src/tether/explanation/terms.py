@@ -9,7 +9,7 @@ from tether._foundation.words import counted, number, percent
 from tether.counterfactual.sampled import SampledGumbelMax
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.outcomes import goes_on
-from tether.explanation.sentences import falls_short
+from tether.explanation.sentences import falls_short, robust_plan
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.plan.limits import SHARE, enough_k
 from tether.plan.objective import value_name
@@ -187,7 +187,20 @@ def beyond_sentences(explanation: Explanation) -> list[str]:
     """What a larger k and a larger m would add; or that no reward can be gained at all."""
     if explanation.plan.objective is None and is_unrewarded(explanation.plan.cf.mdp):
         return [UNREWARDED]
-    return [*explanation.beyond.sentences(), best_for_anyone_in_words(explanation)]
+    return [*explanation.beyond.sentences(), *_both_together(explanation), best_for_anyone_in_words(explanation)]
+
+
+def _both_together(explanation: Explanation) -> list[str]:
+    """That a larger k and a larger m help, where neither does alone: what is best for anyone needs both."""
+    plan, beyond = explanation.plan, explanation.beyond
+    if beyond.longer is not None or beyond.more is not None or beyond.without_limit:
+        return []
+    if robust_plan(plan) is not None or plan.price > 0:
+        return []
+    added = (plan.value - explanation.optimal.value) if plan.minimise else (explanation.optimal.value - plan.value)
+    if added <= rounding_of(plan.value):
+        return []
+    return ["Only together would a longer tether and more changes gain anything."]
 
 
 def best_for_anyone_in_words(explanation: Explanation) -> str:

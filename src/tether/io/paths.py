@@ -103,7 +103,8 @@ def read_path(
         read.complaints.raise_any()
     else:
         known = ", ".join([*TABLES, ".json"])
-        raise file_error(name, Problem("the name does not say what file this is", expectation=f"one of {known}"))
+        what = "this is a directory" if FilePath(name).is_dir() else "the name does not say what file this is"
+        raise file_error(name, Problem(what, expectation=f"one of {known}"))
     if mdp is not None:
         states, actions = _resolved(mdp, states, actions, source)
     try:
