@@ -210,7 +210,7 @@ def test_a_key_that_is_a_state_is_that_state():
     assert cf.evaluate(table).mean == 10.0
     del table[1]
     table[0, (0, 0)] = "stay"
-    with pytest.raises(tether.QueryError, match="says nothing for state 1 at t = 0, which it leads to"):
+    with pytest.raises(tether.QueryError, match="says nothing for state 1 at t = 0, where it begins; say what it does"):
         cf.evaluate(table)
 
 
@@ -259,7 +259,7 @@ REFUSED = {
     "none": (lambda s: {"up": None}, "in state 0 are not numbers: None"),
     "a state left out": (
         dict.fromkeys(range(1, 16), "up"),
-        "the policy says nothing for state 0 at t = 0, which it leads to",
+        "the policy says nothing for state 0 at t = 0, where it begins; say what it does there",
     ),
     "a time left out": (
         {(t, s): "up" for t in (0, 2) for s in range(16)},

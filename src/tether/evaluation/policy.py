@@ -165,9 +165,9 @@ def _lookup(mdp: MDP, table: Mapping[Any, Any]) -> Callable[[int, Any], Any]:
     def answer(t: int, state: Any) -> Any:
         found = timed.get((t, state), table.get(state))
         if found is None:
-            raise QueryError(
-                Problem(f"the policy says nothing for state {state!r} at t = {t}, which it leads to", state, time=t)
-            )
+            why = "which it leads to" if t else "where it begins"
+            what = f"the policy says nothing for state {state!r} at t = {t}, {why}"
+            raise QueryError(Problem(what, state, time=t, fix="say what it does there"))
         return found
 
     return answer
