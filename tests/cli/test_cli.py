@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from pages import undrawn
@@ -316,3 +317,13 @@ def test_every_label_is_a_json_value(given, expected):
 def test_hints_say_what_python_says_in_words_of_the_command_line():
     order = tether.Problem("P has shape (2, 2, 2)", fix="say which it is: order='SAS'", argument="order")
     assert hints([order, order, tether.Problem("nothing of this kind")]) == ["(On the command line: --order AXES.)"]
+
+
+def test_an_array_file_without_rewards_is_no_dead_end(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("model.npz", P=np.ones((2, 1, 1)))
+    done = run("check", "model.npz")
+    assert done.exit_code == 1
+    told = " ".join(done.output.split())
+    assert "there is no array 'R'" in told
+    assert "(On the command line: the array must be called R, of zeros if there are none; " in told

@@ -24,6 +24,8 @@ _OPTIONS = {
     "transition_rewards": "--transition-rewards FILE",
     "reward_order": "--reward-order AXES",
     "order": "--order AXES",
+    "transitions": "the array must be called P; tether.io.read_arrays takes any name",
+    "rewards": "the array must be called R, of zeros if there are none; tether.io.read_arrays takes rewards=None",
     "format": "--format NAME, or for what is written --to NAME",
     "save": "a name without a suffix is a directory",
     "read_episodes": "name one of its episodes, FILE#ID",
