@@ -1,13 +1,13 @@
 # Two commands for users: `make demo` and `make test`. Each sets up all it needs, in .venv.
-# Also: `make coverage` (which lines the tests reach), `make docs` (the site), `make bench` (measurements), `make test-random` (fresh random examples), `make format`, `make clean`.
+# Also: `make coverage` (which lines the tests reach), `make docs` (the site), `make bench` (measurements), `make test-random` (new random examples), `make format`, `make clean`.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info)' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 RUN := $(VENV)/bin/python
-# Bytecode is made when a module is first imported: of what is installed, most never is.
+# No bytecode at installation: most of the installed modules are never imported. The others get it when they are first imported.
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile
-# Kept for the next process, whatever the environment says: each would compile all modules again.
+# Bytecode is kept for the next process, whatever the environment says. Otherwise each process would compile all modules again.
 export PYTHONDONTWRITEBYTECODE =
 CORES ?= $(shell $(RUN) -c 'import os; print(max(1, min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)))' 2>/dev/null || echo 2)
 
@@ -19,8 +19,8 @@ KERNELS := tests/kernels tests/counterfactual/test_gumbel.py tests/influence/tes
 demo: $(VENV)/installed
 	@$(RUN) -m tether.cli.demo
 
-# Each says what it does. The kernels need no more than the package: they are compiled on one core while, on another, what
-# the tests need is installed, the rest is checked and all modules are imported once. Otherwise every process of the tests
+# Each target prints what it does. Two jobs run side by side. One compiles the kernels, for which the package is enough. The
+# other installs what the tests need, runs the checks and imports all modules once. Without this, every process of the tests
 # would compile the same kernels and the same modules.
 test: $(VENV)/installed
 	@$(MAKE) --no-print-directory -j 2 kernels lint types imports modules-of-tests modules
@@ -40,12 +40,12 @@ imports: $(VENV)/installed-dev
 	@echo "import direction …"
 	@$(VENV)/bin/lint-imports --no-cache
 
-# The sources are named, as the package is installed once more beside this.
+# PYTHONPATH names the sources, because the other job installs the package again at the same time.
 kernels: $(VENV)/installed
 	@echo "compiling the kernels …"
 	@PYTHONPATH="$(CURDIR)/src" $(RUN) tests/compile_kernels.py
 
-# What cannot be imported, the tests say.
+# A failure is ignored here: the tests report what cannot be imported.
 COLLECT := $(RUN) -m pytest --collect-only -qq -p no:cacheprovider
 modules: $(VENV)/installed-dev
 	@echo "importing all modules …"
@@ -60,14 +60,14 @@ unit: $(VENV)/installed-dev
 	@echo "tests, on $(CORES) cores …"
 	@$(RUN) -m pytest tests src/tether --doctest-modules -rs -n $(CORES) --dist worksteal
 
-# Not part of `make test`, as tracing takes longer than the tests: fails where less than 95 % is reached.
+# Not part of `make test`, because tracing takes longer than the tests. It fails if the tests reach less than 95 % of the lines.
 coverage: $(VENV)/installed-dev $(VENV)/installed-coverage
 	@$(RUN) -m pytest tests src/tether --doctest-modules -n $(CORES) --dist worksteal --cov --cov-report= --cov-fail-under=0
 	@echo "the kernels' own tests once more, interpreted …"
 	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted $(RUN) -m pytest $(KERNELS) -m "not compiled" -n $(CORES) --dist worksteal --cov --cov-append --cov-report= --cov-fail-under=0
 	@$(RUN) -m coverage report
 
-# Not part of `make test`: other random models each time. A failure prints how to have it again.
+# Not part of `make test`: other random models each time. A failure prints how to reproduce it.
 test-random: $(VENV)/installed-dev
 	@HYPOTHESIS_PROFILE=random $(RUN) -m pytest tests -n $(CORES) --dist worksteal
 
@@ -85,14 +85,14 @@ format: $(VENV)/installed-dev
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist site tether-demo tether-reproduction
 
-# The newest pip finds what to install in half the time of the one that comes with older Pythons.
+# The newest pip resolves the dependencies in half the time of the pip that comes with older Pythons.
 $(RUN):
 	@test -n "$(PYTHON)" || { echo "Tether needs Python 3.11 or newer with venv and pip; none was found. Name one with: make PYTHON=/path/to/python"; exit 1; }
 	@echo "setting up $(VENV) with $(PYTHON) (once) …"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
 
-# What is installed, by the extra that names it: `installed` is the package with its explorer, which `make demo` names.
+# One target per extra: `installed-docs` installs the extra `docs`. `installed` is the package with its explorer, which `make demo` mentions.
 $(VENV)/installed: pyproject.toml | $(RUN)
 	@echo "installing tether …"
 	@$(PIP) --editable ".[explorer]"
