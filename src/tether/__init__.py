@@ -136,7 +136,7 @@ __all__ = [
     "views",
 ]
 
-# What not every user needs is loaded when it is first asked for, so that `import tether` stays quick.
+# Names that not every user needs are loaded when they are first used, so that `import tether` stays fast.
 _LATER = {
     "Constraint": "tether.plan.constrained",
     "Mixture": "tether.plan.constrained",

@@ -6,10 +6,10 @@
     ├── ModelError               these numbers are not a Markov decision process
     ├── PathError                this episode cannot have happened in this model
     ├── QueryError               a question about a state, action, time or option that does not exist
-    └── FileError                a file that is not what it says, or cannot be read or written
+    └── FileError                a file that is not in its format, or cannot be read or written
 
-All are also ``ValueError``. An error collects every problem found, up to a limit, so that a file is
-mended once and not twenty times; each problem is a record that says where it is.
+All are also ``ValueError``. An error collects every problem found, up to a limit, so that a file
+can be corrected in one go. Each problem is a record that says where it is.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where, what was found, what is expected, and what mends it.
+    """One thing that is wrong: where, what was found, what is expected, and how to correct it.
 
-    The fields are the data. `message` makes the sentence of them, and is made last.
+    The fields are the data. `message` is the sentence made from them.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Problem:
     fix : str
         What can be done about it.
     argument : str
-        The name of the argument that mends it, where the fix is one: ``terminal``, ``columns``.
+        The name of the argument that corrects it, if the fix is an argument: ``terminal``, ``columns``.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Problem:
 
     @property
     def source(self) -> str:
-        """The file, and the line or row in it; or only the row of a table in memory; nothing where there is neither.
+        """The file, and the line or row in it; for a table in memory only the row; empty if there is neither.
 
         >>> Problem("…", file="model.csv", line=7).source, Problem("…", file="log.parquet", row=5).source
         ('model.csv, line 7', 'log.parquet, row 6')
@@ -97,7 +97,7 @@ class Problem:
             return "" if self.row is None else f"row {self.row}"
         if self.line is not None:
             return f"{self.file}, line {self.line:,}"
-        # Tables in memory count from 0, as dataframes do; who opens a file counts from 1.
+        # Rows of a table in memory count from 0, as in a dataframe; rows of a file count from 1.
         return self.file if self.row is None else f"{self.file}, row {self.row + 1:,}"
 
     @property
@@ -184,7 +184,7 @@ class QueryError(_LocatedError):
 
 
 class FileError(_LocatedError):
-    """A file that is not what it says, or cannot be read or written.
+    """A file that is not in its format, or cannot be read or written.
 
     Examples
     --------

@@ -183,7 +183,7 @@ def test_a_table_that_is_too_wide_goes_on_below():
 
 
 def test_a_table_of_tethers_that_gain_nothing():
-    assert "No tether of these gains anything." in words("sweep", "case:epidemic", "-k", "1-2")
+    assert "None of these tethers gains anything." in words("sweep", "case:epidemic", "-k", "1-2")
 
 
 @pytest.mark.parametrize(("m", "at_least"), [(2, -30.0), (1, -38.0), (1, 5.0)])

@@ -116,7 +116,7 @@ def test_a_policy_is_certified_for_what_is_asked_for():
     )  # the same, said the other way
     assert (fallen.value, fallen.nothing.worst) == pytest.approx((1 - found.value, 1 - found.nothing.worst))
     assert (fallen.gain, fallen.verdict) == (pytest.approx(found.gain), found.verdict)
-    with pytest.raises(tether.QueryError, match="a plan is judged by what it was made for"):
+    with pytest.raises(tether.QueryError, match="a plan is judged by its own objective"):
         tether.certify(cf, cf.plan(6, 4), objective=safe)
 
 
@@ -206,8 +206,8 @@ def test_a_plan_too_large_is_not_certified_unless_asked_to(monkeypatch):
     nodes = sum(visits.size for visits in plan.chain.visits)
     assert explanation.certificate is None
     assert explanation.sentences(str)[-1] == (
-        f"Other causal models were not looked at: the plan can come to {nodes} states over time. `tether certify` "
-        "does it."
+        f"Other causal models were not considered: the plan can reach {nodes} states over time. `tether certify` "
+        "considers them."
     )
     assert explanation_data(explanation)["certificate"] is None
     assert plan.certify().verdict == "holds"

@@ -148,9 +148,9 @@ def test_states_at_the_frontier_have_no_action():
 def test_no_further_than_the_model_was_explored():
     # Solving for four steps would have to avoid the frontier, and call that the best: 5 instead of 6.
     for ask in (explored(3).solve, lambda steps: explored(3).evaluate("random", steps)):
-        with pytest.raises(tether.QueryError, match=r"4 steps are more than the model is good for \(3\)"):
+        with pytest.raises(tether.QueryError, match=r"4 steps are more than the horizon of the model \(3\)"):
             ask(4)
-    with pytest.raises(tether.QueryError, match=r"4 steps are more than the model is good for \(3\)"):
+    with pytest.raises(tether.QueryError, match=r"4 steps are more than the horizon of the model \(3\)"):
         explored(3).simulate("random", 4)
     assert explored(4).solve(4).value(0) == 6.0
 
@@ -160,7 +160,7 @@ def test_as_many_steps_as_the_model_is_good_for(grid):
     assert mdp.solve().horizon == mdp.simulate("random", rng=0).T == 3
     assert mdp.evaluate("random").mean == mdp.evaluate("random", 3).mean
     for ask in (grid.solve, lambda: grid.evaluate("random"), lambda: grid.simulate("random")):
-        with pytest.raises(tether.QueryError, match=r"how many steps\? This model is good for any number"):
+        with pytest.raises(tether.QueryError, match=r"how many steps\? This model has no horizon"):
             ask()
 
 
@@ -168,7 +168,7 @@ def test_no_further_than_there_are_rewards():
     mdp = tether.MDP.from_arrays(np.ones((1, 1, 1)), np.array([[[1.0]], [[2.0]]]), reward_axes="tsa")
     assert mdp.solve(2).value(0) == 3.0
     assert mdp.solve(1).value(0) == 1.0
-    with pytest.raises(tether.QueryError, match=r"3 steps are more than the model is good for \(2\)"):
+    with pytest.raises(tether.QueryError, match=r"3 steps are more than the horizon of the model \(2\)"):
         mdp.solve(3)
 
 

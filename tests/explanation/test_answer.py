@@ -28,7 +28,7 @@ def test_the_four_parts_are_the_sentences():
     assert answer.follows[0] == "Dead by t = 1: 25 % instead of certain; well: 75 % instead of 0 %."
     assert answer.sure[-3:] == (
         "The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.",
-        f"The gain is real in 100 % of {explanation.draws} models that the log leaves possible.",
+        f"There is a gain in 100 % of {explanation.draws} models that the log leaves possible.",
         answer.sure[-1],
     )
     assert answer.sure[-1].startswith("In 90 % of them: the return ")
@@ -55,7 +55,7 @@ def test_few_sightings_are_called_few():
     paths = [tether.Path(["sick", "well"], ["treat"]), tether.Path(["sick", "dead"], ["wait"])]
     mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})
     (sentence,) = [one for one in advised(mdp).explain(draws=0).sentences(str) if "learned" in one]
-    assert "seen only once in that state; it always led to the same: what else it can lead to, the log" in sentence
+    assert "seen only once in that state; it always led to the same state: the log cannot say what else is possible" in sentence
 
 
 def test_draws_are_taken_of_learned_models_only():
@@ -65,7 +65,7 @@ def test_draws_are_taken_of_learned_models_only():
     assert default_draws(given, None) == default_draws(given, 0) == 0
     with pytest.raises(tether.QueryError, match="not learned from episodes"):
         given.explain(draws=5)
-    with pytest.raises(tether.QueryError, match="one draw says nothing"):
+    with pytest.raises(tether.QueryError, match="one draw does not show"):
         plan.explain(draws=1)
     assert plan.explain(draws=0).uncertainty is None
     assert explanation_data(plan.explain(draws=0))["uncertainty"] is None

@@ -242,7 +242,7 @@ def test_an_action_that_is_missing_later_is_named() -> None:
     jump = decisions.at(0)[1]
     assert (jump.value, jump.best) == (None, None)
     assert jump.reason == "it can lead to state 'b' at t = 1, where the observed 'go' is not available"
-    assert decisions.sentences()[-1].startswith("For any other action nothing can be said of a single change")
+    assert decisions.sentences()[-1].startswith("For any other action nothing can be said about a single change")
     assert cf.decisions(m=2).at(0)[1].best == 0.0  # one more change may be made there
 
 

@@ -28,7 +28,7 @@ def test_where_nothing_is_random_there_is_no_luck_to_keep(k, m):
     """On a model without chance it was said that the observation speaks "in every one" of 30 steps."""
     cf = corridor()
     sentences = cf.plan(k, m).explain().sentences(str)
-    assert sentences[-2].startswith("No step is left to chance: there is no luck of the episode to keep")
+    assert sentences[-2].startswith("No step is random: the episode has no luck to keep")
     assert not any(re.search(r"\d+ steps are influenced|strength", one) for one in sentences)
 
 
@@ -106,7 +106,7 @@ def test_what_is_told_is_what_the_records_hold(cf, k, m):
                 random |= len(cf.mdp.row(state, action)[0]) > 1
     assert left_to_chance(cf, outlook.chain) == random
     of_strength = strength(cf, outlook, explanation.steps)
-    assert ("No step is left to chance" in of_strength) == (not random)
+    assert ("No step is random" in of_strength) == (not random)
     if random:
         moved = float(outlook.tailoring.strength.max()) > 1e-9
         assert ("no probability at any step" in of_strength) == (not moved)

@@ -21,7 +21,7 @@ def ride():
     return tether.from_gymnasium(env), tether.Path([int(s) for s in states], ACTIONS)
 
 
-NO_LUCK = "No step is left to chance: there is no luck of the episode to keep, and nothing in the answer rests on it."
+NO_LUCK = "No step is random: the episode has no luck to keep, and the answer does not depend on it."
 
 
 def test_a_ride_in_a_taxi_has_no_luck_to_keep(ride):
@@ -42,7 +42,7 @@ def test_the_terminal_claims_no_influence(ride, tmp_path):
     assert NO_LUCK in output
     assert "strength" not in output
     (k,) = re.findall(r"[^.]*influence[^.]*\.[^.]*\.", output)  # what k is, and nothing else, speaks of influence
-    assert k.endswith("As no step is left to chance, that only says how near the plan stays to what was done.")
+    assert k.endswith("As no step is random, this only says how near the plan stays to what was done.")
 
 
 def test_the_report_claims_no_influence(ride, tmp_path):
@@ -50,7 +50,7 @@ def test_the_report_claims_no_influence(ride, tmp_path):
         file = tether.counterfactual(*ride).plan(k=2, m=2).report(tmp_path / "ride.html")
     text = read(file).text
     assert NO_LUCK in text
-    assert "that only says how near the plan stays to what was done" in text
+    assert "this only says how near the plan stays to what was done" in text
     assert "with the luck it had" not in text
     heads = re.findall('<th scope="col">([^<]*)</th>', (tmp_path / "ride.html").read_text())
     assert "Gain here" in heads

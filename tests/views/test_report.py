@@ -261,7 +261,7 @@ def test_nothing_to_change(tmp_path):
 def test_an_outcome_that_was_not_recorded(tmp_path):
     page = write(walk(20, 20, last=False).plan(9, 3), tmp_path)
     assert page.steps[-1][1] == "not recorded"
-    assert "The last outcome was not recorded: of the last step, what the model expects is counted." in page.text
+    assert "The last outcome was not recorded: the last step counts with what the model expects." in page.text
     assert "the last outcome not recorded" in page.text
 
 
@@ -320,7 +320,7 @@ def test_a_learned_model_is_called_learned(tmp_path):
     assert "The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state." in page.text
     assert "Learned from 13 episodes of 13 steps in all." in page.parts["What the model was learned from"]
     assert "learned from 13 episodes" in page.parts["What this answer cannot know"]
-    assert "The gain is real in" not in write(plan, tmp_path, draws=0).text
+    assert "There is a gain in" not in write(plan, tmp_path, draws=0).text
     assert "learned" not in write(PLANS["toy"](), tmp_path).text
 
 

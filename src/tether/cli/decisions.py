@@ -103,7 +103,7 @@ def _legend(found: Decisions) -> str:
     sentences.append("strength: the part of the probability that the observation moves.")
     sentences.append("from k: the shortest tether that allows the action.")
     if any(row.value is None for row in found.rows):
-        sentences.append("–: it can lead to a state where an action that was then taken is not available.")
+        sentences.append("–: the action can lead to a state where a later observed action is not available.")
     return " ".join(sentences)
 
 

@@ -50,7 +50,7 @@ def legend(
 def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: bool = True) -> Table:
     """One row per step: what happened, what ``who`` would do, what it gains, its strength, whether it is influenced.
 
-    Without ``luck`` no step is left to chance: there is nothing for the observation to influence, and no column of it.
+    Without ``luck`` no step is random: the observation can influence nothing, and there is no column of influence.
     """
     in_full = short([step.observed_state for step in steps] + [step.state for step in steps])
     places = decimals(step.gain for step in steps)

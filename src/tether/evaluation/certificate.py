@@ -1,4 +1,8 @@
-"""Certificates: does a gain hold under every causal model, only under stable ones, or only under Gumbel-max?"""
+"""Certificates: does a gain hold under every causal model, only under stable ones, or only under Gumbel-max?
+
+Here and everywhere, "every causal model" means every one that agrees with the MDP and with the observed episode. The
+MDP itself is taken as right.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +42,8 @@ Verdict = Literal["holds", "holds if stable", "never worse", "never worse if sta
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 MOST_NODES = 20_000
-"""States over time that a plan can come to: up to so many its certificate is a matter of half a second. Other causal
-models can lead to many more."""
+"""How many states over time a plan can reach for its certificate to take about half a second. Other causal models can
+lead to many more."""
 
 _SENTENCES: dict[Verdict, str] = {
     "holds": "The gain holds under every causal model.",
@@ -54,13 +58,13 @@ _SENTENCES: dict[Verdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """What one assumption guarantees of a plan or policy.
+    """What is guaranteed for a plan or policy under one assumption.
 
     Attributes
     ----------
     assume : str
     worst, best : float
-        The range of its expected return over the set.
+        The range of its expected return over the causal models that meet the assumption.
     gain : float
         The guaranteed gain: the worst case less the observed return.
     breakdown : float
@@ -84,7 +88,10 @@ class Certified:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Certificate:
-    """What holds of a plan or policy whatever the causal model is; made by `tether.certify` and `Plan.certify`.
+    """What holds for a plan or policy under every causal model; made by `tether.certify` and `Plan.certify`.
+
+    "Every causal model" means every one that agrees with the MDP and with the observed episode. The MDP itself is taken
+    as right.
 
     Attributes
     ----------
@@ -94,7 +101,7 @@ class Certificate:
     nothing, stability : Certified
         What is guaranteed under every causal model, and under every one that is counterfactually stable.
     verdict : str
-        "holds", "holds if stable", "never worse", "never worse if stable" or "could do harm"; "never worse" also where
+        "holds", "holds if stable", "never worse", "never worse if stable" or "could do harm"; "never worse" also if
         nothing can change at all.
     objective, minimise
         What the plan was made for.
@@ -117,12 +124,12 @@ class Certificate:
 
     @property
     def gain(self) -> float:
-        """The gain that is guaranteed under every causal model; below 0 where the plan could do harm."""
+        """The gain that is guaranteed under every causal model; below 0 if the plan could do harm."""
         return self.nothing.gain
 
     @property
     def is_certain(self) -> bool:
-        """Whether every causal model gives the observed return: it does where nothing changes."""
+        """Whether every causal model gives the observed return, as it does if nothing changes."""
         off = max(abs(self.nothing.best - self.observed_value), abs(self.gain))
         return off <= rounding_of(self.observed_value)
 
@@ -153,7 +160,7 @@ class Certificate:
         return " ".join([self._verdict(), text, *self._breakdown()])
 
     def _verdict(self) -> str:
-        """The verdict in a sentence; another one where Gumbel-max itself expects a loss."""
+        """The verdict in a sentence; a different one if Gumbel-max itself expects a loss."""
         rounding = rounding_of(self.observed_value)
         sign = -1.0 if self.minimise else 1.0
         if sign * (self.nothing.best - self.observed_value) < -rounding:
@@ -163,7 +170,7 @@ class Certificate:
         return _SENTENCES[self.verdict]
 
     def _breakdown(self) -> list[str]:
-        """How far from Gumbel-max the truth may be, where it can be so far that nothing is gained."""
+        """How far from Gumbel-max the truth may be before nothing is gained; empty if something is always gained."""
         point = self.nothing.breakdown
         if point in (0.0, 1.0) or point > 0.995:
             return []
@@ -190,18 +197,18 @@ class Certificate:
 def certify(
     cf: CounterfactualMDP, policy: Any, *, objective: Property | None = None, minimise: bool = False
 ) -> Certificate:
-    """What holds of a plan or policy whatever the causal model is.
+    """What holds for a plan or policy under every causal model of an episode.
 
     Parameters
     ----------
     cf : CounterfactualMDP
-        The model and the observed episode. Whatever its mechanism, every causal model of them is looked at.
+        The model and the observed episode. Every causal model that agrees with both counts, whatever its mechanism is.
     policy : Plan or policy
-        A plan for the same episode; or a policy as `CounterfactualMDP.evaluate` takes it, which must say what to do
-        wherever some causal model leads.
+        A plan for the same episode, or a policy as `CounterfactualMDP.evaluate` takes it. A policy must have an action
+        in every state that some causal model can lead to.
     objective, minimise
-        What the policy is judged by: the probability of a property instead of the return, and whether less is better.
-        A plan is judged by what it was made for.
+        How the policy is judged: by the probability of a property instead of the return, and whether less is better.
+        A plan is judged by its own objective.
 
     Returns
     -------
@@ -223,7 +230,7 @@ def certify(
     """
     if isinstance(policy, Plan):
         if objective is not None or minimise:
-            raise QueryError("a plan is judged by what it was made for: leave out objective= and minimise=")
+            raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")
         objective, minimise = policy.objective, policy.minimise
     objective = make_property(objective)
     observed, sets = observed_value(asked(cf, objective)), (model_set(cf, "nothing"), model_set(cf, "stability"))
@@ -238,7 +245,7 @@ def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) 
 
 
 def why_uncertified(plan: Plan) -> str:
-    """Why the certificate of a plan is left out of explanations, in a sentence; empty where it is not.
+    """Why the certificate of a plan is left out of explanations, in a sentence; empty if it is not left out.
 
     Examples
     --------
@@ -246,18 +253,18 @@ def why_uncertified(plan: Plan) -> str:
     >>> case = tether.cases.epidemic()
     >>> sampled = tether.counterfactual(case.mdp, case.path, mechanism=tether.SampledGumbelMax(100, rng=1))
     >>> print(why_uncertified(sampled.plan(k=3, m=1)))
-    Other causal models were not looked at: the rows of this one are sampled. `tether certify` does it.
+    Other causal models were not considered: the rows of this one are sampled. `tether certify` considers them.
     """
     if has_copies(plan.cf):
-        return "Other causal models were not looked at: the plan remembers whether its limit was met."
+        return "Other causal models were not considered: the plan depends on whether its property was already decided."
     if isinstance(plan.cf.mechanism, SampledGumbelMax):
         reason = "the rows of this one are sampled"
     else:
         nodes = sum(visits.size for visits in plan.chain.visits)
         if nodes <= MOST_NODES:
             return ""
-        reason = f"the plan can come to {counted(nodes, 'state')} over time"
-    return f"Other causal models were not looked at: {reason}. `tether certify` does it."
+        reason = f"the plan can reach {counted(nodes, 'state')} over time"
+    return f"Other causal models were not considered: {reason}. `tether certify` considers them."
 
 
 def _span(one: Certified) -> str:
@@ -266,7 +273,7 @@ def _span(one: Certified) -> str:
 
 
 def guaranteed_gain(worst: Any, observed: Any, minimise: bool = False) -> Any:
-    """What is gained for sure, of one plan or of many; 0 where there is nothing but rounding.
+    """The guaranteed gain of one plan or of many; 0 if it is only rounding.
 
     >>> guaranteed_gain(np.array([-2.0, 1.0 + 1e-12]), np.array([1.0, 1.0])).tolist()
     [-3.0, 0.0]
@@ -276,7 +283,7 @@ def guaranteed_gain(worst: Any, observed: Any, minimise: bool = False) -> Any:
 
 
 def verdict_number(every: Any, stable: Any) -> Any:
-    """Which verdict the guaranteed gains make, under every causal model and under every stable one; of one or of many.
+    """The verdict from the guaranteed gains under every causal model and under every stable one; for one plan or many.
 
     >>> VERDICTS[verdict_number(0.0, 2.5)]
     'holds if stable'

@@ -20,7 +20,7 @@ class Course:
     ----------
     mean, std : array
     lowest, highest : array
-        The smallest and the largest value that can happen at each t: mean ± std may lie outside of them.
+        The smallest and the largest value that can happen at each t. Mean ± std may lie outside them.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class Course:
     highest: Floats
 
     def band(self) -> tuple[Floats, Floats]:
-        """One standard deviation below and above the mean, as far as it is possible.
+        """One standard deviation below and above the mean, cut off at what is possible.
 
         Examples
         --------

@@ -1,7 +1,7 @@
 """Evaluation: exactly what to expect under a plan or a policy, without simulation.
 
-The state distribution is pushed forward through the policy's chain. What it earns is in `tether.evaluation.returns`;
-how much of it is still about the observed episode is in `tether.evaluation.tailoring`.
+The distribution over states is propagated forward along the policy's chain. `tether.evaluation.returns` has what the
+policy earns; `tether.evaluation.tailoring` has how much of it is still about the observed episode.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ __all__ = [
 class Evaluation(Tabular):
     """Exactly what to expect under a policy.
 
-    Evaluated for a property, the value is the probability that it holds. An episode then rests in the state that
-    decided it: that is its state from there on, and it does nothing more.
+    For a property, the value is the probability that it holds. The episode then stays in the state that decided the
+    property, and takes no more actions.
 
     Attributes
     ----------
     returns : Course
-        Return collected up to each t = 0 … T, without the final reward. For a property, whether it holds if the
-        episode ends at t: the mean is the probability of that.
+        Return up to each t = 0 … T, without the final reward. For a property, whether it holds if the episode ends at
+        t: the mean is the probability that it does.
     rewards : array (T,)
         Expected reward of each step (undiscounted); for a property, what the step adds to its probability.
     changed : array (T,) or None
-        Probability that the action differs from the observed one where something is left to do
+        Probability that the action differs from the observed one and something is left to do
         (`tether.observation.changes`); None without an observation.
     tailoring : Tailoring or None
         How much of it is still about the observed episode; None without an observation.
@@ -104,13 +104,13 @@ class Evaluation(Tabular):
         return self.mdp.names_of(states), chance
 
     def likeliest(self, t: int) -> tuple[Any, float]:
-        """The most likely state at time t, and its probability."""
+        """The likeliest state at time t, and its probability."""
         states, chance = self._by_state(t)
         i = int(np.argmax(chance))
         return self.mdp.states[int(states[i])], float(chance[i])
 
     def likeliest_path(self) -> tuple[Path, float]:
-        """The single most likely episode under the policy, and its probability.
+        """The likeliest single episode under the policy, and its probability.
 
         Examples
         --------
@@ -141,7 +141,7 @@ class Evaluation(Tabular):
         return Path(labels, [self.mdp.actions[a] for a in reversed(actions)]), probability
 
     def actions(self, t: int, state: Any = None) -> dict[Any, float]:
-        """Probability of each action at step t, in one state or over all."""
+        """Probability of each action at step t, in one state or over all states."""
         return self.actions_among(t, None if state is None else [state])
 
     def actions_among(self, t: int, states: Iterable[Any] | None) -> dict[Any, float]:
@@ -180,8 +180,8 @@ class Evaluation(Tabular):
         Parameters
         ----------
         feature : str, callable or mapping
-            The name of a numeric attribute of the state names (``"I"`` for the epidemic), a function of
-            the name, or a mapping from names.
+            The name of a numeric part of the states' names (``"I"`` for the epidemic), a function of a state's name, or
+            a mapping from states' names to numbers.
         """
         mean, std, lowest, highest = np.empty((4, self.T + 1))
         for t in range(self.T + 1):
@@ -244,7 +244,7 @@ class Evaluation(Tabular):
 
 
 def evaluate_plan(plan: Plan) -> Evaluation:
-    """Evaluate a plan on its own counterfactual MDP, for what it was made for."""
+    """Evaluate a plan on its own counterfactual MDP, for its own objective."""
     return evaluate_chain(plan.asked.mdp, plan.chain, plan.asked, plan.influenced)
 
 
@@ -271,7 +271,7 @@ def evaluate_policy(
 
 
 def evaluate_decider(world: CounterfactualMDP, decide: Decide, influence: Influence) -> Evaluation:
-    """Evaluate what decides at each time in each state, from s_0 on."""
+    """Evaluate a decision function, which chooses at each time in each state, from s_0 on."""
     chain = graph_chain(world.graph, visit(int(world.observation.states[0])), decide)
     return _evaluate_on(world, chain, influence)
 
@@ -282,7 +282,7 @@ def _evaluate_on(world: CounterfactualMDP, chain: Chain, influence: Influence) -
 
 
 def evaluate_chain(mdp: MDP, chain: Chain, cf: CounterfactualMDP | None, influenced: tuple[Ints, ...]) -> Evaluation:
-    """What to expect of a chain: returns; or, where episodes rest when a property is decided, its probability."""
+    """What to expect of a chain: its return; or, if it ends where a property is decided, the probability of that."""
     occupancy = chain.occupancy()
     changed, tailoring = None, None
     if cf is not None:
@@ -298,7 +298,7 @@ def _changed(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats]) -> Fl
 
 
 def chance_of_changes(cf: CounterfactualMDP, chain: Chain, t: int, occupancy: Floats) -> Floats:
-    """For each thing taken at step t, the probability that it is, and is a change; 0 for what changes nothing."""
+    """For each pair taken at step t, the probability that it is taken and is a change; 0 if it changes nothing."""
     decided = chain.taken[t]
     states, done = chain.visits[t].states[decided.source], int(cf.observation.actions[t])
     differs = changes_something(cf.mdp.form, t, states, decided.pairs, done) & ~chain.at_rest(t)

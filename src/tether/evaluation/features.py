@@ -1,4 +1,4 @@
-"""What a feature says of a state: a number, by the name of a part of the state's name, a function or a mapping."""
+"""Features of states: numbers, given by the name of a part of the state's name, by a function or by a mapping."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""All that a policy can do under some causal model of a set: the nodes it visits and the rows it takes, made once.
+"""All that a policy can do under some causal model of a set: the nodes it visits and the rows it takes, computed once.
 
-Where a model of the set leads to a state that a plan never meets under Gumbel-max, the plan goes on with the observed
-action: it changes nothing without reason. Where that is not available every action is followed, and the worst (best) of
-them counts.
+A model of the set may lead to a state that a plan never meets under Gumbel-max. There the plan takes the observed
+action: it changes nothing without reason. If that is not available, every action is followed, and the worst (best)
+counts.
 
-A node is (state, changes left, run of uninfluenced steps). More changes left than steps left are as good as one for
-each step: such nodes are one.
+A node is (state, changes left, run of uninfluenced steps). More changes left than steps left mean the same as one
+change per step, so such nodes are merged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["Followed", "by_choices", "follow"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Followed:
-    """All that a policy can visit under some model of a set, and the rows it takes there; layer after layer.
+    """All nodes that a policy can visit under some model of a set, and the rows it takes there; layer by layer.
 
     Attributes
     ----------
@@ -51,13 +51,13 @@ class Followed:
     last_states : array
         The states of the last layer's nodes.
     undecided : array, by node
-        Marks nodes that a plan does not know and where the observed action is not available: every action is taken
+        Marks nodes that a plan does not know and where the observed action is not available: every action is followed
         there, and the worst (best) counts.
     starts, pairs, source, share, changes : array, by row
-        Where its entries begin, whose row it is, the node that takes it, with what probability, and the changes left.
+        Where the row's entries begin, its pair, the node that takes it, with what probability, and the changes left.
     entries, there, reward, gumbel, order : array, by entry
-        The entry of the model; the node it leads to, -1 where no model of the set leads; what it earns; how likely it
-        is under Gumbel-max; and scratch for the order of what they are worth.
+        The entry of the model; the node it leads to, -1 if no model of the set leads there; its reward; its
+        probability under Gumbel-max; and scratch, to sort the entries by worth.
     """
 
     models: ModelSet
@@ -82,7 +82,7 @@ class Followed:
         return int(np.diff(self.starts).max(initial=1))
 
     def limited(self, models: ModelSet) -> RowsTaken:
-        """The rows with their limits, as kernels take them: in the set they were followed for, or one within it."""
+        """The rows with their limits, as kernels take them, for the set they were followed for or a subset of it."""
         from tether._kernels.robust import RowsTaken, limit_rows
         from tether._kernels.sets import limits_for, row_scratch_for
 
@@ -101,7 +101,7 @@ class Followed:
             self.gumbel,
             self.there,
             self.reward,
-            self.order.copy(),  # sorted in place: what one set finds must not depend on another
+            self.order.copy(),  # sorted in place: the result for one set must not depend on another set
             how,
             chance,
             limits,
@@ -109,7 +109,7 @@ class Followed:
 
 
 def follow(base: ModelSet, policy: Any, objective: Property | None = None, minimise: bool = False) -> Followed:
-    """Follow a plan or policy through all that some model of the set can do, until the objective is decided."""
+    """Follow a plan or policy wherever some model of the set can lead, until the objective is decided."""
     models = asked_set(base, objective)
     cf = models.gumbel
     start, ended = int(cf.observation.states[0]), cf.graph.ended
@@ -134,7 +134,7 @@ def follow(base: ModelSet, policy: Any, objective: Property | None = None, minim
 
     def as_planned(t: int, visits: Visits, met: Any) -> tuple[Taken, Any]:
         pairs = known(t, visits)
-        if not isinstance(policy, RobustPlan):  # which is made for all that its set can do
+        if not isinstance(policy, RobustPlan):  # a robust plan has an action wherever its set can lead
             pairs = np.where(met, pairs, -1)
         return _or_as_observed(models, t, visits, pairs, policy)
 
@@ -146,7 +146,7 @@ Decide = Callable[[int, Visits, Any], tuple[Taken, Any]]
 
 
 def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
-    """Layer by layer; ``decide`` is also told which nodes Gumbel-max leads to."""
+    """Layer by layer; ``decide`` also receives which nodes Gumbel-max leads to."""
     cf, mdp = models.gumbel, models.gumbel.mdp
     form = mdp.form
     visits, met = start, np.ones(start.size, dtype=bool)
@@ -209,7 +209,7 @@ def _gumbel(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -
     starts, at = nominal_start(form, pairs), layer.edits.locate(pairs)
     states = pair_states(form.pair_start, pairs)
     place = np.minimum(places_among(layer.states, states), layer.states.size - 1)
-    beyond = layer.states[place] != states if layer.states.size else np.ones(states.size, dtype=bool)  # not kept there
+    beyond = layer.states[place] != states if layer.states.size else np.ones(states.size, dtype=bool)  # not stored
     for edits, which in ((layer.edits, at >= 0), (None, beyond)):
         rows = np.flatnonzero(which)
         if rows.size:
@@ -220,14 +220,14 @@ def _gumbel(models: ModelSet, t: int, pairs: Ints, owner: Ints, entries: Ints) -
 
 
 def _put(form: Form, edits: EditedRows, at: Ints, which: Ints, starts: Ints, pairs: Ints, into: Any) -> None:
-    """Write edited rows over the entries of ``which`` rows: their probabilities, or only that they are possible."""
+    """Write edited rows over the entries of the rows ``which``: their probabilities, or only that they are possible."""
     owner, entry, probability = edits.expand(form, at)
     row = which[owner]
     into[starts[row] + entry - form.row_start[pairs[row]]] = probability if into.dtype == np.float64 else True
 
 
 def _merged(states: Ints, changes: Ints, runs: Ints, possible: Any, n_states: int) -> tuple[Visits, Ints]:
-    """The nodes that some entries lead to, each once; and for each entry which of them it leads to."""
+    """The different nodes that some entries lead to; and for each entry, which of them it leads to."""
     width, height = int(changes.max(initial=0)) + 1, int(runs.max(initial=0)) + 1
     key = (states * width + changes) * height + runs
     size = n_states * width * height
@@ -244,7 +244,7 @@ def _merged(states: Ints, changes: Ints, runs: Ints, possible: Any, n_states: in
 
 
 def by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
-    """The pair that a plan chose for each node that it was made for; -1 for others."""
+    """The pair that a plan chose for each node that it knows; -1 for other nodes."""
 
     def known(t: int, visits: Visits) -> Ints:
         nodes, choice = plan.nodes[t], plan.choices[t]
@@ -262,7 +262,7 @@ def by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
 
 
 def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: Plan) -> tuple[Taken, Any]:
-    """The pairs known, the observed action elsewhere, and every action where that is not available."""
+    """The chosen pairs; the observed action where there is none; every action where that is not available."""
     cf = models.gumbel
     mdp, action = cf.mdp, int(cf.observation.actions[t])
     unknown = np.flatnonzero(pairs < 0)
@@ -278,7 +278,7 @@ def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan:
     changes = np.maximum(visits.changes[owner] - changed, 0)
     runs = np.zeros(owner.size, np.int64)
     if plan.rule == "assured":
-        # What Gumbel-max cannot lead to, the plan's own test was not asked about.
+        # The plan's own test of influence was not computed for nodes that Gumbel-max cannot lead to.
         beyond = influenced_pairs(models.possible.graph, t, plan.influence)
         influenced = np.union1d(plan.influenced[t], beyond)
         runs = np.where(np.isin(chosen, influenced), 0, visits.runs[owner] + 1)

@@ -1,4 +1,4 @@
-"""Guarantees for each k: how far the best plan of each tether can be from what Gumbel-max expects of it."""
+"""Guarantees for each k: how far the value of the best plan for each tether can be from what Gumbel-max expects."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tether.plan.robust import RobustPlan
 __all__ = ["GuaranteesByK", "guarantees_by_k"]
 
 _REACH = 100_000
-"""States over time within reach: of larger models, the other k are not looked at."""
+"""How many states over time can be in reach. For larger models, the other k are left out."""
 
 _MOST = 12
-"""How many different plans are looked at."""
+"""How many different plans are evaluated at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class GuaranteesByK:
     Attributes
     ----------
     ks : array
-        Tethers at which more becomes allowed, ascending; of very many, some.
+        The k at which more becomes allowed, ascending; only some, if there are very many.
     values, worst, best : array
         Expected return under Gumbel-max, and its range over the set.
     m : int
@@ -37,15 +37,15 @@ class GuaranteesByK:
         The set.
     observed_value : float
     objective : Property or None
-        What values are the probability of; None for returns.
+        The property whose probability the values are; None for returns.
 
     Examples
     --------
     >>> import tether
     >>> from tether.evaluation.guarantees import guarantees_by_k
     >>> patient = tether.cases.sepsis()
-    >>> found = guarantees_by_k(tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=10))
-    >>> found.ks.tolist(), found.worst.round().tolist()
+    >>> by_k = guarantees_by_k(tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=10))
+    >>> by_k.ks.tolist(), by_k.worst.round().tolist()
     ([1, 8, 9, 10, 11], [-6850.0, -6850.0, -6850.0, -8950.0, -8950.0])
     """
 
@@ -60,9 +60,9 @@ class GuaranteesByK:
 
 
 def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
-    """The same question as a plan's, for each k; None where the model is too large for it.
+    """The question of a plan, answered for each k; None if the model is too large for it.
 
-    For a plan of `tether.robust` it is the set of that plan, otherwise every causal model.
+    For a plan of `tether.robust` the range is over the set of that plan, otherwise over every causal model.
     """
     cf = plan.cf
     if cf.graph.n_nodes > _REACH:
@@ -85,7 +85,7 @@ def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
 
 
 def _different(plan: Plan) -> Ints:
-    """The k at which more becomes allowed, and k = T + 1; of very many, some, the plan's own among them."""
+    """The k at which more becomes allowed, and k = T + 1. If there are very many, some of them and the plan's own k."""
     ks = plan.sweep(ms=[plan.m]).distinct
     own = ks[ks <= plan.k][-1]
     if ks.size > _MOST:

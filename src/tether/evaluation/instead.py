@@ -1,8 +1,8 @@
-"""A policy of single choices: at some steps another action, at all others what was done, or the best from some step on.
+"""A policy of single choices: other actions at some steps, the observed ones elsewhere, or the best from some step on.
 
-Where an action that is wanted is not available, the observed one is taken; where that is not available either, the best
-there is. "Best" is the best without a tether and with any number of changes: it depends on time and state alone, and so
-does the whole policy.
+If a chosen action is not available, the observed one is taken. If that is not available either, the best one is taken.
+"Best" means without a tether and with any number of changes. It depends on time and state alone, and so does the whole
+policy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Instead", "make_instead"]
 
 @dataclass(frozen=True, eq=False)
 class Instead:
-    """What to do instead: actions by time, and from when on the best; a function of time and state, as policies are.
+    """What to do instead: actions by time, and the time from which the best is done. A function of time and state.
 
     Examples
     --------
@@ -50,11 +50,11 @@ class Instead:
 
     @property
     def world(self) -> CounterfactualMDP:
-        """The counterfactual MDP whose returns are what is asked for."""
+        """The counterfactual MDP in which the values are returns."""
         return asked(self.cf, self.objective)
 
     def __call__(self, t: int, state: Any) -> Any:
-        """The action at time t in a state, also in states that only another causal model leads to."""
+        """The action at time t in a state; also in states that only another causal model leads to."""
         mdp = self.cf.mdp
         pair = int(self.pairs(t, np.array([mdp.state_index(state)]))[0])
         return mdp.actions[int(mdp.form.pair_action[pair])]
@@ -69,12 +69,12 @@ class Instead:
         pairs = np.where(pairs >= 0, pairs, self._with_action(states, observed))
         missing = np.flatnonzero(pairs < 0)
         if missing.size:
-            best = self._best(t, states[missing])  # -1 where Gumbel-max never leads: there the first action there is
+            best = self._best(t, states[missing])  # -1 where Gumbel-max never leads: there the first available action
             pairs[missing] = np.where(best >= 0, best, self.cf.mdp.form.pair_start[states[missing]])
         return pairs
 
     def evaluate(self, influence: Influence) -> Evaluation:
-        """Exactly what to expect of it, layer by layer."""
+        """Its exact evaluation, layer by layer."""
 
         def decide(t: int, visits: Visits) -> Taken:
             return Taken.for_certain(self.pairs(t, visits.states))
@@ -90,7 +90,7 @@ class Instead:
         nodes, choice = self._unlimited.nodes[t], self._unlimited.choices[t]
         at = np.minimum(places_among(nodes.states, states), nodes.size - 1)
         known = nodes.states[at] == states
-        # With all changes left a plan is only on the observed path; elsewhere one less is as good as any number.
+        # A plan has all its changes left only on the observed path; elsewhere one change fewer means no limit, too.
         local = np.where(choice[at, -1] >= 0, choice[at, -1], choice[at, -2]).astype(np.int64)
         return np.where(known, self.cf.mdp.form.pair_start[states] + local, -1)
 

@@ -1,7 +1,7 @@
-"""Necessity whatever the causal model is: the range of P(the outcome would not have happened), over sets of models.
+"""Necessity over sets of causal models: the range of P(the outcome would not have happened).
 
-The episode is followed with one action different, in a model where nothing is earned but 1 for not ending in the
-outcome: its range over a set of causal models (`tether.evaluation.ranges`) is the range of the necessity.
+The episode is followed with one action different, in a model with one reward: 1 for not ending in the outcome. The
+range of its value over a set of causal models (`tether.evaluation.ranges`) is the range of the necessity.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NecessityBounds:
     ----------
     assume : {"nothing", "stability"}
     least, most : float
-        The smallest and the largest that a causal model of the set gives.
+        The smallest and the largest necessity over the causal models of the set.
     gumbel_max : float
 
     Examples
@@ -79,7 +79,7 @@ def necessity_bounds(
 
 
 def _of_property(cf: CounterfactualMDP, t: int, action: Any, objective: Property) -> tuple[NecessityBounds, ...]:
-    """The same of a property: how far its probability is from what happened, 1 or 0."""
+    """The same for a property: how far its probability is from the observed 1 or 0."""
     world = asked(cf, objective)
     if t >= world.graph.end:  # it is decided
         return NecessityBounds("nothing", 0.0, 0.0, 0.0), NecessityBounds("stability", 0.0, 0.0, 0.0)
@@ -94,7 +94,7 @@ def _of_property(cf: CounterfactualMDP, t: int, action: Any, objective: Property
 
 
 def _one_change(cf: CounterfactualMDP, t: int, action: Any) -> Callable[[int, Any], Any]:
-    """The policy that does as was observed, but for one step."""
+    """The policy that takes the observed actions, except at one step."""
     mdp, actions = cf.mdp, cf.path.actions
 
     def act(time: int, state: Any) -> Any:
@@ -103,10 +103,10 @@ def _one_change(cf: CounterfactualMDP, t: int, action: Any) -> Callable[[int, An
         if wanted in there:
             return wanted
         if nothing_to_change(mdp.form, np.array([mdp.state_index(state)]), mdp.actions.find(wanted))[0]:
-            return there[0]  # absorbing: nobody can be said to choose otherwise
+            return there[0]  # absorbing: there is no other choice
         message = (
             f"some causal model leads to state {state!r} at t = {time}, where the observed action {wanted!r} is not "
-            "available: what would have been done there cannot be said, and so there are no bounds"
+            "available: it is unknown what would have been done there, so there are no bounds"
         )
         raise QueryError(Problem(message, state, wanted, time=time))
 

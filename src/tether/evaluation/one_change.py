@@ -1,18 +1,18 @@
-"""Had only one action been different: every step and every action, by one backward pass.
+"""What if only one action had been different? For every step and every action, by one backward pass.
 
 On the counterfactual MDP, without a tether, with c changes left (`tether.plan.backward`):
 
     V_t(s, c) = max over a of R + γ·Σ_j P_cf,t(j|s,a)·V_{t+1}(j, c - [a ≠ a_t])
 
-and W_t(s) = V_t(s, 0) is what follows the observed actions from s at t on: it has no value where an observed action is
-not available later, unless the state is absorbing, where nobody can be said to have chosen otherwise
+and W_t(s) = V_t(s, 0) is the value of the observed actions from s at t on. It has no value if an observed action is not
+available later, unless the state is absorbing: there no action counts as a change
 (`tether.observation.changes`). With the observed return before t,
 
     D_t(a) = (observed return before t) + γ^t·(R(s_t, a) + γ·Σ_j P_cf,t(j|s_t, a)·W_{t+1}(j))
 
-is the value had only the action at t been a. The same with V_{t+1}(j, m - [a ≠ a_t]) lets at most m actions change in
-all. With a = a_t no change is used up: the observed outcome is certain, and what is best is what is best at t + 1. The
-probability of an event at the end comes along as one more column that follows the observed actions.
+is the value if only the action at t had been a. The same formula with V_{t+1}(j, m - [a ≠ a_t]) lets at most m actions
+change in all. With a = a_t no change is used: the observed outcome is certain, and the best value is the best value at
+t + 1. The probability of an event at the end is one more column, which follows the observed actions.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Alternatives:
     pairs : array
         The pairs of the observed state.
     value : array
-        D_t(a): had only this action been different.
+        D_t(a): the value if only this action had been different.
     best : array
-        With this action, and at most m changed actions in all.
+        The best value with this action, and at most m changed actions in all.
     missed : array
-        Probability that the outcome that happened would not have happened, had only this action been different.
+        Probability that the observed outcome would not have happened if only this action had been different.
     missing_at, missing_in : array
-        Time and state at which an observed action would first not be available; -1 where there is none.
+        Time and state at which an observed action would first not be available; -1 if there is none.
     """
 
     pairs: Ints
@@ -63,9 +63,9 @@ class Alternatives:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _After:
-    """What is known of the states of one time: V by state and c, the probability to miss the outcome, missing places.
+    """For the states of one time: V by state and c, the probability to miss the outcome, missing places.
 
-    ``known`` says where V has a value; what stands in ``value`` elsewhere is not read.
+    ``known`` says where V has a value; elsewhere ``value`` is not read.
     """
 
     states: Ints
@@ -77,7 +77,7 @@ class _After:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ahead:
-    """The same, expected of some pairs at the time before."""
+    """The same for some pairs at the time before, as expectations."""
 
     value: Floats
     known: Ints
@@ -101,7 +101,7 @@ def alternatives(cf: CounterfactualMDP, m: int, outcome: Outcome | None) -> tupl
             np.where(ahead.known[:, c], before[t] + mdp.discount**t * ahead.value[:, c], np.nan) for c in (0, m - 1)
         )
         missed = np.where(ahead.known[:, 0] & (outcome is not None), ahead.missed, np.nan)
-        value[at] = observed  # the same, but for rounding
+        value[at] = observed  # the same up to rounding
         best[at] = np.nanmax(found[-1].best) if found else observed  # no change yet: the observed outcome is certain
         none = ahead.missing == _NONE
         places = np.where(none, 0, ahead.missing)
@@ -138,7 +138,7 @@ def _pairs_of(cf: CounterfactualMDP, states: Ints) -> Ints:
 
 
 def _layers(cf: CounterfactualMDP, m: int) -> list[Ints]:
-    """The states that matter at each time: those that a change at an observed state leads to, and what follows."""
+    """The states that matter at each time: those that a change in an observed state can lead to, now or later."""
     if m > 1:
         return _all_layers(cf)
     layers = [np.empty(0, np.int64)]
@@ -179,7 +179,7 @@ def _last(cf: CounterfactualMDP, states: Ints, m: int, outcome: Outcome | None) 
 
 
 def _look_ahead(cf: CounterfactualMDP, t: int, pairs: Ints, after: _After) -> _Ahead:
-    """What to expect of some pairs at time t: their reward, and what is known of the states they lead to."""
+    """Expectations for some pairs at time t: their reward, and the values of the states they lead to."""
     mdp = cf.mdp
     owner, entry, probability = expand(mdp, cf.graph.layers[t].edits, pairs)
     to = positions(after.states, mdp.form.next_state[entry], mdp.n_states)
@@ -197,12 +197,12 @@ def _look_ahead(cf: CounterfactualMDP, t: int, pairs: Ints, after: _After) -> _A
 
 
 def _step_back(cf: CounterfactualMDP, t: int, states: Ints, after: _After) -> _After:
-    """V of the states of time t, from that of the time after."""
+    """V of the states of time t, from V of the time after."""
     mdp, n_columns = cf.mdp, after.value.shape[1]
     form = mdp.form
     owner, pairs = spans(form.pair_start[states], form.pair_start[np.asarray(states, np.int64) + 1])
     _, unchanged = _as_observed(cf, t, states)
-    if n_columns == 1:  # no change is left: what changes something is not looked at
+    if n_columns == 1:  # no change is left: only pairs that change nothing are needed
         owner, pairs, unchanged = owner[unchanged], pairs[unchanged], unchanged[unchanged]
     value = np.full((states.size, n_columns), -np.inf)
     known = np.zeros((states.size, n_columns), dtype=bool)

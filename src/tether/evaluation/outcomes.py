@@ -1,8 +1,7 @@
 """How an episode ends: which states count as outcomes, and how likely each outcome is.
 
-A state is an outcome where it has a label ("died") other than ``init``, or where no action leads out of it. The class
-of a labelled state is its label, with all the states that have it; an absorbing state without a label is a class of its
-own.
+A state is an outcome if it has a label ("died") other than ``init``, or if no action leads out of it. The class of a
+labelled state is all states with that label. An absorbing state without a label is a class of its own.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ class Outcome:
 
 
 def absorbing(mdp: MDP, states: Ints) -> Any:
-    """Which of ``states`` no action leads out of."""
+    """Which of ``states`` are absorbing: no action leads out of them."""
     form = mdp.form
     stuck = form.pair_start[states] == form.pair_start[np.asarray(states, np.int64) + 1]
     return stuck | nothing_to_change(form, states, _NO_ACTION)
 
 
 def outcome_of(mdp: MDP, state: int) -> Outcome | None:
-    """The class of a state, by index: its first label, or itself where it is absorbing; None for other states.
+    """The class of a state, by index: its first label, or the state itself if it is absorbing; None for other states.
 
     Examples
     --------
@@ -57,12 +56,12 @@ def outcome_of(mdp: MDP, state: int) -> Outcome | None:
 
 
 def outcome_probabilities(mdp: MDP, states: Ints, probability: Floats) -> dict[str, float]:
-    """The probability of each label, and of each absorbing state without one, from a distribution over states."""
+    """The probability of each label, and of each absorbing state without a label, from a distribution over states."""
     return {name: float(chance[0]) for name, chance in outcome_chances(mdp, states, probability[None]).items()}
 
 
 def outcome_chances(mdp: MDP, states: Ints, probability: Floats) -> dict[str, Floats]:
-    """The same of several distributions over the same states, one per row."""
+    """The same for several distributions over the same states, one per row."""
     found: dict[str, Floats] = {}
     labelled = np.zeros(states.size, dtype=bool)
     for name, members in mdp.label_sets.ends.items():
@@ -79,8 +78,8 @@ def outcome_chances(mdp: MDP, states: Ints, probability: Floats) -> dict[str, Fl
 def outcome_classes(mdp: MDP, states: Ints) -> tuple[list[str], Ints]:
     """Names of classes that have no state in common, and the class of each state.
 
-    States with the same labels are one class; an absorbing state without a label is one of its own; all others are the
-    class "".
+    States with the same labels are one class; an absorbing state without a label is a class of its own; all other
+    states are the class "".
 
     Examples
     --------

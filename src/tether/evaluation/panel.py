@@ -1,13 +1,13 @@
-"""Does the advice depend on the mechanism? One plan per mechanism, each valued under every mechanism.
+"""Does the advice depend on the mechanism? One plan per mechanism, each evaluated under every mechanism.
 
-Nothing in the data tells mechanisms apart. So make the plan of each, and ask exactly what it would be worth if another
-one were true. A plan knows what to do in the nodes (time, state, changes left) that it can visit under its own
-mechanism. Where another mechanism leads it elsewhere, it goes on with the observed action; where that is not available,
-with the action of lowest index. Neither uses up a change. How likely this is, is part of the answer.
+No data can decide between mechanisms. So the plan of each mechanism is evaluated, exactly, as if another one were true.
+A plan knows what to do in the nodes (time, state, changes left) that it can visit under its own mechanism. If another
+mechanism leads to another node, the plan takes the observed action there, or if that is not available, the action of
+lowest index. Neither uses up a change. The answer says how likely this is.
 
-Until the first change a plan stays on the observed path, under every mechanism. What it advises first is therefore
-certain, and can be compared: `Advice`. Later actions are compared by probability: ``agreement[i, j]`` is how likely it
-is, when plan i is followed under its own mechanism, that plan j would have taken the same action at every step.
+Until the first change a plan stays on the observed path, under every mechanism. So its first change is certain, and
+can be compared: `Advice`. Later actions are compared by probability: ``agreement[i, j]`` is the probability, when plan
+i is followed under its own mechanism, that plan j would have taken the same action at every step.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MechanismPanel(Tabular):
-    """What the plan of each mechanism is worth under every mechanism; made by `compare_mechanisms`.
+    """The value of each mechanism's plan under every mechanism; made by `compare_mechanisms`.
 
     Attributes
     ----------
     mechanisms : tuple of str
-        Their names: the order of rows and columns below.
+        Their names, in the order of the rows and columns below.
     k, m : int
-        What every plan was asked for.
+        The limits of every plan.
     observed_value : float
         The observed return.
     values : array (plans, mechanisms)
@@ -82,11 +82,11 @@ class MechanismPanel(Tabular):
         ``agreement[i, j]``: probability, following plan i under its own mechanism, that plan j takes the same action at
         every step.
     unfamiliar : array (plans, mechanisms)
-        ``unfamiliar[i, j]``: probability that plan i under mechanism j meets a node it does not know, and goes on with
-        the observed action.
+        ``unfamiliar[i, j]``: probability that plan i under mechanism j meets a node that it does not know, where it
+        takes the observed action.
     unavailable : array (plans, mechanisms)
-        Of that, the probability that the observed action is not available in some such node; the one of lowest index is
-        taken there.
+        The part of ``unfamiliar`` in which the observed action is not available in some such node, and the action of
+        lowest index is taken.
     advice : tuple of Advice or None
         The first change of each plan; None where it changes nothing.
 
@@ -113,12 +113,12 @@ class MechanismPanel(Tabular):
 
     @property
     def first_change_agrees(self) -> bool:
-        """Whether all plans advise the same first change, or all of them none."""
+        """Whether all plans advise the same first change, or none advises any."""
         return all(one == self.advice[0] for one in self.advice)
 
     @property
     def agrees(self) -> bool:
-        """Whether all plans take the same actions wherever they can get."""
+        """Whether all plans take the same actions in every node that they can reach."""
         return bool(np.all(self.agreement >= _CERTAIN))
 
     @property
@@ -198,16 +198,16 @@ def compare_mechanisms(
     rule: Rule = "definition",
     influence: str | Influence = "support",
 ) -> MechanismPanel:
-    r"""The plan of each mechanism, valued exactly under every mechanism; and whether their advice agrees.
+    r"""The plan of each mechanism, evaluated exactly under every mechanism; and whether their advice agrees.
 
     Parameters
     ----------
     mdp, path
         As in `counterfactual`.
     k, m, rule, influence
-        As in `CounterfactualMDP.plan`. Without k, all plans use the one that is enough under the first mechanism.
+        As in `CounterfactualMDP.plan`. Without k, all plans use the k that is enough under the first mechanism.
     mechanisms : sequence of str or Mechanism
-        At least two, by name or built; by default all that are exact.
+        At least two, as names or objects; by default all that are exact.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def compare_mechanisms(
 
 
 def _follow(plan: Plan, cf: CounterfactualMDP) -> tuple[float, float, float]:
-    """Value of a plan under a mechanism; how likely it leaves what it knows, and lacks the observed action there."""
+    """Value of a plan under a mechanism; how likely it meets unknown nodes, and how likely ones without the action."""
     start = Visits(*(np.array([value]) for value in (int(cf.observation.states[0]), plan.m, 0)))
     strange: list[Ints] = []
     lacking: list[Ints] = []
@@ -257,7 +257,7 @@ def _follow(plan: Plan, cf: CounterfactualMDP) -> tuple[float, float, float]:
 
 
 def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Taken, Ints, Ints]:
-    """What a plan does in some nodes; which of them it does not know; and where the observed action is missing."""
+    """What a plan does in some nodes; which nodes it does not know; and which of these lack the observed action."""
     form, known = plan.cf.mdp.form, plan.chain.taken[t]
     at = _locate(plan, t, visits)
     unknown = at < 0
@@ -311,7 +311,7 @@ def _never(chain: Chain, flagged: list[Ints]) -> float:
 
 
 def _first_change(plan: Plan) -> Advice | None:
-    """Where a plan leaves the observed path; until then every mechanism says that the path is repeated."""
+    """Where a plan leaves the observed path; before that, every mechanism repeats the path."""
     cf = plan.cf
     for t, (visits, decided) in enumerate(zip(plan.chain.visits, plan.chain.taken, strict=False)):
         node = visits.find(int(cf.observation.states[t]), plan.m, 0)

@@ -1,7 +1,7 @@
-"""The plain MDP: solve it, simulate it, evaluate policies on it; no observation anywhere.
+"""The plain MDP, without an observation: solve it, simulate it, evaluate policies on it.
 
-So that the interventional answer (what the model expects of anyone) can be put beside the
-counterfactual one (what it expects of this episode), with the same planner and the same arithmetic.
+This gives the interventional answer (what the model expects of anyone), to compare with the counterfactual one (what it
+expects of this episode). Both use the same planner and the same arithmetic.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Solution:
     """The optimal plan of the plain model: what to do and what to expect, in every state at every time.
 
     A solution is itself a policy: ``solution(t, state)`` is the action. For a property, values are the probability that
-    it holds; where it is decided, any action will do.
+    it holds; after it is decided, the action does not matter.
 
     Examples
     --------
@@ -64,9 +64,9 @@ class Solution:
     __call__ = action
 
     def value(self, state: Any, t: int = 0) -> float:
-        """Expected return from ``state`` at time t = 0 … horizon on; -∞ where no way avoids states without actions.
+        """Expected return from ``state`` at time t = 0 … horizon on; -∞ if states without actions cannot be avoided.
 
-        Of a property, the probability that it holds. With ``minimise``, ∞ where no way avoids such states.
+        For a property, the probability that it holds. With ``minimise``, ∞ if such states cannot be avoided.
         """
         return float(self.values[time_index(t, self.horizon), self.mdp.state_index(state)])
 
@@ -103,18 +103,18 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
 def _backward(
     world: MDP, decided: Decided | None, states: Sequence[Ints], choices: Sequence[Ints], minimise: bool
 ) -> Iterator[tuple[int, Floats]]:
-    """Backward induction without any limit, t = T … 0: the time, and V by state, which holds for ``states[t]``.
+    """Backward induction without any limit, t = T … 0: yields the time, and V by state, valid for ``states[t]``.
 
-    ``choices[t]`` is written: of each of these states, the number of the best of its pairs.
+    It writes ``choices[t]``: for each of these states, which of its pairs is the best.
     """
     from tether._kernels.plan import SPARE, Limits, Objective, Values
 
     T, n, sign = len(states), world.n_states, -1.0 if minimise else 1.0
     none, small = np.empty(0, np.int64), np.empty(0, np.int16)
-    kappa = read_only(np.empty(0, np.int16))  # as κ is elsewhere
+    kappa = read_only(np.empty(0, np.int16))  # of the same type as κ elsewhere
     limits, rows, expected = Limits(kappa, none, small, small, 1), nominal_rows(world), ExpectedRewards(world)
     flat = np.zeros(2 * n + SPARE), np.zeros(2 * n + SPARE)
-    tables = [each[: 2 * n].reshape(n, 2) for each in flat]  # a state's size, to tell ties by, and value
+    tables = [each[: 2 * n].reshape(n, 2) for each in flat]  # by state: its size, which decides ties, and its value
     if world.final_reward is not None:
         tables[T % 2][:, 0], tables[T % 2][:, 1] = np.abs(world.final_reward), sign * world.final_reward
     yield T, tables[T % 2][:, 1]
@@ -122,15 +122,15 @@ def _backward(
         nodes, reward = Nodes(states[t]).arguments(n), expected.of_pairs(t, states[t])
         goal = Objective(read_only(-reward) if minimise else reward, np.empty(0), world.discount, -1)
         plan_step(nodes, rows, limits, goal, Values(flat[(t + 1) % 2], 2, 1, 1, flat[t % 2], 2, 1, 1, choices[t]))
-        if decided is not None:  # also where there is no action
+        if decided is not None:  # also in states without actions
             tables[t % 2][decided.ended] = _settled(sign, decided)
         yield t, tables[t % 2][:, 1]
 
 
 def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, minimise: bool = False) -> Evaluation:
-    """What to expect, in this episode, of the policy that is best in the plain model.
+    """The evaluation, in this episode, of the policy that is best in the plain model.
 
-    The same as ``cf.evaluate(cf.mdp.solve(cf.T))``, without a look at what the model cannot lead to from s_0.
+    The same as ``cf.evaluate(cf.mdp.solve(cf.T))``, but only for states that can be reached from s_0.
 
     Examples
     --------
@@ -200,12 +200,12 @@ def _start(mdp: MDP, start: Any) -> int:
 
 
 def _length(mdp: MDP, steps: Any) -> int:
-    """How many steps an episode has: those asked for, or all that the model is good for."""
+    """How many steps an episode has: ``steps``, or the horizon of the model."""
     if steps is None:
         if mdp.horizon is None:
-            raise QueryError("how many steps? This model is good for any number of them: steps=10")
+            raise QueryError("how many steps? This model has no horizon, so give a number: steps=10")
         return mdp.horizon
     T = whole_number("the number of steps", steps, 1)
     if mdp.horizon is not None and mdp.horizon < T:
-        raise QueryError(f"{T} steps are more than the model is good for ({mdp.horizon:,})")
+        raise QueryError(f"{T} steps are more than the horizon of the model ({mdp.horizon:,})")
     return T

@@ -1,15 +1,15 @@
-"""Policies from outside: functions, tables and arrays, brought to one form.
+"""Policies of the user: functions, tables and arrays, converted to one form.
 
 A policy says what to do at step t in a state: an action's name, or a distribution
 ``{action: probability}``. It may be given as
 
 - a function of the state, or of the time and the state;
-- a mapping from states, or from (time, state), to such an answer; a key that is itself a state is one;
+- a mapping from states, or from (time, state), to such an answer; a key that is itself a state counts as a state;
 - an array of whole numbers (states,) or (T, states): indices of actions in the model's order;
 - an array of numbers (states, actions) or (T, states, actions): probabilities;
 - ``"random"``: each available action equally likely;
-- ``"optimal"``: the best in the plain model over the episode's steps, for anyone; for a property, if one is asked for;
-- ``"observed"``: what was done, whatever happens; where there is an observed episode.
+- ``"optimal"``: the best policy in the plain model over the episode's steps, for the return or the property asked for;
+- ``"observed"``: the observed actions, whatever happens; only if there is an observed episode.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def make_policy(
     objective: Property | None = None,
     minimise: bool = False,
 ) -> Policy:
-    """Bring any of the forms above to one: a function from time and state index to pairs and probabilities.
+    """Convert any of the forms above to one: a function from time and state index to pairs and probabilities.
 
-    ``horizon`` is for how many steps it is wanted; ``path`` the observed episode, where there is one; ``objective``
-    and ``minimise`` what the best policy is the best for.
+    ``horizon`` is the number of steps; ``path`` is the observed episode, if there is one; ``objective`` and
+    ``minimise`` say what the policy "optimal" is best for.
     """
     if isinstance(policy, str):
         return _by_name(mdp, policy, horizon, path, objective, minimise)
@@ -110,7 +110,7 @@ def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Taken]:
 
 
 def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Taken] | None:
-    """The same for arrays of whole numbers, a layer at a time; None for any other policy."""
+    """The same for arrays of whole numbers, one layer at a time; None for any other policy."""
     if not (isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.ndim in (1, 2)):
         return None
     one_by_one = decider(mdp, _from_array(mdp, actions))
@@ -119,7 +119,7 @@ def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Taken] | No
 
     def decide(t: int, visits: Visits) -> Taken:
         if actions.ndim == 2 and t >= len(actions):
-            return one_by_one(t, visits)  # which says what is wrong
+            return one_by_one(t, visits)  # it raises the error
         chosen = (actions[t] if actions.ndim == 2 else actions)[visits.states]
         wanted = visits.states * mdp.n_actions + chosen
         pairs = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
@@ -227,7 +227,7 @@ def _from_array(mdp: MDP, array: Any) -> Policy:
     if array.dtype.kind in "iuf" and array.shape[-2:] == (S, A) and array.ndim in (2, 3):
         timed = array.ndim == 3
 
-        known: dict[int, list[tuple[int, float]]] = {}  # of states that were asked for, where time does not matter
+        known: dict[int, list[tuple[int, float]]] = {}  # the answers so far, for a policy that does not depend on time
 
         def by_share(t: int, s: int) -> list[tuple[int, float]]:
             if s in known:

@@ -1,7 +1,7 @@
-"""What a given policy is worth over a whole set of causal models: the worst, the best, the model that is worst for it.
+"""The value of a given policy over a set of causal models: the worst, the best, and the model that is worst for it.
 
-The same recursion as for robust plans (`tether.plan.robust`), with the policy's own actions π, over all that it can
-visit under some model of the set (`tether.evaluation.following`):
+The same recursion as for robust plans (`tether.plan.robust`), with the policy's own actions π, over all nodes that it
+can visit under some model of the set (`tether.evaluation.following`):
 
     W_t(s) = Σ_a π(a|s) · min (max) over x in X of Σ_j x_j·(R(s,a,j) + γ·W_{t+1}(j))
 """
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["Range", "range_of", "ranges_with_breakdown", "worst_model"]
 
 _CLOSE = 1e-12
-"""How closely a breakdown point is found."""
+"""The tolerance of a breakdown point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a policy is worth under Gumbel-max, at worst and at best over a set; and its breakdown point."""
+    """The value of a policy under Gumbel-max, its worst and best over a set, and its breakdown point."""
 
     value: float
     worst: float
@@ -43,7 +43,7 @@ class Range:
 
 
 def range_of(models: ModelSet, policy: Any, objective: Property | None = None) -> tuple[float, float]:
-    """(worst, best) expected return of a plan or policy over the set, or probability; see `Robust.range`."""
+    """(worst, best) expected return, or probability, of a plan or policy over the set; see `Robust.range`."""
     objective, minimise = _asked_of(policy, objective)
     values = _Values(asked_set(models, objective), follow(models, policy, objective))
     least, most = values.at(1.0)[0], values.at(1.0, -1.0)[0]
@@ -51,7 +51,7 @@ def range_of(models: ModelSet, policy: Any, objective: Property | None = None) -
 
 
 def _asked_of(policy: Any, objective: Property | None) -> tuple[Property | None, bool]:
-    """What a plan was made for; of any other policy, what is asked for."""
+    """The objective of a plan; for any other policy, the given one."""
     if isinstance(policy, Plan) and objective is None:
         return policy.objective, policy.minimise
     return objective, isinstance(policy, Plan) and policy.minimise
@@ -60,19 +60,19 @@ def _asked_of(policy: Any, objective: Property | None) -> tuple[Property | None,
 def ranges_with_breakdown(
     sets: tuple[ModelSet, ...], policy: Any, observed: float, objective: Property | None = None, minimise: bool = False
 ) -> tuple[Range, ...]:
-    """The range of a plan or policy over each of some sets, and how far from Gumbel-max the truth may be.
+    """The range of a plan or policy over each of several sets, and its breakdown points.
 
     The breakdown point is the smallest ε at which (1 - ε)·(Gumbel-max row) + ε·(worst row of the set), used at every
     step, brings the value down to the observed return; 1 if none does, 0 if there is no gain to begin with.
 
-    The first set must contain the others: what it leads to is followed once for all of them.
+    The first set must contain the others: its nodes are followed once for all of them.
     """
     followed = follow(sets[0], policy, objective, minimise)
     return tuple(_range(_Values(asked_set(models, objective), followed), observed, minimise) for models in sets)
 
 
 def _range(values: _Values, observed: float, minimise: bool) -> Range:
-    """Where less is better, the worst is the largest: signs are turned, and the value is to stay above the level."""
+    """If less is better, the worst value is the largest. Signs are then reversed, so that more is better here."""
     sign = -1.0 if minimise else 1.0
     value, worst, best = (values.at(*how)[0] for how in ((0.0,), (1.0, sign), (1.0, -sign)))
     level = sign * observed + 1e-12 * max(1.0, abs(observed))
@@ -89,17 +89,17 @@ def _range(values: _Values, observed: float, minimise: bool) -> Range:
 
 
 def _where_zero(above: Callable[[float], tuple[float, float]], at_0: float, at_1: float) -> float:
-    """The smallest x in 0 … 1 at which a falling function is no longer above 0: it is so at 0, and not so at 1.
+    """The smallest x in 0 … 1 at which a falling function is no longer above 0. It is above 0 at 0, and not at 1.
 
-    ``above`` also returns the slope: Newton's method finds it. Where that would leave the interval, and every sixth
-    time, the interval is halved instead, so that it is never slow.
+    ``above`` also returns the slope, for Newton's method. If a step would leave the interval, and at every sixth step,
+    the interval is halved instead, so that the search is never slow.
     """
     low, high, x, tries = 0.0, 1.0, at_0 / (at_0 - at_1), 0
     while high - low > _CLOSE:
-        x = min(max(x, low + 0.5 * _CLOSE), high - 0.5 * _CLOSE)  # inside, so that both ends move
+        x = min(max(x, low + 0.5 * _CLOSE), high - 0.5 * _CLOSE)  # inside the interval, so that both ends move
         found, slope = above(x)
         low, high, tries = (x, high, tries + 1) if found > 0 else (low, x, tries + 1)
-        beyond = 0.25 * _CLOSE if found > 0 else -0.25 * _CLOSE  # so that the other end comes near as well
+        beyond = 0.25 * _CLOSE if found > 0 else -0.25 * _CLOSE  # beyond the zero: the other end comes near too
         x = x - found / slope + beyond if slope < 0.0 else np.inf
         if not low < x < high or tries % 6 == 0:
             x = 0.5 * (low + high)
@@ -109,7 +109,7 @@ def _where_zero(above: Callable[[float], tuple[float, float]], at_0: float, at_1
 def worst_model(models: ModelSet, policy: Any) -> CounterfactualMDP:
     """The model of the set that is worst for a plan or policy; see `Robust.worst_model`.
 
-    Where a plan takes one pair with different numbers of changes left, the row is the worst for the largest of them.
+    If a plan takes one pair with different numbers of changes left, the row is the worst one for the largest number.
     """
     followed = follow(models, policy)
     values = _Values(models, followed)
@@ -125,7 +125,7 @@ def worst_model(models: ModelSet, policy: Any) -> CounterfactualMDP:
 
 
 class _Values:
-    """Expected returns of what a policy does, over a set of models; ``rows`` are the extreme rows found last."""
+    """Expected returns of a policy over a set of models; ``rows`` are the extreme rows of the last computation."""
 
     def __init__(self, models: ModelSet, followed: Followed) -> None:
         from tether._kernels.sets import row_scratch_for
@@ -142,7 +142,7 @@ class _Values:
     def at(self, share: float, sign: float = 1.0) -> tuple[float, float]:
         """Expected return from s_0, and how it changes with ``share``.
 
-        Rows are ``share`` of the worst (``sign`` = 1) or best (-1) of the set, and otherwise those of Gumbel-max.
+        Each row is a mixture: ``share`` of the worst (``sign`` = 1) or best (-1) row of the set, the rest Gumbel-max.
         """
         from tether._kernels.robust import followed_values
 

@@ -1,7 +1,7 @@
 """The return of a chain: its mean, spread and range at each time; or the probability that a property holds.
 
-The mean and the scatter of the return so far are pushed forward node by node. Only deviations from a mean are squared
-and only squares are added, so that a return without spread has none: exactly 0 on a path without chance.
+The mean and the scatter of the return so far are propagated forward node by node. Only deviations from a mean are
+squared, and only squares are added. So the spread of a return that is certain is exactly 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Returns:
     rewards : array (T,)
         What each step earns; for a property, what it adds to the probability.
     mean, std : float
-        Of the whole return, with the final reward; or of the property.
+        The mean and the spread of the whole return, with the final reward; or of the property.
     """
 
     so_far: Course
@@ -40,12 +40,12 @@ class Returns:
 
 
 def returns_of(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
-    """What a chain earns; or, where episodes rest when a property is decided, the probability that it holds."""
+    """What a chain earns; or, if it ends where a property is decided, the probability that this holds."""
     return _returns(mdp, chain, occupancy) if chain.ended is None else _holding(mdp, chain, occupancy)
 
 
 def _holding(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
-    """That a property holds, if the episode ended at each t; what each step adds to its probability; at T."""
+    """For a property: whether it holds if the episode ends at t, what each step adds to its probability, and at T."""
     assert mdp.final_reward is not None  # 1 where it holds, else 0
     mean, lowest, highest = np.empty((3, chain.T + 1))
     for t, (visits, mass) in enumerate(zip(chain.visits, occupancy, strict=True)):
@@ -79,9 +79,9 @@ def _returns(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
 def _return_spread(
     chain: Chain, occupancy: list[Floats], rewards: Floats, worth: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Spread of the return so far at each t; and for each node at T, how far off its mean is, and the scatter about it.
+    """Spread of the return so far at each t; for each node at T, the deviation of its mean, and the scatter about it.
 
-    The scatter of a node is the sum, over the ways to it, of probability × squared deviation from the node's mean.
+    The scatter of a node is the sum, over all paths to it, of probability × squared deviation from the node's mean.
     """
     off, scatter = np.zeros(chain.visits[0].size), np.zeros(chain.visits[0].size)
     spread = [0.0]

@@ -1,14 +1,15 @@
 """Shares: what each changed step of a plan adds to its gain, by Shapley's rule.
 
 For a plan that changes actions at the times C, let v(C') be the value when the plan's action is taken at the times of
-C' ⊆ C and the observed one at all others. The share of a time is the mean, over all orders in which the times of C may
-be added one by one, of what it adds to v:
+C' ⊆ C and the observed one at all other times. The times of C can be added one by one, in any order. The share of a
+time is the mean over all orders of what it adds to v:
 
     share(t) = Σ over C' ⊆ C without t of |C'|!·(|C| - |C'| - 1)!/|C|! · (v(C' with t) - v(C'))
 
-The shares sum to the gain. What the plan does at a time may depend on the state and on how many changes were made. At a
-time of C' the plan is asked for the state and the changes really made; where it has no answer, because it would never
-be there, the observed action is taken. In an absorbing state without the observed action nothing is a change.
+The shares sum to the gain. The action of the plan at a time may depend on the state and on how many changes were made.
+At a time of C' the plan's action for the state and the changes really made is taken. If the plan has no such action,
+because it would never be there, the observed one is taken. In an absorbing state without the observed action no action
+is a change.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Share", "Shares", "shares"]
 
 MOST = 12
-"""Changed steps for which all subsets are looked at."""
+"""The largest number of changed steps for which all subsets are computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Share:
     t : int
     share : float
     alone : float
-        What it gains when no other step is changed.
+        The gain if no other step is changed.
     changed : float
         Probability that the plan changes the action of the step.
 
@@ -145,8 +146,8 @@ def shares(plan: Plan) -> Shares:
     n = len(times)
     if n > MOST:
         raise QueryError(
-            f"the plan changes actions at {n} times; shares are exact over all subsets of up to {MOST}: ask for a plan "
-            "with a smaller m"
+            f"the plan changes actions at {n} times; shares can be computed for up to {MOST}: ask for a plan with a "
+            "smaller m"
         )
     values = np.empty(2**n)
     for subset, value in _values(plan, times):
@@ -163,7 +164,7 @@ def shares(plan: Plan) -> Shares:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reached:
-    """What is reached when the plan was followed at some times: nodes, how likely each is, what was earned."""
+    """The nodes reached if the plan is followed at some times only, their probabilities, and what was earned."""
 
     subset: int
     visits: Visits
@@ -172,7 +173,7 @@ class _Reached:
 
 
 def _values(plan: Plan, times: list[int]) -> Iterator[tuple[int, float]]:
-    """V(C') of every subset C', as the bits of a number. Subsets that agree up to a time share the way to it."""
+    """V(C') of every subset C', given as the bits of a number. Subsets that agree up to a time share its work."""
     mdp = plan.asked.mdp
     start = Visits(*(np.array([one]) for one in (int(plan.asked.observation.states[0]), plan.m, 0)))
     open_ways = [(0, _Reached(0, start, np.ones(1), 0.0))]
@@ -193,13 +194,13 @@ def _values(plan: Plan, times: list[int]) -> Iterator[tuple[int, float]]:
 
 
 def _as_observed(plan: Plan, t: int, visits: Visits) -> Ints:
-    """The observed pair of each node; -1 where it is not available."""
+    """The pair of each node with the observed action; -1 if it is not available."""
     action = int(plan.asked.observation.actions[t])
     return np.array([plan.asked.mdp.find_pair(int(s), action) for s in visits.states], dtype=np.int64)
 
 
 def _settled(plan: Plan, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints:
-    """The pairs taken; where none is known, the first of a state in which nothing is a change, or an error."""
+    """The pairs taken. If there is none: the first pair of a state in which nothing is a change, otherwise an error."""
     mdp = plan.asked.mdp
     pairs = np.where((pairs < 0) & idle, mdp.form.pair_start[visits.states], pairs)
     missing = np.flatnonzero(pairs < 0)

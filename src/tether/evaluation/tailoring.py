@@ -1,4 +1,4 @@
-"""How tailored a policy is to the observed episode: exactly, over all that can happen under it.
+"""How tailored a policy is to the observed episode: exact, over all that can happen under it.
 
 The expected strength of each step, the probability that it is influenced, and the distribution of the longest run of
 uninfluenced steps.
@@ -108,10 +108,10 @@ class Tailoring:
         return chance
 
     def _some_run(self, length: int) -> float:
-        """P(some run of uninfluenced steps reaches ``length``): go forward, taking out what does.
+        """P(some run of uninfluenced steps reaches ``length``): a forward pass that takes out the mass that reaches it.
 
-        Column j of ``mass`` from the right is what has just passed j uninfluenced steps: a new column on the right
-        lengthens all runs by one.
+        Column j of ``mass``, counted from the right, is the probability of having just passed j uninfluenced steps. A
+        new column on the right makes all runs longer by one.
         """
         done = 0.0
         mass = np.full((self.chain.visits[0].size, 1), 1.0 / self.chain.visits[0].size)
@@ -155,7 +155,7 @@ def tailoring_of(
         strength[t] = np.sum(weight[found] * edits.strengths(at[found]))
         flag = np.isin(decided.pairs, influenced[t])
         share[t] = weight[flag].sum()
-        # An episode at rest passes no steps: a run of uninfluenced ones ends there.
+        # An episode that has ended takes no steps: a run of uninfluenced steps ends there.
         flags.append((flag | chain.at_rest(t))[chain.links[t].decision])
     return Tailoring(strength, share, chain, tuple(flags))
 

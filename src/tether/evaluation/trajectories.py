@@ -23,8 +23,8 @@ __all__ = ["Trajectories", "sample_plan"]
 class Trajectories:
     """Trajectories drawn from a plan.
 
-    Under a plan for a property each ends where that is decided: its state is the same from there on, and its path is
-    shorter.
+    Under a plan for a property, each trajectory ends where the property is decided: its state stays the same from there
+    on, and its path is shorter.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Trajectories:
     actions : array (n, T)
         Indices of actions.
     returns : array (n,)
-        For a property, 1 where it holds and 0 where not.
+        For a property, 1 if it holds and 0 if not.
 
     Examples
     --------

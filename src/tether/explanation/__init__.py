@@ -1,6 +1,6 @@
-"""How is the answer told? Records of an answer beside what happened; sentences are made last.
+"""How is the answer put into words? Records put the answer beside what happened; sentences are made last.
 
-`explain`, `decisions`, `outcomes` and `what_if` are the records; `answers` makes JSON of them, `arrow` tables;
-`sentences` tells them.
+`explain`, `decisions`, `outcomes` and `what_if` are the records. `answers` turns them into JSON, `arrow` into tables,
+`sentences` into sentences.
 May import: evaluation, and what it may.
 """

@@ -27,11 +27,11 @@ __all__ = ["RARE", "influenced_steps", "known_tailoring", "left_to_chance", "str
 
 
 RARE = 0.05
-"""Changes less likely than this are only counted, beside others."""
+"""Less likely changes than this are only counted, if there are others to list."""
 
 
 def left_to_chance(cf: CounterfactualMDP, chain: Chain) -> bool:
-    """Whether any step of the episode, or any of a policy's chain, has more than one possible outcome in the model.
+    """Whether some step, of the episode or of a policy's chain, has more than one possible outcome in the model.
 
     >>> import tether
     >>> mdp = tether.MDP.from_table(["here", "there"], ["go", "go"], ["there", "here"], [1.0, 1.0])
@@ -57,9 +57,7 @@ def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[Explain
     'The observation moves no probability at any step: this is what the model expects of anyone in that state.'
     """
     if not left_to_chance(cf, outlook.chain):
-        return (
-            "No step is left to chance: there is no luck of the episode to keep, and nothing in the answer rests on it."
-        )
+        return "No step is random: the episode has no luck to keep, and the answer does not depend on it."
     tailoring, until = known_tailoring(outlook), "" if outlook.chain.ended is None else " until it is decided"
     if not (tailoring.strength > ROUNDING).any():
         return (
@@ -136,7 +134,7 @@ def _strength(value: float) -> str:
 
 
 def known_tailoring(outlook: Evaluation) -> Tailoring:
-    """How tailored a policy is that was evaluated in an episode."""
+    """How tailored to its episode an evaluated policy is."""
     tailoring = outlook.tailoring
-    assert tailoring is not None  # there is an observation
+    assert tailoring is not None  # it was evaluated in an episode
     return tailoring

@@ -1,11 +1,11 @@
 """Records as plain data, ready to be written as JSON: dictionaries, lists, numbers, text.
 
-A record becomes an object with its own fields. Only records that hold more than an answer (a model, the course of a
-computation) have a list here of what is told of them. A name that is a named tuple becomes an object, another tuple a
-list; an array becomes lists; a number that is not finite becomes null; what JSON has no word for is its text.
+A record becomes an object with its own fields. Some records hold more than an answer (a model, the course of a
+computation); for these, a list here says which fields are written. A name that is a named tuple becomes an object,
+another tuple a list; an array becomes lists; a number that is not finite becomes null; any other value its text.
 
-This is a pass of its own because msgspec asks no hook about named tuples and dataclasses: it writes the former as
-lists, and the latter with the whole model inside.
+This is a pass of its own because msgspec calls no hook for named tuples and dataclasses: it would write the former
+as lists, and the latter with the whole model inside.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ATTRIBUTES = {
     "Certificate": ("verdict", "sentence", "value", "observed_value", "gain", "nothing", "stability"),
     "Problem": ("message", *(field.name for field in fields(Problem))),
 }
-"""What is written of records that hold more than an answer, or part of it as properties."""
+"""The fields that are written, for records that hold more than an answer or that have properties to write."""
 
 
 def as_data(value: Any) -> Any:
@@ -80,7 +80,7 @@ def _single(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if isinstance(value, int):
         return int(value) if -(2**63) <= value < 2**64 else str(value)
-    return str(value).encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no place in JSON
+    return str(value).encode("utf-8", "backslashreplace").decode()  # JSON cannot hold a lone surrogate
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def objective_data(objective: Property | None, minimise: bool = False) -> dict[str, Any]:
-    """What values are: the property asked for, None for the return; and whether the smallest is wanted.
+    """What the values are: the property asked for, None for the return; and whether less is better.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
 
 
 def _uncertainty(sure: PlanUncertainty | None) -> dict[str, Any] | None:
-    """How sure one can be of a plan whose model was learned."""
+    """How sure a plan in a learned model is."""
     if sure is None:
         return None
     data: dict[str, Any] = as_data(sure)
@@ -172,7 +172,7 @@ def _uncertainty(sure: PlanUncertainty | None) -> dict[str, Any] | None:
 
 
 def _constraint(plan: Plan) -> dict[str, Any]:
-    """The limit on a probability that the plan keeps to, where one was asked for."""
+    """The limit on a probability that the plan keeps to, if one was asked for."""
     found = plan.constraint
     if found is None:
         return {"constraint": None}
@@ -183,7 +183,7 @@ def _constraint(plan: Plan) -> dict[str, Any]:
 
 
 def _guarantee(explanation: Explanation) -> dict[str, Any]:
-    """Of a plan whose value is guaranteed: under what assumption, the best case, and what Gumbel-max expects."""
+    """For a plan with a guaranteed value: the assumption, the best case, and what Gumbel-max expects."""
     from tether.plan.robust import RobustPlan
 
     plan = explanation.plan

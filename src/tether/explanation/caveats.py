@@ -1,4 +1,4 @@
-"""What no answer can know: hindsight, unobserved confounding, what the model leaves out. Told with every report."""
+"""What no answer can know: hindsight, unobserved confounding, what the model leaves out. Every report says it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def cannot_know(explanation: Explanation) -> list[tuple[str, str]]:
     return [
         (
             "Hindsight",
-            "The plan knows how each observed step ended; nobody could know that at the time. It says what would have "
-            "helped in this episode. It is no rule for the next one, and no verdict on those who decided.",
+            "The plan knows how each observed step ended. Nobody could know that at the time. It says what would have "
+            "helped in this episode. It is not a rule for the next one, and not a verdict on those who decided.",
         ),
         (
             "Hidden causes",
-            "The model takes an action's effect to depend on the state and on nothing else. If those who decided saw "
-            "more than the state holds, and what they saw also bears on the outcome, then effects are mixed up with "
-            "reasons, and the answer can be wrong in either direction. No number on this page measures that.",
+            "The model assumes that the effect of an action depends on the state and on nothing else. Perhaps those "
+            "who decided saw more than the state contains, and this also affects the outcome. Then effects are mixed "
+            "up with reasons, and the answer can be wrong in either direction. No number on this page measures that.",
         ),
         ("What the model leaves out", _left_out(explanation)),
     ]
@@ -40,10 +40,10 @@ def cannot_know(explanation: Explanation) -> list[tuple[str, str]]:
 
 def _left_out(explanation: Explanation) -> str:
     mdp = explanation.plan.cf.mdp
-    kept = f"Of every moment only one of {counted(mdp.n_states, 'state')} is kept, and of what was done only one of "
-    text = f"{kept}{counted(mdp.n_actions, 'action')}. Whatever differs within a state counts as chance. "
+    kept = f"The model describes every moment by one of {counted(mdp.n_states, 'state')}, and what was done by one of "
+    text = f"{kept}{counted(mdp.n_actions, 'action')}. Differences within a state count as chance. "
     if mdp.counts is None:
-        return f"{text}The probabilities are taken as given: how far they are off is not known here."
+        return f"{text}The probabilities are taken as given: how wrong they are is not known here."
     source = counted(mdp.counts.episodes, "episode") if mdp.counts.episodes else "a log"
-    text += f"The model was learned from {source}: what these never show, it takes for impossible, "
+    text += f"The model was learned from {source}. What these never show is impossible in the model, "
     return f"{text}and what they show rarely is known poorly."

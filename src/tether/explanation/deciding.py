@@ -1,4 +1,4 @@
-"""What decisions come to, in sentences."""
+"""Which decisions mattered, in sentences."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Call
     if unknown:
         what = f"{counted(unknown, 'other action')} of {len(others)}" if known else "any other action"
         sentences.append(
-            f"For {what} nothing can be said of a single change: it can lead to a state where an action that was then "
-            "taken is not available."
+            f"For {what} nothing can be said about a single change: it can lead to a state where a later observed "
+            "action is not available."
         )
     return sentences
 

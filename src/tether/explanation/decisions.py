@@ -42,14 +42,14 @@ class Decision:
         The observed state.
     action : name
     is_observed : bool
-        Whether it is what was done.
+        Whether this is the action that was taken.
     value : float or None
         Expected return, had only this action been different: everything else is done as observed. None where that
         cannot be: ``reason`` says why.
     gain : float or None
         ``value`` less the observed return.
     best : float or None
-        The best expected return with this action, and at most m changed actions in all, without a tether.
+        The best expected return with this action and at most m changed actions in all, without a tether.
     necessity : float or None
         Probability that the outcome that happened would not have happened, had only this action been different. None
         where the last state is no outcome, and where ``value`` is None.
@@ -94,12 +94,12 @@ class Decisions(Tabular):
         What `Decision.needed_k` means.
     observed_value : float
     outcome : str or None
-        The outcome that happened: the label of the last state, or the name of an absorbing one; for a property, that it
-        held, or did not.
+        The observed outcome: the label of the last state, or its name if it is absorbing; for a property, that it
+        held, or that it did not.
     rows : tuple of Decision
         By time, then in the model's order of actions.
     objective : Property or None
-        What values are the probability of; None for the return.
+        The property whose probability the values are; None if they are returns.
     minimise : bool
         Whether less is better.
 
@@ -126,12 +126,12 @@ class Decisions(Tabular):
 
     @property
     def asked(self) -> CounterfactualMDP:
-        """The counterfactual MDP whose returns the values are (`tether.plan.objective`)."""
+        """The counterfactual MDP in which the values are returns (`tether.plan.objective`)."""
         return asked(self.cf, self.objective)
 
     @property
     def event(self) -> Outcome | None:
-        """The outcome that happened, as states that an episode may end in; None where there is none."""
+        """The observed outcome, as states that an episode may end in; None if there is none."""
         return _outcome(self.asked, self.objective)
 
     def at(self, t: int) -> tuple[Decision, ...]:
@@ -154,7 +154,7 @@ class Decisions(Tabular):
         return tuple(row for row in self.rows if row.needed_k <= k)
 
     def stretches(self) -> list[tuple[int, int]]:
-        """First and last step of each stretch: steps in a row in which no action would have changed anything are one.
+        """First and last step of each stretch. Consecutive steps where no action would have changed anything are one.
 
         Examples
         --------
@@ -186,7 +186,7 @@ class Decisions(Tabular):
         )
 
     def necessity_bounds(self, t: int, action: Any) -> tuple[NecessityBounds, ...]:
-        """The necessity of one decision whatever the causal model is: over all, and over all stable ones.
+        """The bounds of the necessity of one decision: over all causal models, and over all stable ones.
 
         Examples
         --------
@@ -208,13 +208,13 @@ class Decisions(Tabular):
         outcome = self.event
         if outcome is None:
             raise QueryError(
-                "the episode ends in no outcome, so that none can be avoided: an outcome is a state with a label "
+                "the episode ends in no outcome, so none can be avoided: an outcome is a state with a label "
                 "(mdp.with_labels) or an absorbing one"
             )
         return necessity_bounds(self.cf, found.t, found.action, outcome, self.objective)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """Which decision mattered most, and from when on nothing could be changed; ``name`` shows a name."""
+        """Which decision mattered most, and from when on nothing could be changed; ``name`` turns a name into text."""
         return decision_sentences(self, self.event, name)
 
     def to_arrow(self) -> pyarrow.Table:
@@ -281,7 +281,7 @@ def decide(
     tied = cf.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
     thresholds, world = tied.thresholds(), tied.asked
     outcome, observed = _outcome(world, tied.objective), observed_value(world)
-    worth = -observed if minimise else observed  # of which more is better
+    worth = -observed if minimise else observed  # more is always better
     rows: list[Decision] = []
     for t, found in enumerate(_alternatives(world, m, outcome, minimise)):
         if t >= world.graph.end:  # the objective is decided: whatever is done, nothing changes
@@ -308,7 +308,7 @@ def _alternatives(
 
 
 def _idle(cf: CounterfactualMDP, t: int, observed: float, happened: bool) -> list[Decision]:
-    """A step at which nothing is decided any more."""
+    """A step after the objective is decided."""
     rows = []
     for action in cf.mdp.actions_in(cf.path.states[t]):
         strength = cf.strength(t, cf.path.states[t], action)
@@ -350,9 +350,9 @@ def _number(value: float) -> float | None:
 
 
 def _outcome(world: CounterfactualMDP, objective: Property | None) -> Outcome | None:
-    """The class of the observed last state; None where it was not recorded, or is no outcome.
+    """The class of the observed last state; None if it was not recorded, or is no outcome.
 
-    Of a property: all states in which it is decided as it was, or undecided at the end with the same effect.
+    For a property: all states in which it is decided in the same way, or undecided at the end with the same effect.
     """
     last = int(world.observation.states[-1])
     if last < 0 or objective is None:

@@ -1,4 +1,4 @@
-"""What a learned model knows of the actions that a plan advises, and what its log leaves open, in sentences."""
+"""What a learned model knows about the actions that a plan advises, and what its log leaves open, in sentences."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["DRAWS", "Evidence", "default_draws", "evidence_of", "learned_sentences", "usual_draws"]
 
 DRAWS = 100
-"""How many models are drawn of a learned one, unless asked for otherwise: enough for an interval, in about a second."""
+"""How many models are drawn for a learned model, by default: enough for an interval, in about a second."""
 
 _ENTRIES, _FEWEST = 200_000, 20
-"""Transitions up to which so many draws stay fast; and how few are drawn of the largest models."""
+"""The number of transitions up to which the default draws are fast; and the number of draws for the largest models."""
 
 _LISTED = 3
-"""Of how many changes a sentence tells how often they were seen."""
+"""For how many changes a sentence says how often they were seen."""
 
 _FEW = 10
 """An action seen less often than this is hardly known."""
@@ -34,7 +34,7 @@ _FEW = 10
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How often the log behind a learned model has what a plan advises.
+    """How often an action that a plan advises is in the log of a learned model.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class Evidence:
     state : name
         Where the plan most often takes the action at t.
     action, observed : name
-        What it does there, and what was done.
+        The advised action there, and the observed one.
     times : int
-        How often the log has this action in this state, with its outcome.
+        How often this action was seen in this state, with its outcome.
     observed_times : int
-        The same of what was done; 0 where it is not available in that state.
+        The same for the observed action; 0 if it is not available in that state.
     outcomes : int
-        How many different states the action can lead to in the model. Of 1, the model takes it for certain.
+        How many different states the action can lead to in the model. If 1, the outcome is certain in the model.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Evidence:
 
 
 def default_draws(plan: Plan, draws: int | None) -> int:
-    """How many models to draw: as asked for; by default some for a learned model, none for any other.
+    """How many models to draw: ``draws``, or by default some for a learned model and none for any other.
 
     >>> import tether
     >>> case = tether.cases.toy()
@@ -85,7 +85,7 @@ def default_draws(plan: Plan, draws: int | None) -> int:
         return usual_draws(mdp)
     draws = whole_number("draws", draws, 0)
     if draws == 1:
-        raise QueryError("one draw says nothing of how sure an answer is: draws must be 0, for none, or at least 2")
+        raise QueryError("one draw does not show how sure an answer is: draws must be 0, for none, or at least 2")
     if draws and mdp.counts is None:
         raise QueryError(
             "this model was not learned from episodes, so nothing says how uncertain it is; see tether.learn"
@@ -94,12 +94,12 @@ def default_draws(plan: Plan, draws: int | None) -> int:
 
 
 def usual_draws(mdp: MDP) -> int:
-    """How many models are drawn of a learned one, unless asked for otherwise: fewer of a large one."""
+    """How many models are drawn for a learned model by default: fewer for a large one."""
     return max(_FEWEST, DRAWS * _ENTRIES // max(mdp.n_transitions, _ENTRIES))
 
 
 def evidence_of(explanation: Explanation) -> tuple[Evidence, ...]:
-    """How often a learned model's log has each change of a plan; nothing for a model that was not learned."""
+    """How often each change of a plan is in the log of a learned model; empty for a model that was not learned."""
     mdp, path = explanation.plan.cf.mdp, explanation.plan.cf.path
     if mdp.counts is None:
         return ()
@@ -125,7 +125,7 @@ def _seen(mdp: MDP, s: int, action: Any) -> tuple[int, int]:
 
 
 def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> list[str]:
-    """That the model was learned, how often it saw what is advised, and what the log leaves open.
+    """That the model was learned, how often the advised actions were seen, and what the log leaves open.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     >>> for sentence in learned_sentences(plan.explain(), str):
     ...     print(sentence)
     The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.
-    The gain is real in 100 % of 100 models that the log leaves possible.
+    There is a gain in 100 % of 100 models that the log leaves possible.
     In 90 % of them: the return 0.5341 to 0.8901; well: 53 % to 89 %; dead: 11 % to 47 %.
     """
     counts = explanation.plan.cf.mdp.counts
@@ -166,7 +166,7 @@ def _how_often(explanation: Explanation, name: Callable[[Any], str]) -> str:
     always = [one for one in evidence if one.outcomes == 1]
     few = [one for one in evidence if one.times < _FEW and one.outcomes > 1]
     if always:
-        parts.append(f"{_it(always, evidence)} always led to the same: what else it can lead to, the log cannot say")
+        parts.append(f"{_it(always, evidence)} always led to the same state: the log cannot say what else is possible")
     elif few:
         parts.append(f"that is few: what {_it(few, evidence)} leads to is hardly known")
     return f": {'; '.join(parts)}"
@@ -186,7 +186,7 @@ def _times(one: Evidence) -> str:
 
 
 def _left_open(sure: PlanUncertainty, name: Callable[[Any], str], after: bool) -> list[str]:
-    """``after``: the episode can go on after what was asked for is decided, so that its end says nothing."""
+    """``after``: the episode can go on after the property is decided, so its last state says nothing about the plan."""
     low, high = sure.interval()
     parts = [f"the return {_range(number(low), number(high))}"]
     if sure.objective is not None:
@@ -197,7 +197,7 @@ def _left_open(sure: PlanUncertainty, name: Callable[[Any], str], after: bool) -
             parts.append(f"{name(outcome)}: {_range(*map(percent, ends))}")
     models = f"{sure.draws:,} models that the log leaves possible"
     return [
-        f"The gain is real in {percent(sure.probability_better)} of {models}.",
+        f"There is a gain in {percent(sure.probability_better)} of {models}.",
         f"In 90 % of them: {'; '.join(parts)}.",
     ]
 

@@ -42,11 +42,11 @@ class Explanation(Tabular):
     steps : tuple of ExplainedStep
         t = 0 … T.
     with_certificate : bool
-        Whether the sentences tell what holds whatever the causal model is.
+        Whether the sentences include the certificate: what holds under every causal model.
     draws : int
-        Of how many models that the log of a learned model leaves possible the sentences tell; 0 for none.
+        For a learned model: how many models, of those that its log leaves possible, are drawn; 0 for none.
     rng : int or numpy Generator
-        For the draws: the same seed gives the same models.
+        For the draws. The same seed gives the same models.
     progress : callable or None
         ``progress(done, draws)`` is called after each draw.
 
@@ -73,17 +73,17 @@ class Explanation(Tabular):
     progress: Callable[[int, int], None] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without what the plan comes to, which is found again; who listened to the draws is not there any more.
+        # Without the evaluation of the plan, which is computed again, and without ``progress``, which is gone by then.
         return _told_again, (self.plan, self.steps, self.with_certificate, self.draws, self.rng)
 
     @property
     def changes(self) -> tuple[ExplainedStep, ...]:
-        """The steps in which the plan may do something else than was done."""
+        """The steps in which the plan may change the action."""
         return tuple(step for step in self.steps if step.changed > 0)
 
     @property
     def logged_return(self) -> float | None:
-        """Return of the observed path by its own rewards; None for a path without any. See `tether.Earned`."""
+        """Return of the observed path by its own rewards; None for a path without rewards. See `tether.Earned`."""
         return self.plan.logged_return
 
     @cached_property
@@ -93,9 +93,9 @@ class Explanation(Tabular):
 
     @cached_property
     def outcomes(self) -> Outcomes:
-        """How the episode would have ended: of what happened, under the plan, and under the plain optimum.
+        """How the episode ended, and how it would have ended under the plan and under the policy best for anyone.
 
-        Computed when asked for: the plain model is solved for it.
+        Computed when first used: the plain model is solved for it.
         """
         seen = evaluate_policy(self.plan.cf, "observed", objective=self.plan.objective)
         return outcomes_of({"observed": seen, "plan": self.outlook, "optimal": self.optimal})
@@ -108,9 +108,9 @@ class Explanation(Tabular):
 
     @cached_property
     def certificate(self) -> Certificate | None:
-        """What holds whatever the causal model is; None where it is left out, see ``uncertified``.
+        """What holds under every causal model of this episode; None if it is left out, see ``uncertified``.
 
-        It is computed when asked for.
+        It is computed when first used.
 
         Examples
         --------
@@ -124,21 +124,21 @@ class Explanation(Tabular):
 
     @cached_property
     def uncertified(self) -> str:
-        """Why there is no certificate, in a sentence, where the plan is too large for one; otherwise empty."""
+        """Why there is no certificate, in a sentence, if the plan is too large for one; otherwise empty."""
         from tether.evaluation.certificate import why_uncertified
 
         return why_uncertified(self.plan) if self.with_certificate else ""
 
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
-        """Of a learned model: how often its log has each action that the plan advises. Empty for another model."""
+        """For a learned model: how often each advised action is in its log. Empty for another model."""
         return evidence_of(self)
 
     @cached_property
     def uncertainty(self) -> PlanUncertainty | None:
-        """What becomes of the plan in models that the log leaves possible; None where none are drawn.
+        """The value of the plan in models that the log leaves possible; None if no models are drawn.
 
-        They are drawn when asked for.
+        They are drawn when this is first used.
 
         Examples
         --------
@@ -158,7 +158,7 @@ class Explanation(Tabular):
         return {step.t: _advised_state(self, step.t, step.instead) for step in self.changes}
 
     def answer(self, name: Callable[[Any], str] = repr) -> Answer:
-        """The answer in its four parts; ``name`` says how a name is shown.
+        """The answer in its four parts; ``name`` turns a name into text.
 
         Examples
         --------
@@ -171,7 +171,7 @@ class Explanation(Tabular):
         return answer(self, name)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """What to do differently, what follows, how much of it is about this episode, how sure; one after the other."""
+        """All sentences: what to do differently, what follows, how much of it is about this episode, how sure it is."""
         return self.answer(name).sentences()
 
     def __str__(self) -> str:
@@ -230,7 +230,7 @@ def explain(
     progress: Callable[[int, int], None] | None = None,
     outlook: Evaluation | None = None,
 ) -> Explanation:
-    """Put a plan beside what happened; see `Plan.explain`. ``outlook`` is the plan evaluated, where that is at hand."""
+    """Put a plan beside what happened; see `Plan.explain`. ``outlook`` is its evaluation, if it is already known."""
     outlook, many = outlook or evaluate_plan(plan), default_draws(plan, draws)
     steps = explained_steps(plan.cf, outlook, group, world=plan.asked)
     if plan.minimise:  # less is a gain

@@ -1,4 +1,4 @@
-"""States and actions in words, beside each other: what differs is told, what does not is not."""
+"""States and actions in words. Beside another state, only the parts that differ are written."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WORD = re.compile(r"[^\W\d_]{3}")
 """Three letters in a row."""
 
 _SHORT = 24
-"""A name of so many characters fits into a table."""
+"""The longest name that fits into a table, in characters."""
 
 
 def shown(label: Any) -> str:
-    r"""A name as text that any screen may be given: what cannot be printed is escaped.
+    r"""A name as text that is safe on any screen: characters that cannot be printed are escaped.
 
     >>> shown((1, "x")), shown("a\nb")
     ("(1, 'x')", 'a\\nb')
@@ -37,7 +37,7 @@ def shown(label: Any) -> str:
 
 
 def is_in_words(label: Any) -> bool:
-    """Whether a name tells something by itself: text with a word in it, or a type that writes itself in words.
+    """Whether a name explains itself: text with a word in it, or a type that writes itself in words.
 
     >>> from tether.cases.epidemic import EpidemicState
     >>> is_in_words("critical"), is_in_words("s17"), is_in_words(17), is_in_words(EpidemicState(9, 1, 20))
@@ -50,7 +50,7 @@ def is_in_words(label: Any) -> bool:
 
 
 def short(labels: Iterable[Any]) -> bool:
-    """Whether names can be written out, again and again.
+    """Whether names are short enough to be written out every time.
 
     >>> short(["well", "sick"])
     True
@@ -59,7 +59,7 @@ def short(labels: Iterable[Any]) -> bool:
 
 
 def differences(label: Any, reference: Any) -> str:
-    """A state in the words in which it differs from another: part by part, where both have the same parts.
+    """How a state differs from another, in words: only the parts that differ, if both have the same parts.
 
     >>> from tether.cases.epidemic import EpidemicState
     >>> differences(EpidemicState(9, 1, 20), EpidemicState(9, 2, 19)), differences("well", "sick")
@@ -73,7 +73,7 @@ def differences(label: Any, reference: Any) -> str:
 
 
 def outcome_name(mdp: MDP, states: Sequence[Any]) -> str | None:
-    """What states are called that are one outcome: their label, or the one absorbing state's own name; else None.
+    """The name of some states if they are one outcome: their label, or the name of the one absorbing state; else None.
 
     >>> import tether
     >>> mdp = tether.cases.grid_world().mdp
@@ -88,7 +88,7 @@ def outcome_name(mdp: MDP, states: Sequence[Any]) -> str | None:
 
 
 def only(names: Sequence[str], start: Any) -> Callable[[Any], Any]:
-    """A function that gives of a state only some parts; states alike in them are one.
+    """A function that reduces a state to some of its parts; states with the same parts become one.
 
     ``start`` is a state that must have these parts: the one an episode begins in. A state that is a word has none (an
     outcome of a log, beside states of several columns): it stays as it is.

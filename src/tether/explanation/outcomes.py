@@ -1,4 +1,4 @@
-"""How an episode ends, and when: of what happened, under a plan, and under the policy that is best for anyone."""
+"""How an episode ends, and when: as observed, under a plan, and under the policy that is best for anyone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHO = ("observed", "plan", "optimal")
 """Whose outcomes there are."""
 
 _CLASSES = 8
-"""So many classes are kept apart over time; of more, the rarest are one."""
+"""At most this many classes are kept apart over time; if there are more, the rarest are put together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class OutcomeChance:
     Attributes
     ----------
     name : str
-        A label of the model, or the name of an absorbing state without one.
+        A label of the model, or the name of an absorbing state without a label.
     observed : float
-        1 or 0: whether it happened. A probability where the last outcome was not recorded.
+        1 or 0: whether it happened. A probability if the last outcome was not recorded.
     plan : float
         Under the plan.
     optimal : float
@@ -62,16 +62,16 @@ class OutcomeChance:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Outcomes(Sequence[OutcomeChance], Tabular):
-    """How likely each outcome is: at the end, as a sequence of `OutcomeChance`; and at each time, by class.
+    """How likely each outcome is: at the end (a sequence of `OutcomeChance`), and at each time by class.
 
     Attributes
     ----------
     end : tuple of OutcomeChance
-        One per label of the model, and per absorbing state without a label that is reached. A state may have several
-        labels: these probabilities need not sum to 1.
+        One per label of the model, and one per absorbing state without a label that can be reached. A state may have
+        several labels, so these probabilities need not sum to 1.
     classes : tuple of str
         Classes that have no state in common, for the course over time: states with the same labels, absorbing states
-        without one, and at last, as "", all other states.
+        without a label, and at the end, as "", all other states.
     observed, plan, optimal : array (T + 1, classes)
         Probability of each class at t = 0 … T; each row sums to 1.
 
@@ -126,7 +126,7 @@ class Outcomes(Sequence[OutcomeChance], Tabular):
         return outcomes_table(self)
 
     def plot(self, who: str = "plan", ax: Axes | None = None) -> Axes:
-        """Outcomes over time as stacked areas, with what happened above; returns the axes.
+        """Outcomes over time as stacked areas, with the observed outcome above; returns the axes.
 
         Examples
         --------
@@ -159,7 +159,7 @@ def outcomes_of(by_whom: Mapping[str, Evaluation]) -> Outcomes:
 
 
 def goes_on(cf: CounterfactualMDP, outlook: Evaluation) -> bool:
-    """Whether the episode can go on after the objective is decided: what it does then is nobody's plan."""
+    """Whether the episode can go on after the objective is decided. The plan says nothing about that part."""
     ended = outlook.chain.ended
     return ended is not None and not absorbing(cf.mdp, np.flatnonzero(ended)).all()
 
@@ -170,7 +170,7 @@ def _over_time(by_whom: Mapping[str, Evaluation]) -> tuple[tuple[str, ...], list
     states = np.unique(np.concatenate([layer.states for who in WHO for layer in by_whom[who].chain.visits]))
     names, code = outcome_classes(mdp, states)
     courses = [_course(by_whom[who], states, code, len(names)) for who in WHO]
-    # What happened first, then what is likeliest at the end; what is no outcome last.
+    # First the observed outcome, then the others, the likeliest at the end first; states that are no outcome last.
     weight = [(*(-round(float(course[-1, i]), 12) for course in courses), i) for i in range(len(names))]
     order = sorted((i for i, name in enumerate(names) if name), key=lambda i: weight[i])
     kept, rare = order[:_CLASSES], order[_CLASSES:]

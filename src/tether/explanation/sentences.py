@@ -5,7 +5,7 @@ An answer has four parts (`Answer`), in this order:
 - what to do differently, and when (`what_to_change`);
 - what would have happened (`what_follows`): the probabilities of outcomes, then the expected return with its spread;
 - how much of it is about this episode (`tether.explanation.about_episode`);
-- how sure one can be (`how_sure`): under other causal models, and by what the log of a learned model leaves open.
+- how sure it is (`how_sure`): under other causal models, and in other models that the log of a learned model allows.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ __all__ = [
 ]
 
 Name = Callable[[Any], str]
-"""How a state or an action is written."""
+"""Turns a state or an action into text."""
 
 _LISTED = 12
-"""How many changes a sentence lists before it turns to a count."""
+"""How many changes a sentence lists; the others are counted."""
 
 _STATE = 100
-"""How long the name of a state may be to stand in a sentence."""
+"""The longest name of a state that is written in a sentence, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer in sentences, in the order in which people ask; the same wherever it is shown.
+    """The answer in sentences, in the order in which people ask. The sentences are the same wherever it is shown.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Answer:
     episode : tuple of str
         How much of it is about this episode: the strength, then the influenced steps.
     sure : tuple of str
-        How sure it is: under other causal models; and, where the model was learned, by what the log leaves open.
+        How sure it is: under other causal models, and for a learned model, in other models that its log allows.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def answer(explanation: Explanation, name: Name) -> Answer:
 
 
 def about_this_episode(explanation: Explanation) -> list[str]:
-    """The strength, and where anything is left to chance the influenced steps."""
+    """The strength; and the influenced steps, if any step is random."""
     plan, cf, outlook = explanation.plan, explanation.plan.asked, explanation.outlook
     sentences = [strength(cf, outlook, explanation.steps)]
     if left_to_chance(cf, outlook.chain):
@@ -147,7 +147,7 @@ def what_to_change(explanation: Explanation, name: Name) -> str:
         if explanation.plan.constraint is not None:
             return "Change nothing: no policy that keeps to these limits does better than what was done."
         if explanation.plan.price > 0:
-            return "Change nothing: at this price of influence no change is worth it."
+            return "Change nothing: at this price of influence no change pays."
         return "Change nothing: no policy within these limits does better than what was done."
     listed = changes(explanation, name)
     between = "; " if any("," in one for one in listed) else ", "  # names may have commas of their own
@@ -185,7 +185,7 @@ def headline(explanation: Explanation) -> str:
 
 
 def _where(explanation: Explanation, step: ExplainedStep, name: Name) -> str:
-    """The state in which an action is changed, in brackets: where it is certain, and its name is words."""
+    """The state in which an action is changed, in brackets; only if it is certain and its name is in words."""
     if step.state_probability < 0.9995 or not is_in_words(step.state):
         return ""
     written = name(step.state)
@@ -202,7 +202,7 @@ def how_many(explanation: Explanation) -> str:
 
 
 def what_follows(explanation: Explanation) -> list[str]:
-    """What would have happened: the expected return, beside the observed one; and where the log says another."""
+    """What would have happened: the expected return beside the observed one; and the log's return, if it differs."""
     plan = explanation.plan
     earned = "" if plan.cf.earned is None else plan.cf.earned.sentence()
     ended = outcomes_in_words(plan.cf, explanation.outlook)
@@ -218,12 +218,12 @@ def what_follows(explanation: Explanation) -> list[str]:
         text = f"The return stays {number(plan.observed_value)}."
     notes = [earned] if earned and plan.objective is None else []
     if not plan.cf.path.last_recorded:
-        notes.append("The last outcome was not recorded: of the last step, what the model expects is counted.")
+        notes.append("The last outcome was not recorded: the last step counts with what the model expects.")
     return [*ended, text, *notes]
 
 
 def chance_that(objective: Property, value: float, observed: float) -> str:
-    """How likely it is that a property holds, beside whether it did.
+    """How likely it is that a property holds, beside whether it held in the episode.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def chance_that(objective: Property, value: float, observed: float) -> str:
 
 
 def _gained(plan: Plan) -> str:
-    """What a plan gains over what was done; less, where less was asked for. Within a limit it may be a loss."""
+    """What a plan gains over what was done; "less" if less is better. Within a limit it may be a loss."""
     gain = number(abs(plan.gain))
     if plan.minimise:
         return f"{gain} {'less' if plan.gain >= 0 else 'more'}"
@@ -268,14 +268,14 @@ def outcomes_in_words(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     if not compared:
         return []
     (first, comparison), others = compared[0], compared[1:]
-    # Who is in an absorbing state at the end came there by then; of other labels only the end is told.
+    # "by": an absorbing state at T was reached at some time up to T. "at": of other labels only the last state is known.
     when = "by" if all(_stays(cf, name) for name, _ in compared) else "at"
     parts = [f"{first_letter(first)} {when} t = {cf.T}: {comparison}"]
     return ["; ".join([*parts, *(f"{name}: {one}" for name, one in others)]) + "."]
 
 
 def first_letter(name: str) -> str:
-    """A name at the beginning of a sentence: words begin with a capital, a name like s7 stays as it is.
+    """A name at the beginning of a sentence: a word gets a capital letter, a name like s7 stays as it is.
 
     >>> first_letter("died"), first_letter("s7")
     ('Died', 's7')
@@ -294,19 +294,19 @@ def _chance(probability: float) -> str:
 
 
 def _stays(cf: CounterfactualMDP, name: str) -> bool:
-    """Whether nothing leads out of an outcome."""
+    """Whether no action leads out of an outcome."""
     members = cf.mdp.label_sets.get(name)
     return members is None or bool(absorbing(cf.mdp, members).all())
 
 
 def falls_short(plan: Plan, best: float) -> bool:
-    """Whether a plan is not the best within its limits: one that was made for more influence, not for value."""
+    """Whether a plan is below the best value within its limits, because it was made for more influence."""
     missing = plan.value - best if plan.minimise else best - plan.value
     return missing > rounding_of(plan.value)
 
 
 def robust_plan(plan: Plan) -> RobustPlan | None:
-    """The plan, if its value is what is guaranteed under every causal model of a set; None if it is expected."""
+    """The plan, if its value is guaranteed under every causal model of a set; None if its value is expected."""
     from tether.plan.robust import RobustPlan
 
     return plan if isinstance(plan, RobustPlan) else None
@@ -331,11 +331,11 @@ def _spread(outlook: Evaluation) -> str:
     return f" (± {number(outlook.std)})" if outlook.std > 0 else ""
 
 
-# ---- how sure one can be -----------------------------------------------------------------------------------------
+# ---- how sure it is ----------------------------------------------------------------------------------------------
 
 
 def how_sure(explanation: Explanation, name: Name) -> list[str]:
-    """What holds whatever the causal model is, where that is wanted; then what a learned model is learned from.
+    """The certificate, if it is wanted; then what a learned model was learned from, and what its log leaves open.
 
     Examples
     --------

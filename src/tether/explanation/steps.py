@@ -1,8 +1,7 @@
 """What happened against what a policy would do, step by step.
 
-Everything here is a plain record made from exact evaluations; nothing is simulated. The most likely state of a step is
-the one the policy is most often in at that time, not a step of one most likely path; states of one outcome are taken
-together.
+Everything here is a plain record made from exact evaluations; nothing is simulated. The likeliest state of a step is
+the likeliest state at that time, not a state of the likeliest path. States of one outcome are taken together.
 """
 
 from __future__ import annotations
@@ -36,27 +35,28 @@ class ExplainedStep:
     observed_state, observed_action
         What happened; None for an outcome that was not recorded, and for the action at T.
     state : name
-        The most likely counterfactual state, or group of states, with its ``state_probability``. The states of one
-        outcome count together here, and the likeliest of them is told.
+        The likeliest counterfactual state, or group of states, with its ``state_probability``. The states of one
+        outcome count together here; the likeliest of them stands for all.
     action : name or None
         What the plan does there most often, with its ``action_probability`` there (it may depend on how many
-        changes are left). None where nothing is left to do, unless it is what was done.
+        changes are left). None if nothing is left to do there, unless it is the observed action.
     instead : name or None
-        Of the actions that differ from the observed one, what the plan does most often; None if it never does.
+        The action that the plan takes most often instead of the observed one; None if it never changes the action.
     changed : float
-        Probability that the action differs from the observed one. What is done where nothing is left to do counts
-        neither here nor above.
+        Probability that the action differs from the observed one. Actions where nothing is left to do count neither
+        here nor in ``instead``.
     influenced : float
         Probability that the step is influenced by the observation: the test that k counts.
     strength : float
         Expected total variation between the counterfactual and the nominal row taken.
     return_so_far : float
-        Expected return collected before this step; for a property, the probability that it holds if all ended here.
+        Expected return before this step; for a property, the probability that it holds if the episode ended here.
     gain : float
-        What the step is expected to add to the return over what it added in the observed episode; at T, what the
-        final reward adds. They sum to the gain of the plan.
+        How much more the step is expected to earn than in the observed episode; at T, how much more the final reward
+        is. The gains of all steps sum to the gain of the plan.
     observed_outcome, outcome : str or None
-        What ``observed_state`` and ``state`` are called where they are outcomes: states with a label, or absorbing.
+        The outcome that ``observed_state`` and ``state`` belong to, if any: their label, or the name of an absorbing
+        state.
     outcome_probability : float or None
         Probability of any state with that ``outcome`` at this time, not only of ``state``.
 
@@ -94,9 +94,9 @@ def explained_steps(
     *,
     world: CounterfactualMDP | None = None,
 ) -> tuple[ExplainedStep, ...]:
-    """What happened against what a policy would do, step by step; ``outlook`` is the policy, evaluated on ``cf``.
+    """What happened against what a policy would do, step by step; ``outlook`` is its evaluation on ``cf``.
 
-    ``world`` is what it was evaluated on where a property was asked for (`tether.plan.objective.asked`).
+    If a property was asked for, the evaluation is on ``world`` instead (`tether.plan.objective.asked`).
 
     Examples
     --------
@@ -143,7 +143,7 @@ def explained_steps(
 
 
 def _shares(outlook: Evaluation, t: int, states: list[Any], done: Any) -> dict[Any, float]:
-    """How likely each action is in some states; empty where nothing is left to do and it is not what was done."""
+    """How likely each action is in some states; empty if nothing is left to do and it is not the observed action."""
     shares = outlook.actions_among(t, states)
     here = np.array([outlook.mdp.state_index(state) for state in states])
     left = list(shares) == [done] or not nothing_left(outlook.mdp.form, t, here).all()
@@ -158,7 +158,7 @@ def _instead(cf: CounterfactualMDP, outlook: Evaluation, t: int) -> Any:
 
 
 def _likeliest(outlook: Evaluation, t: int, group: Callable[[Any], Any] | None) -> tuple[Any, float, list[Any]]:
-    """The most likely state or group of states at time t, its probability, and the states in it."""
+    """The likeliest state or group of states at time t, its probability, and the states in it."""
     if group is None:
         return _likeliest_one(outlook, t)
     groups: dict[Any, list[Any]] = {}
@@ -172,7 +172,7 @@ def _likeliest(outlook: Evaluation, t: int, group: Callable[[Any], Any] | None) 
 
 
 def _likeliest_one(outlook: Evaluation, t: int) -> tuple[Any, float, list[Any]]:
-    """The most likely state, all states of one outcome taken together: of these, the likeliest stands for them."""
+    """The likeliest state. The states of one outcome count together; the likeliest of them stands for all."""
     visits, mdp = outlook.chain.visits[t], outlook.mdp
     states, index = np.unique(visits.states, return_inverse=True)
     chance = np.bincount(index.reshape(-1), outlook.occupancy[t], minlength=states.size)
@@ -186,7 +186,7 @@ def _likeliest_one(outlook: Evaluation, t: int) -> tuple[Any, float, list[Any]]:
 
 
 def _outcome_probability(outlook: Evaluation, t: int, outcome: str, likely: float) -> float:
-    """Probability of a label at time t; ``likely`` is that of an absorbing state without one."""
+    """Probability of a label at time t; ``likely`` is the probability of an absorbing state without a label."""
     members = outlook.mdp.label_sets.get(outcome)
     if members is None:
         return likely
@@ -194,14 +194,14 @@ def _outcome_probability(outlook: Evaluation, t: int, outcome: str, likely: floa
 
 
 def _gains(cf: CounterfactualMDP, outlook: Evaluation) -> Floats:
-    """What each step, and at the end the final reward, adds over what was observed."""
+    """How much more each step, and at the end the final reward, earns than in the observed episode."""
     actions = cf.path.actions
-    seen = evaluate_policy(cf, lambda t, _state: actions[t])  # its luck brings back the observed states
+    seen = evaluate_policy(cf, lambda t, _state: actions[t])  # with its luck, the observed states again
     worth = np.power(cf.mdp.discount, np.arange(cf.T, dtype=np.float64))
     ends = (outlook.mean - outlook.returns.mean[-1]) - (seen.mean - seen.returns.mean[-1])
     gains: Floats = np.append(worth * (outlook.rewards - seen.rewards), ends)
     scale = np.append(worth * np.maximum(np.abs(outlook.rewards), np.abs(seen.rewards)), abs(ends))
-    gains[np.abs(gains) <= 1e-14 * scale] = 0.0  # nothing but rounding
+    gains[np.abs(gains) <= 1e-14 * scale] = 0.0  # only rounding
     return gains
 
 

@@ -1,4 +1,4 @@
-"""What the settings of an answer mean: k and m, the rule, the test of influence, the mechanism. In sentences."""
+"""What the settings of an answer mean, in sentences: k and m, the rule, the test of influence, the mechanism."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def tether_in_words(rule: Rule, k: int, T: int) -> str:
 
 
 def limits_in_words(plan: Plan, suggested: bool = False) -> str:
-    """K and m of a plan; ``suggested`` says that k was left out, and chosen."""
+    """K and m of a plan; ``suggested`` means that k was left out and chosen by the library."""
     chosen = ""
     if suggested:
         chosen = " (the shortest tether that is enough)" if plan.gain > 0 else " (no tether gains anything)"
@@ -79,14 +79,14 @@ def limits_in_words(plan: Plan, suggested: bool = False) -> str:
 
 
 def _without_luck(plan: Plan) -> str:
-    """What a tether is worth where nothing is left to chance, in a sentence after others."""
+    """What a tether means if no step is random, as a further sentence."""
     if plan.k > plan.T or left_to_chance(plan.asked, plan.chain):
         return ""
-    return " As no step is left to chance, that only says how near the plan stays to what was done."
+    return " As no step is random, this only says how near the plan stays to what was done."
 
 
 def objective_in_words(objective: Property | None, minimise: bool) -> str:
-    """What was asked for, in a sentence after others; nothing for the largest return, which needs no words.
+    """What was asked for, as a further sentence; empty for the largest return, which is the default.
 
     >>> import tether
     >>> objective_in_words(tether.avoid("died"), False)
@@ -119,24 +119,24 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
     if k > T:
         return f"k = {k} is more than the {counted(T, 'step')} of the episode: every action is allowed everywhere."
     steps = counted(k, "step")
-    end = " Near the end, where fewer steps are left, influence is taken for granted."
+    end = " Near the end, where fewer steps are left, influence is assumed."
     words = {
-        "definition": "An action is allowed if some way on from it meets a step that counts as influenced within "
-        f"{steps}. That keeps influence possible, and promises no more.{end}",
+        "definition": "An action is allowed if some path from it meets a step that counts as influenced within "
+        f"{steps}. This keeps influence possible, but does not promise it.{end}",
         "published": f"An action is allowed if its state, and every state it can lead to, lies within {steps} of one "
         f"that the observed steps could have led to at that time.{end}",
         "printed": f"An action is allowed if every state it can lead to lies within {steps} of one that the observed "
         f"steps could have led to at any time.{end}",
         "assured": f"Whatever happens, the plan never takes {steps} in a row that do not count as influenced.",
     }
-    return f"{words[rule]} And whatever an allowed action leads to, an allowed action must be left there."
+    return f"{words[rule]} In every state that an allowed action can lead to, there must be an allowed action again."
 
 
 def granted(plan: Plan) -> str:
-    """From when on influence is taken for granted, and where paths end before the episode does."""
+    """From which time on influence is assumed, and where paths end before the episode does."""
     first = max(0, plan.T - plan.k + 1)
     when = f"From t = {first} on" if first else "At all times"
-    text = f"{when}, where fewer than k = {plan.k} steps are left, influence is taken for granted."
+    text = f"{when}, where fewer than k = {plan.k} steps are left, influence is assumed."
     if plan.objective is None:
         return text
     return f"{text} Paths end where it is decided whether {plan.objective.in_words}: no influence is asked for there."
@@ -156,7 +156,7 @@ def influence_in_words(influence: Influence) -> str:
         )
     return (
         "An action in a state counts as influenced at a step if it shares a possible outcome with the observed step: "
-        "the observed outcome can then move the probabilities of its own. How much it does is the strength."
+        "the observed outcome can then move the action's probabilities. The strength says how much."
     )
 
 
@@ -179,12 +179,12 @@ UNREWARDED = (
 
 
 def is_unrewarded(mdp: MDP) -> bool:
-    """Whether a model has no reward but 0, so that no return can be gained."""
+    """Whether all rewards of a model are 0, so that no return can be gained."""
     return mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None
 
 
 def beyond_sentences(explanation: Explanation) -> list[str]:
-    """What a larger k and a larger m would add; or that no reward can be gained at all."""
+    """What a larger k and a larger m would add; or that no return can be gained at all."""
     if explanation.plan.objective is None and is_unrewarded(explanation.plan.cf.mdp):
         return [UNREWARDED]
     return [*explanation.beyond.sentences(), *_both_together(explanation), best_for_anyone_in_words(explanation)]
@@ -233,7 +233,7 @@ def beyond_the_limits(explanation: Explanation, table: Sweep) -> list[str]:
     plan = explanation.plan
     if falls_short(plan, table.value(plan.k, plan.m)):
         best = f"best {value_name(plan.objective)}"
-        return [f"This plan was not made for the {best} within its limits; the table below says what is."]
+        return [f"This plan was not made for the {best} within its limits; the table below has that value."]
     if not table.is_complete:
         return _some_beyond(plan, table)
     by_k, by_m = explanation.beyond.sentences()
@@ -248,7 +248,7 @@ def beyond_the_limits(explanation: Explanation, table: Sweep) -> list[str]:
 
 
 def _some_beyond(plan: Plan, table: Sweep) -> list[str]:
-    """The same from a table that holds only some k and m, of a model too large for all."""
+    """The same from a table with only some k and m, for a model that is too large for all of them."""
     sentences = []
     for name, k, m in (
         (f"Without a tether (k = {plan.T + 1})", plan.T + 1, plan.m),
@@ -295,7 +295,7 @@ def sweep_notes(table: Sweep) -> list[str]:
         if k is not None:
             by_k.setdefault(k, []).append(m)
     if not by_k:
-        return [*notes, "No tether of these gains anything."]
+        return [*notes, "None of these tethers gains anything."]
     text = "; ".join(f"k = {k} with m = {_runs(ms)}" for k, ms in by_k.items())
     return [*notes, f"The shortest tether that gives {100 * SHARE:.0f} % of what the longest of these gives: {text}."]
 

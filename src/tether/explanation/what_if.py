@@ -34,10 +34,10 @@ class WhatIf:
     Attributes
     ----------
     policy : callable
-        What is done at time t in a state: what was chosen, elsewhere what was observed; a policy as
+        The action at time t in a state: the chosen one, or else the observed one. A policy as
         `CounterfactualMDP.evaluate` takes it.
     outlook : Evaluation
-        Exactly what to expect of it.
+        The evaluation of this policy, exact.
     observed_value : float
     rule, influence
         What `needed_k` means.
@@ -92,7 +92,7 @@ class WhatIf:
 
     @cached_property
     def needed_k(self) -> int:
-        """The shortest tether that allows all of it; T + 1: no tether does.
+        """The shortest tether that allows all of it; T + 1 if no tether does.
 
         Examples
         --------
@@ -110,7 +110,7 @@ class WhatIf:
         needed, ended = 1, self.policy.world.graph.ended
         for t, taken in enumerate(chain.taken):
             states, pairs = chain.visits[t].states[taken.source], taken.pairs
-            if ended is not None:  # where the property is decided nothing is asked any more
+            if ended is not None:  # after the property is decided, no tether limits anything
                 states, pairs = states[~ended.mask[states]], pairs[~ended.mask[states]]
             first = found.offsets[t][np.searchsorted(found.nodes[t].states, states)]
             needed = max(needed, int(found.kappa[t][first + pairs - form.pair_start[states]].max(initial=1)))
@@ -118,7 +118,7 @@ class WhatIf:
 
     @cached_property
     def certificate(self) -> Certificate | None:
-        """What holds of its return whatever the causal model is; None where a property was asked for.
+        """The range of its return over every causal model of this episode; None if a property was asked for.
 
         Examples
         --------
@@ -136,7 +136,7 @@ class WhatIf:
         return self.outlook.outcomes()
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """What is done instead, what follows, how much of it is about this episode; ``name`` says how a name is shown.
+        """What is done instead, what follows, how much of it is about this episode; ``name`` turns a name into text.
 
         Examples
         --------
@@ -157,9 +157,7 @@ class WhatIf:
             if (best is None or t < best) and actions[a] != cf.path.actions[t]
         ]
         if best is not None:
-            parts.append(
-                f"from t = {best} on the best that can be done, without a tether and with any number of changes"
-            )
+            parts.append(f"from t = {best} on the best actions, without a tether and with any number of changes")
         if not parts:
             return "Everything as observed."
         listed = "; ".join(parts)

@@ -150,7 +150,7 @@ def _certificate(found: WhatIf) -> Certificate | None:
 
 
 def _sure(found: Certificate | None) -> str:
-    return "Other causal models were not looked at here." if found is None else found.sentence
+    return "Other causal models were not considered here." if found is None else found.sentence
 
 
 def _range(found: Certificate | None) -> str:

@@ -147,7 +147,7 @@ def _near(answer: EpisodeAnswer) -> dict[str, Any]:
     plan, tailoring = answer.plan, answer.outlook.tailoring
     assert tailoring is not None
     if not left_to_chance(plan.asked, plan.chain):
-        return {"share": 0.0, "value": "no luck to keep", "beside": "no step is left to chance"}
+        return {"share": 0.0, "value": "no luck to keep", "beside": "no step is random"}
     strength = tailoring.mean_strength()
     influenced, steps = average(tailoring.expected_influenced_steps), average(tailoring.expected_steps)
     until = "" if plan.objective is None else " until it is decided"

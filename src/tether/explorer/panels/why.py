@@ -107,7 +107,7 @@ def _actions(asked: Asked, answer: EpisodeAnswer, t: int, s: int) -> list[dict[s
 def _because(found: Why, naming: Naming) -> str:
     """The reason in a few words; the sentence of `why` names the states on the way."""
     if found.reason == "end":
-        return "Fewer than k steps are left: influence is taken for granted."
+        return "Fewer than k steps are left: influence is assumed."
     if found.reason == "successor":
         return f"It may lead to {naming.state(found.successor)}, where nothing is allowed for k = {found.k}."
     if found.reason == "run":

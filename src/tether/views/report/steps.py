@@ -82,7 +82,7 @@ class StepTable:
 
 
 def step_table(explanation: Explanation, action_name: Callable[[Any], str]) -> StepTable:
-    """One row per step; strength and influence where anything is left to chance."""
+    """One row per step; strength and influence if any step is random."""
     steps = _chosen(explanation)
     writer = _Writer(explanation, action_name, steps)
     befores: list[ExplainedStep | None] = [None, *steps[:-1]]
