@@ -90,7 +90,7 @@ def test_help_lists_every_command_and_the_exit_codes():
     help_text = run("--help").output
     for name in COMMANDS:
         assert re.search(rf"^  {name} +\S", help_text, re.MULTILINE), name
-    for code in ("0 success", "1 a check found", "2 wrong use or bad input", "130 interrupted"):
+    for code in ("0 success", "1 check found", "2 wrong use or bad input", "130 interrupted"):
         assert code in " ".join(help_text.split())
     assert run("-h").output == help_text
     assert run("--version").output == f"tether, version {tether.__version__}\n"
@@ -178,7 +178,7 @@ def test_json_is_json_and_every_field_is_on_the_page(folder, name):
         (["sweep", "case:toy", "-k", "3-1"], "expected numbers and ranges, as in 2,3,7-9"),
         (["sweep", "case:toy", "-k", "x"], "expected numbers and ranges"),
         (["sweep", "case:toy", "-k", "0"], "ks must be a whole number ≥ 1, not 0"),
-        (["choose-k", "case:toy", "-m", "1"], "the value that is wanted is given by --at-least"),
+        (["choose-k", "case:toy", "-m", "1"], "give the value to reach with --at-least"),
         (["choose-k", "case:toy", "-m", "1", "--at-least", "nan"], "at_least must be a finite number"),
         (["why", "case:toy", "-t", "9", "-k", "1"], "t must be a whole number from 0 to 3, not 9"),
         (["why", "case:toy", "-t", "0", "-k", "1", "--action", "a9"], "the model has no action 'a9'"),

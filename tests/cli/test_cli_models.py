@@ -110,7 +110,7 @@ def test_convert_keeps_labels_or_says_that_they_are_lost(tmp_path):
         assert dict(read_model(tmp_path / after).labels) == {"init": {0}, "down": {1}, "done": {2}}
     assert (tmp_path / "c.lab").read_text() == (tmp_path / "a.lab").read_text()
     lost = run("convert", tmp_path / "a.tra", tmp_path / "d.csv")
-    assert "This format does not hold labels: init, down, done are lost." in lost
+    assert "This format cannot hold labels. Lost: init, down, done." in lost
 
 
 def test_convert_reads_arrays_in_the_order_that_is_said(tmp_path):

@@ -65,7 +65,7 @@ def test_choose_k_has_a_direction():
     for wrong in (["--at-most", 0.5], ["--at-least", 0.5, "--minimise"], []):
         code, output = call("choose-k", "case:grid-world", "-m", 2, *wrong)
         assert code == 2
-        assert "the value that is wanted is given by" in output
+        assert "give the value to reach with" in output
 
 
 def test_evaluate_why_and_sample(grid, tmp_path):

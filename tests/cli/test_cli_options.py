@@ -56,10 +56,10 @@ def test_one_of_several_reward_models_is_named(tmp_path):
 
 
 def test_states_that_prism_cannot_name_are_numbered_and_that_is_said(tmp_path):
-    assert "known by number" not in run("convert", "case:epidemic", tmp_path / "e.tra")
+    assert "written as numbers" not in run("convert", "case:epidemic", tmp_path / "e.tra")
     table = tmp_path / "m.csv"
     table.write_text("state,action,next_state,probability\nsick,treat,well,1\nwell,treat,well,1\n")
-    assert "known by number" in run("convert", table, tmp_path / "m.tra")
+    assert "written as numbers" in run("convert", table, tmp_path / "m.tra")
 
 
 def test_an_explanation_prints_its_sentences():

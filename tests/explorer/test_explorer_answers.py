@@ -81,7 +81,7 @@ def test_decisions_are_weighed_by_what_is_wanted(app):
         best = max(row.value for row in found.rows)
         text = html.unescape(ask(app, f"/part/decisions?e=case:grid-world&m=3{query}").text)
         text = text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
-        assert f" {best:.4g}, had only this been different" in text
+        assert f" {best:.4g}, if only this had been different" in text
         assert found.sentences(str)[0] in text
 
 

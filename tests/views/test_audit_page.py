@@ -102,9 +102,9 @@ def test_a_policy_is_told_with_its_losses(tmp_path):
     assert [int(row[0]) for row in rows[1:]] == sorted(
         (i for i, gain in enumerate(gains) if abs(gain) > 1e-6), key=lambda i: -gains[i]
     )
-    with pytest.raises(tether.QueryError, match="a policy was asked about"):
+    with pytest.raises(tether.QueryError, match="this audit is about a policy"):
         audit.report(tmp_path / "audit.html", reports=1)
-    with pytest.raises(tether.QueryError, match="a policy was asked about"):
+    with pytest.raises(tether.QueryError, match="this audit is about a policy"):
         audit.plan(0)
 
 

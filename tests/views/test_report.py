@@ -288,7 +288,7 @@ def test_long_stretches_without_a_change_are_one_line_that_opens(tmp_path):
     assert [row[1] for row in page.steps[3:]] == ["died"] * 8
     assert not [row for row in page.steps[3:] if row[3].startswith(("as ", "the same"))]
     page = write(walk(6, 30).plan(9, 0), tmp_path)
-    assert "the plan does what was done, and what happened happens again." in page.parts["Step by step"]
+    assert "the plan does what was done, and the same happens again." in page.parts["Step by step"]
 
 
 @pytest.mark.usefixtures("only_words")
@@ -345,7 +345,7 @@ def test_a_large_model_is_looked_at_in_part(tmp_path, monkeypatch):
     monkeypatch.setattr("tether.views.report.limits._WORK", 0.0)
     plan = walk(8, 6).plan(3, 2)
     page = write(plan, tmp_path)
-    assert "The model is large: only some limits were looked at." in page.text
+    assert "The model is large: only some limits were computed." in page.text
     free = plan.cf.sweep().value(7, 2) - plan.value
     more = f"{free:.4g} more" if free > 1e-9 else "nothing more"
     assert f"Without a tether (k = 7) the plan could gain {more}." in page.text

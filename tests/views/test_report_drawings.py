@@ -66,5 +66,5 @@ def test_rows_that_are_cut_stay_apart(tmp_path_factory):
 def test_where_nothing_is_left_to_chance_there_is_no_luck_to_keep(tmp_path):
     mdp = tether.MDP.from_table(["a", "a", "b"], ["stay", "go", "stay"], ["a", "b", "b"], [1.0] * 3, [0.0, 1.0, 0.0])
     page = write(tether.counterfactual(mdp, tether.Path(["a", "a", "a"], ["stay", "stay"])).plan(3, 1), tmp_path)
-    assert "there is no luck of the episode to keep" in page.parts[""]
+    assert "the episode has no luck to keep" in page.parts[""]
     assert "Influenced steps" not in page.parts[""]

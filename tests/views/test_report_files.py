@@ -29,7 +29,7 @@ from tether.views.report import report
         ({"state_name": "I"}, "state_name must be a function of a name, not 'I'"),
         ({"action_name": lambda action: action.nothing}, "action_name failed for 'V_I': AttributeError"),
         ({"date": "today"}, "date must be a datetime.date, not 'today'"),
-        ({"about": "file.csv"}, "about must map names to what is to be said of them"),
+        ({"about": "file.csv"}, "about must map names to values"),
     ],
 )
 def test_errors_name_what_is_wrong_and_write_nothing(tmp_path, outbreak, options, message):

@@ -1,6 +1,6 @@
-"""The command line: parse, call, print. It computes nothing itself; each command mirrors one call of the library.
+"""The command line: parse, call, print. It computes nothing itself; each command calls one function of the library.
 
-A command is a small file here, loaded when it is called: ``tether --help`` must not wait for what it does not need.
+A command is a small file here, loaded when it is called, so that ``tether --help`` is fast.
 May import: everything.
 """
 

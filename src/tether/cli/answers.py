@@ -17,7 +17,7 @@ __all__ = ["print_json"]
 
 
 def print_json(command: str, **answer: Any) -> None:
-    """Print an answer to standard output: in one line, or indented where a person looks."""
+    """Print an answer to standard output: on one line, or indented in a terminal."""
     out = sys.stdout.buffer  # JSON is UTF-8, whatever the terminal's encoding
     data = msgspec.json.encode({"command": command, "version": __version__, **as_data(answer)})
     pretty: bytes = msgspec.json.format(data, indent=2) if out.isatty() else data

@@ -1,4 +1,4 @@
-"""``tether audit``: the same question of every episode of a log."""
+"""``tether audit``: the same question for every episode of a log."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Examples:
   tether audit model.csv log-parts/ -o audit --policy policy.csv
 
 \b
-If it is stopped, the same command goes on where it was. DIR
-then holds audit.html (the overview), episodes.parquet (one row per episode),
+If it is stopped, the same command continues where it was. At the end DIR
+contains audit.html (the overview), episodes.parquet (one row per episode),
 decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
 )
 @about_a_model
@@ -50,7 +50,7 @@ decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
               "steps, observed, logged and outcome.")  # fmt: skip
 @click.option("--log-column", "log_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
               help="A column of EPISODES that has another name. A state may be made of several: "
-              "state=sex,age. Where MODEL is no table, --column does the same.")  # fmt: skip
+              "state=sex,age. If MODEL is no table, --column does the same.")  # fmt: skip
 @with_times
 @with_certificate
 @click.option(
@@ -61,7 +61,7 @@ decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
 @click.option("--scheduler", metavar="ADDRESS", help="Let the workers of a Dask cluster answer: tcp://host:8786.")
 @click.option("--reports", type=click.IntRange(min=0), metavar="N",
               help="How many of the top episodes get a report of their own.  [default: 10, policy: 0]")  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Start again, even if DIR holds results.")
+@click.option("--fresh", is_flag=True, help="Start again, even if DIR contains results.")
 @click.option("--strict", is_flag=True, help="Stop at the first batch with an episode that cannot be answered.")
 @as_json
 def audit(
@@ -85,7 +85,7 @@ def audit(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Ask the same question of every episode of a log.
+    """Answer the same question for every episode of a log.
 
     EPISODES is a table, as for tether learn, or a directory of Parquet files. For each episode
     the best plan within k and m is found, or the policy is evaluated. Broken episodes are listed with the reason.
@@ -97,8 +97,8 @@ def audit(
 
     must_exist(log)
     if policy is not None and reports:
-        raise click.UsageError("--reports are about plans, and --policy makes none")
-    if source.columns and not is_table(source.model):  # it has none: they are the log's
+        raise click.UsageError("--reports writes reports of plans; with --policy there are none")
+    if source.columns and not is_table(source.model):  # MODEL has no columns: they are those of the log
         source, log_columns = replace(source, columns={}), {**source.columns, **log_columns}
     mdp = source.open()
     with _client(scheduler) as client, _progress(f"auditing {log}") as tell:
@@ -164,7 +164,7 @@ def _client(scheduler: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _progress(doing: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar with a rate and the time left, on standard error and only to a person."""
+    """A bar with a rate and the time left, on standard error and only in a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

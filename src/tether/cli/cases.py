@@ -23,9 +23,9 @@ Examples:
 @click.argument("out", required=False)
 @as_json
 def cases(name: str | None, out: str | None, as_json: bool) -> None:
-    """List the embedded cases; or write one as files, to look at and to change.
+    """List the embedded cases; or write one as files that you can read and change.
 
-    Writes OUT/model.csv, OUT/path.csv and one file per further path. OUT must be empty, or not exist.
+    Writes OUT/model.csv, OUT/path.csv and one file per other path. OUT must be empty, or not exist.
     """
     if name is None:
         _list(as_json)
@@ -33,7 +33,7 @@ def cases(name: str | None, out: str | None, as_json: bool) -> None:
     if out is None:
         from tether.io.embedded import find_case
 
-        find_case(name)  # that there is no such case is said first
+        find_case(name)  # an unknown case is reported first
         raise click.UsageError(f"OUT is missing: the directory to write the case {name} to.")
     _export(name, Path(out), as_json)
 

@@ -1,4 +1,4 @@
-"""``tether certify``: what holds of a plan, or of any policy, whatever the causal model is."""
+"""``tether certify``: what holds for a plan, or for any policy, under every causal model."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["certify"]
 
 _LEGEND = (
-    "stable: an outcome gives way only to one that the other action makes relatively likelier. breakdown: how far from "
-    "Gumbel-max, towards the worst causal model, the truth may be before nothing is gained."
+    "every one: of the causal models that agree with the model and the episode. stable: the observed outcome changes "
+    "to another one only if the other action makes that one relatively likelier. breakdown: how far from Gumbel-max, "
+    "towards the worst causal model, the truth may be before nothing is gained."
 )
 
 
@@ -44,10 +45,10 @@ do in every state that some causal model can lead to."""
 def certify(
     episode: Episode, limits: PlanOptions, policy: str | None, policy_columns: dict[str, str], as_json: bool
 ) -> None:
-    """What holds of a plan or policy under every causal model.
+    """What holds for a plan or policy under every causal model.
 
     The numbers of a plan rest on one causal model, Gumbel-max. Other causal models agree with the same MODEL and PATH.
-    This is the worst and the best value that they allow, for the best plan within k and m, or for --policy.
+    This command shows the worst and the best value over all of them, for the best plan within k and m, or for --policy.
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put
@@ -61,7 +62,7 @@ def certify(
     cf = episode.replay()
     plan = limits.plan(cf) if policy is None else None
     with progress() as say:
-        say("looking at other causal models", LIMITS)
+        say("computing other causal models", LIMITS)
         given = plan if policy is None else open_policy(policy, cf, columns=policy_columns)
         found = certificate_of(cf, given, **({} if policy is None else limits.judging))
     if as_json:
@@ -78,7 +79,7 @@ def certify(
 
 
 def _without_limits() -> None:
-    """A policy from outside has no k and m: an error where some were given."""
+    """A policy has no k and m: an error if some were given."""
     ctx = click.get_current_context()
     given = [
         param.opts[0]

@@ -37,8 +37,8 @@ def check(episode: Episode, influence: Any, as_json: bool) -> int:
     """Is this model sound, and is this path possible in it?
 
     Prints sizes, sparsity and absorbing states. With a path: how many states can be reached from its start, and how
-    many of these it influences. All problems are listed at once, with their lines. The exit code is 1 if there are
-    any, and 2 if a file does not exist.
+    many state-action pairs it influences. All problems are listed at once, with their lines. The exit code is 1 if
+    there are any, and 2 if a file does not exist.
     """
     report = _look(episode, influence)
     if as_json:

@@ -60,6 +60,6 @@ def convert(source: ModelOptions, out: str, to: str | None, mean_rewards: bool, 
         return
     put(f"{source.model} → {out}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_transitions, 'transition')}.")
     if done.lost_labels:
-        put(f"This format does not hold labels: {', '.join(done.lost_labels)} are lost.")
+        put(f"This format cannot hold labels. Lost: {', '.join(done.lost_labels)}.")
     if done.numbered:
-        put("PRISM's files hold only states of whole numbers and truth values: these are known by number there.")
+        put("PRISM's files hold only states of whole numbers and truth values: these states are written as numbers.")

@@ -42,8 +42,8 @@ def decisions(
     """Which decisions mattered?
 
     One row per step and available action. Each has the expected return if only this action had been different; with
-    -m 2 or more, the best return with this action and at most m changes in all; the probability that the outcome that
-    happened would not have happened; and the shortest tether that allows the action.
+    -m 2 or more, the best return with this action and at most m changes in all; the probability that the observed
+    outcome would not have happened; and the shortest tether that allows the action.
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put
@@ -52,7 +52,7 @@ def decisions(
 
     cf = episode.replay()
     with progress() as say:
-        say("looking at every other action", LIMITS)
+        say("computing every other action", LIMITS)
         found = cf.decisions(objective, m, rule=rule, influence=influence, minimise=minimise)
     if as_json:
         print_json(

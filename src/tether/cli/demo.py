@@ -61,7 +61,7 @@ def stories() -> tuple[Story, ...]:
         Story(
             "sepsis",
             "A sepsis patient, diabetic, who died at the third step",
-            "Shown are the vital signs out of range; three or more are death.",
+            "Only the vital signs out of range are shown; three or more mean death.",
             sepsis,
             ((7, 2), (8, 2)),
             _vital_signs,
@@ -75,8 +75,8 @@ def main() -> None:
     put(
         "",
         Text("Tether: what should have been done differently, and is that answer still about this episode?", "bold"),
-        "k is the length of the tether: a plan must leave a step that counts as influenced within reach, at most "
-        "k steps away. m is how many actions may change.",
+        "k is the length of the tether: from every step of a plan, a step that counts as influenced can be reached "
+        "within k steps. m is how many actions may change.",
         "",
     )
     _compile()
@@ -88,13 +88,13 @@ def main() -> None:
         "Where to look next:",
         f"- reports to show to others, in a browser: {', '.join(map(str, pages))}",
         "- one answer step by step: tether explain case:sepsis -m 2",
-        "- the same to play with, in a browser: tether explore",
+        "- an interactive page, in a browser: tether explore",
         "- your own files: tether explain MODEL PATH, and docs/start.md",
     )
 
 
 def _compile() -> None:
-    """Answer a small question once, so that compiling is not counted as computing; say so if it takes long."""
+    """Answer a small question once, so that the computing time does not include compiling; say so if it takes long."""
     waiting = threading.Timer(1.0, lambda: put(COMPILING))
     waiting.daemon = True
     waiting.start()

@@ -1,4 +1,4 @@
-"""What the command is doing just now: told to a person who waits, and in the error if memory runs out."""
+"""What the command is doing now: shown in a terminal, and in the error if memory runs out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import click
 __all__ = ["DOING", "DRAWING", "LIMITS", "READING", "REPLAYING", "note_doing"]
 
 DOING = "tether.doing"
-"""Where the context of a command keeps it: what is being done, and what would need less memory."""
+"""The key in the context of a command: what is being done, and what would need less memory."""
 
-READING = "a saved model (tether convert MODEL DIRECTORY) is opened without being read as a whole"
+READING = "a saved model (tether convert MODEL DIRECTORY) need not be read as a whole"
 REPLAYING = "a shorter path needs less"
 LIMITS = "fewer k and m, or a shorter path, need less"
 DRAWING = "fewer draws need less"

@@ -51,10 +51,10 @@ def explain(
 ) -> None:
     """What should have been done differently, and is that about this episode?
 
-    First the answer in a few sentences. The last ones say whether it holds under other causal models and, for a model
-    that was learned from a log, how much the log leaves open. Then a table with one row per step: what happened, what
-    the best plan within k and m would do, what that gains, its strength (how much of the probability the observation
-    moves), and whether it passes the test that k counts.
+    First the answer in a few sentences. The last ones say whether it holds under other causal models and, for a learned
+    model, how much its log leaves open. Then a table with one row per step: what happened, what the best plan within k
+    and m would do, its gain, its strength (how much of the probability the observation moves), and whether it passes
+    the test that k counts.
     """
     from tether.cli.answers import print_json
     from tether.cli.screen import progress
@@ -69,11 +69,11 @@ def explain(
             say(f"drawing models that the log leaves possible: {done:,} of {of:,}", DRAWING)
 
         explanation = plan.explain(group, certificate=certificate, draws=draws, rng=seed, progress=drawn)
-        say("putting it beside what happened")
+        say("comparing the plan with what happened")
         _ = explanation.outcomes
-        say("looking at larger k and m", LIMITS)
+        say("computing larger k and m", LIMITS)
         _ = explanation.beyond
-        say("looking at other causal models", LIMITS)
+        say("computing other causal models", LIMITS)
         _ = explanation.certificate
         _ = explanation.uncertainty
     if as_json:

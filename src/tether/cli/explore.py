@@ -1,4 +1,4 @@
-"""``tether explore``: the question under your fingers, as a page in the browser."""
+"""``tether explore``: an interactive page in the browser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Examples:
     "--audit",
     metavar="DIRECTORY",
     type=click.Path(exists=True, file_okay=False),
-    help="What tether audit wrote about the log: the list is then ranked by what could be gained.",
+    help="The directory that tether audit wrote for this log: the list is then ranked by what could be gained.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port.  [default: any free one]")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
@@ -43,7 +43,7 @@ Examples:
 )
 @as_json
 def explore(episode: Episode, audit: str | None, port: int, no_browser: bool, listen: str, as_json: bool) -> None:
-    """Play with k, m and "what if" in a page of your browser.
+    """Try k, m and "what if" on a page in your browser.
 
     PATH may also be a log of many episodes: the page then has a list of them. Without MODEL it opens the embedded
     cases. The page is served to this machine only, until Ctrl-C.
@@ -65,7 +65,7 @@ def explore(episode: Episode, audit: str | None, port: int, no_browser: bool, li
         print_json("explore", address=serving.address)
     else:
         click.echo(serving.address)
-    sys.stdout.flush()  # who reads it through a pipe waits for it
+    sys.stdout.flush()  # a reader at the other end of a pipe waits for it
     if not no_browser:
         click.launch(serving.address)
     serving.run()

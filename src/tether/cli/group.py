@@ -1,4 +1,4 @@
-"""The group of commands: which there are, and what becomes of errors, of Ctrl-C and of a reader that has gone."""
+"""The group of commands: which there are, and how errors, Ctrl-C and a closed pipe are handled."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ PATH   what happened: a file (CSV with columns t, state, action; JSON;
        Parquet), an episode of a log (log.csv#17), or a path of a case
        (case:sepsis-suboptimal); may be left out if MODEL is a case
 k      the length of the tether: from every step of the plan, a step that
-       is influenced by the observation can be met within k steps; T + 1 is
-       without a tether
+       is influenced by the observation can be met within k steps; T + 1
+       means no tether
 m      how many of the T actions may change
 
 \b
 Every command that answers takes --json: it then prints its answer as JSON.
-Exit codes: 0 success; 1 a check found a problem, reproduce --check a number
-that has moved, choose-k no k; 2 wrong use or bad input; 130 interrupted."""
+Exit codes: 0 success; 1 check found a problem, reproduce --check found a
+changed number, choose-k found no k; 2 wrong use or bad input; 130 interrupted."""
 
 
 class _Commands(click.Group):
@@ -98,7 +98,7 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _translated(ctx):
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a reader that has gone is no surprise
+            sys.stdout.flush()  # here, where a closed pipe is handled
             if isinstance(result, int):
                 ctx.exit(result)
             return result
@@ -112,7 +112,7 @@ def _translated(ctx: click.Context) -> Iterator[None]:
         _say("\n".join([str(error), *hints(getattr(error, "problems", ())[:SHOWN])[:1]]))
         ctx.exit(2)
     except BrokenPipeError:
-        # `| head` has read all it wanted. What is left in the buffer must go somewhere when Python ends.
+        # `| head` has read all it wanted. The rest of the buffer must go somewhere when Python ends.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         ctx.exit(0)
@@ -129,7 +129,7 @@ def _translated(ctx: click.Context) -> Iterator[None]:
 
 
 def _short_of_memory(ctx: click.Context, error: MemoryError) -> str:
-    """What was being done when memory ran out, and what would need less for that."""
+    """What was being done when memory ran out, and what would need less memory."""
     doing: tuple[str, str] = ctx.meta.get(DOING, ("", ""))
     while_doing = f" while {doing[0]}" if doing[0] else ""
     detail = f" ({error})" if str(error) else ""
@@ -150,4 +150,4 @@ def main(ctx: click.Context) -> None:
         ctx.with_resource(second_compiler())
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a sign should not be a crash
+            stream.reconfigure(errors="replace")  # no crash if the terminal cannot show a character

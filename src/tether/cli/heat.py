@@ -1,4 +1,4 @@
-"""The k × m table: shaded where the terminal has colours, readable where it has none, cut where it is too wide."""
+"""The k × m table: shaded if the terminal has colours, readable without them, in several parts if it is too wide."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LOW, _HIGH = np.array([239, 243, 255]), np.array([8, 81, 156])
 
 
 def heat_tables(table: Sweep) -> list[Table | str]:
-    """The table, rows and columns that are all the same taken together; below each other where it is too wide."""
+    """The table; equal neighbouring rows or columns become one. If it is too wide, it comes in parts."""
     rows, columns = _runs(table.values), _runs(table.values.T)
     places = decimals(table.values.reshape(-1).tolist())
-    coloured = Console().color_system in ("256", "truecolor")  # with fewer colours, ink and paper may be the same
+    coloured = Console().color_system in ("256", "truecolor")  # with fewer colours, text and background may be the same
     shares = _shares(table.gains) if coloured else np.full(table.values.shape, np.nan)
     heads = [_range(table.ms[columns[j] : columns[j + 1]]) for j in range(len(columns) - 1)]
     cells = [[_cell(table.values[i, j], shares[i, j], places) for j in columns[:-1]] for i in rows[:-1]]
@@ -42,7 +42,7 @@ def heat_tables(table: Sweep) -> list[Table | str]:
 
 
 def _runs(values: Any) -> list[int]:
-    """Where a new row begins that is not the same as the one before; and the end."""
+    """Where a row begins that differs from the one before; and the end."""
     new = [0, *(i for i in range(1, len(values)) if not np.array_equal(values[i], values[i - 1]))]
     return [*new, len(values)]
 
@@ -52,7 +52,7 @@ def _range(numbers: Any) -> str:
 
 
 def _shares(gains: Floats) -> Floats:
-    """How much of the shade each cell gets, from 0 for the worst to 1 for the best; NaN for none."""
+    """How strongly each cell is shaded, from 0 for the worst to 1 for the best; NaN for no shade."""
     finite = gains[np.isfinite(gains)]
     low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
     shares: Floats = (gains - low) / (high - low) if high > low else np.full(gains.shape, np.nan)

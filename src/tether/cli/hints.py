@@ -1,4 +1,4 @@
-"""The library tells a fix in Python; here it is said as it is typed."""
+"""Errors of the library give the fix in Python; here it is given as an option of the command line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OPTIONS = {
 
 
 def hints(problems: Iterable[Problem]) -> list[str]:
-    """How to say on the command line what the problems' arguments are in Python, each once.
+    """The options of the command line for the Python arguments that problems name, each once.
 
     >>> hints([Problem("no row says what happens in state 'd'", argument="terminal"), Problem("the file is empty")])
     ['(On the command line: --terminal STATE.)']

@@ -33,7 +33,7 @@ and then, for the episode 17 of the log:
 @click.argument("log", metavar="EPISODES")
 @click.argument("out")
 @click.option("--prior", type=float, default=0.0, show_default=True,
-              help="Add this number to the count of each possible outcome; with 0, shares are as seen.")  # fmt: skip
+              help="Add this number to the count of each possible outcome; 0 takes the shares of the log.")  # fmt: skip
 @click.option("--minimum", type=click.IntRange(min=1), default=1, show_default=True,
               help="How often a state and action must be seen for the action to be available there.")  # fmt: skip
 @click.option("--support", type=click.Choice(["seen", "all"]), default="seen", show_default=True,
@@ -111,7 +111,7 @@ def learn(
 
 
 def _without_rewards(episodes: Episodes | Kinds) -> str:
-    """What to do with a model in which nothing is earned."""
+    """What to do with a model without rewards."""
     text = "The log has no column reward: all rewards of the model are 0, and no plan can gain anything"
     if not episodes.outcomes:
         return f"{text}."

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they come to: a model, a path, a plan."""
+"""Options that several commands share, and the model, path or plan that they describe."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ModelOptions:
     transition_rewards: str | None
 
     def open(self, check: bool = False) -> MDP:
-        """Read the model, and say so; with ``check`` look at every number of a saved one too."""
+        """Read the model, and say so; with ``check`` also check every number of a saved model."""
         from tether.cli.screen import progress
         from tether.io.sources import open_model
         from tether.model.mdp import MDP
@@ -135,13 +135,13 @@ class Episode(ModelOptions):
     def __post_init__(self) -> None:
         from tether.io.opening import is_table
 
-        if self.columns and not is_table(self.model):  # it has none: they are the path's
+        if self.columns and not is_table(self.model):  # MODEL has no columns: they are those of the path
             object.__setattr__(self, "path_columns", {**self.columns, **self.path_columns})
             object.__setattr__(self, "columns", {})
 
     @property
     def path_source(self) -> str:
-        """PATH, or the case's own."""
+        """PATH, or the path of the case."""
         if self.path is not None:
             return self.path
         if self.model.startswith("case:"):
@@ -156,11 +156,11 @@ class Episode(ModelOptions):
 
     @property
     def named(self) -> dict[str, str]:
-        """What was asked about, as it was written."""
+        """MODEL and PATH as they were written."""
         return {"model": self.model, "path": self.path_source}
 
     def open_path(self, mdp: MDP | None) -> Path:
-        """Read the path, with the model's names where there is one."""
+        """Read the path, with the names of the model if there is one."""
         from tether.cli.screen import progress
         from tether.io.sources import open_path
 
@@ -204,7 +204,7 @@ class Episode(ModelOptions):
         from tether.cli.screen import progress
         from tether.counterfactual.conditioned import counterfactual
 
-        _ = self.path_source  # that it is missing is said before a large model is read
+        _ = self.path_source  # a missing path is reported before a large model is read
         mdp = self.open() if mdp is None else mdp
         path = self.open_path(mdp) if path is None else path
         with progress() as say:
@@ -227,11 +227,11 @@ class PlanOptions:
 
     @property
     def judging(self) -> dict[str, Any]:
-        """What a value is, and whether less of it is better."""
+        """What a value is, and whether less is better."""
         return {"objective": self.objective, "minimise": self.minimise}
 
     def plan(self, cf: CounterfactualMDP, every_k: bool = False) -> Plan:
-        """The best plan within them; with ``every_k`` κ is computed for every k, as what is asked next needs it."""
+        """The best plan within them; with ``every_k`` κ is computed for every k, because the next question needs it."""
         from tether.cli.screen import progress
 
         with progress() as say:
@@ -325,7 +325,7 @@ _LIMITS = [
     click.option(
         "-k",
         type=click.IntRange(min=1),
-        help="Length of the tether.  [default: the shortest that gives 90 % of what any tether gives]",
+        help="Length of the tether.  [default: the shortest that gives 90 % of what the longest, k = T, gives]",
     ),
     click.option("-m", type=click.IntRange(min=0), default=1, show_default=True, help="How many actions may change."),
 ]
@@ -349,7 +349,7 @@ def _with(options: list[Any]) -> Callable[[F], F]:
 
 
 def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], F]:
-    """A decorator: these options, handed to the command as one record."""
+    """A decorator: the command gets these options as one record."""
 
     def decorate(command: F) -> F:
         names = [field.name for field in fields(record)]

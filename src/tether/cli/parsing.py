@@ -67,7 +67,7 @@ _REWARDS = ("discount", "final_reward", "reward_model", "state_rewards", "transi
 
 
 def refuse_rewards(objective: Property | None) -> None:
-    """With a property no reward counts: an error where options say what rewards are."""
+    """With a property no reward counts: an error if options are about rewards."""
     ctx = click.get_current_context()
     given = [param.opts[0] for param in ctx.command.params if param.name in _REWARDS and ctx.params.get(param.name)]
     if objective is not None and given:
@@ -78,7 +78,7 @@ def refuse_rewards(objective: Property | None) -> None:
 
 
 def renamed_columns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """The names of columns, from options written ``OURS=YOURS``; of one that is to be left out, ``OURS=``."""
+    """The names of columns, from options written ``OURS=YOURS``; ``OURS=`` leaves a column out."""
     columns = {}
     for value in values:
         ours, equals, theirs = value.partition("=")

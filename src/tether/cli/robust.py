@@ -65,8 +65,9 @@ def robust(
 ) -> None:
     """Find the plan with the best guaranteed return.
 
-    Its value is guaranteed under every causal model of a set. The table shows step by step what Gumbel-max expects of
-    the plan. Without -k: the shortest tether that guarantees enough, and 1 if no tether guarantees a gain.
+    Its value is guaranteed under every causal model of a set (see --assume), if MODEL is right. The table shows step by
+    step what Gumbel-max expects of the plan. Without -k: the shortest tether that guarantees enough, and 1 if no tether
+    guarantees a gain.
     """
     from tether._foundation.words import counted, number
     from tether.cli.answers import print_json
@@ -77,7 +78,7 @@ def robust(
     from tether.plan.robust import robust as guarantee
 
     if export is not None and (objective is not None or minimise):
-        raise click.UsageError("--export writes the model whose largest return is guaranteed: leave out --objective.")
+        raise click.UsageError("--export writes a model for the largest guaranteed return: leave out --objective.")
     _ = episode.path_source  # that it is missing is said before a large model is read
     mdp = episode.open()
     path = episode.open_path(mdp)
@@ -89,9 +90,9 @@ def robust(
             say(f"writing {export}")
         written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule)
         explanation = plan.explain(None if features is None else only(names_of(features), path.states[0]))
-        say("looking at larger k and m", LIMITS)
+        say("computing larger k and m", LIMITS)
         _ = explanation.beyond
-        say("looking at other causal models", LIMITS)
+        say("computing other causal models", LIMITS)
         _ = explanation.certificate
     if as_json:
         print_json("robust", **episode.named, **explanation_data(explanation), export=written)

@@ -1,4 +1,4 @@
-"""What goes to the terminal: text that fits its width, progress on standard error, names as they can be shown."""
+"""Output to the terminal: text that fits its width, progress on standard error, names that can be shown."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tether.cli.doing import note_doing
 __all__ = ["COMPILING", "decimals", "plain_table", "progress", "put", "signed"]
 
 _GLUE = "\ue000"
-"""Stands for a space at which no line breaks, until the lines are broken."""
+"""Stands for a space at which a line must not be broken."""
 
 
 COMPILING = "compiling (once) …"
 
 _PATIENCE = 0.4
-"""Seconds before a person is told what is being done: most things are over sooner."""
+"""Seconds before progress is shown: most commands are finished sooner."""
 
 
 def put(*what: str | Text | Table, style: str = "") -> None:
@@ -55,9 +55,9 @@ class Say(Protocol):
 
 @contextmanager
 def progress() -> Iterator[Say]:
-    """Say what is being done, on standard error and only to a person: ``say("reading the model", READING)``.
+    """Say what is being done, on standard error and only in a terminal: ``say("reading the model", READING)``.
 
-    While kernels are compiled that is said instead: it happens once per installation.
+    While kernels are compiled, which happens once per installation, it says that instead.
     """
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
@@ -95,7 +95,7 @@ def progress() -> Iterator[Say]:
 
 
 def plain_table(*columns: str, right: Iterable[int] = (), header: bool = True) -> Table:
-    """An unruled table; the columns numbered in ``right`` are set flush right."""
+    """A table without lines; the columns numbered in ``right`` are aligned right."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False, show_header=header)
     flush = set(right)
     for i, column in enumerate(columns):
@@ -104,12 +104,12 @@ def plain_table(*columns: str, right: Iterable[int] = (), header: bool = True) -
 
 
 def decimals(values: Iterable[float]) -> int:
-    """How many decimals a column of these values needs: as many as make four or five digits of the largest."""
+    """How many decimals a column of these values needs, so that the largest has four or five digits."""
     largest = max((abs(value) for value in values if abs(value) != float("inf")), default=0.0)
     return 0 if largest >= 10_000 else 1 if largest >= 1000 else 2 if largest >= 1 else 4
 
 
 def signed(value: float, places: int) -> str:
-    """A difference: with its sign, and nothing at all instead of zero."""
+    """A difference with its sign; empty for zero."""
     text = f"{value:+,.{places}f}"
     return text if text.strip("+-0.,") else "0"

@@ -62,7 +62,7 @@ def reproduce(cases: tuple[str, ...], out: Path, sepsis_table: Path | None, chec
     """Published experiments, the paper's and others, beside the published numbers.
 
     CASE is any of toy, grid_world, epidemic, sepsis, motivation, hidden_diabetes, notions; of other papers robust,
-    few_changes, off_policy; all by default. With --check, exit code 1 if a number has moved.
+    few_changes, off_policy; all by default. With --check, exit code 1 if a number has changed.
     """
     from tether.reproduce.screen import print_check, run_and_print
 

@@ -26,7 +26,7 @@ __all__ = ["legend", "path_table", "steps_table"]
 _OF_INFLUENCE = "strength: the part of the probability that the observation moves. influenced: the test that k counts."
 
 _RARE = 0.05
-"""Changes less likely than this are not told beside what is done in the likeliest state."""
+"""Less likely changes than this are not shown beside the action in the likeliest state."""
 
 
 def legend(
@@ -143,7 +143,7 @@ def _is_changed_elsewhere(step: ExplainedStep) -> bool:
 
 
 def _outcome(state: Any, name: str, in_full: bool) -> str:
-    """An outcome by its name, never as the same as another: the state before it, where that is short."""
+    """An outcome by its name, after the name of its state if that is short, so that no two outcomes look the same."""
     return f"{shown(state)}, {shown(name)}" if in_full and shown(state) != shown(name) else shown(name)
 
 

@@ -135,7 +135,7 @@ def choose_k(
     wanted = at_most if minimise else at_least
     if wanted is None or (at_least is not None and at_most is not None):
         needed = "--at-most, with --minimise" if minimise else "--at-least"
-        raise click.UsageError(f"the value that is wanted is given by {needed}, and by nothing else.")
+        raise click.UsageError(f"give the value to reach with {needed}, and nothing else.")
     cf = episode.replay()
     with progress() as say:
         say("planning for every k", LIMITS)

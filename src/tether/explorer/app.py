@@ -65,7 +65,7 @@ def make_app(offered: Offered, keys: Keys) -> Door:
 
 
 class _Desk:
-    """Answers requests; what takes time goes to the thread that computes."""
+    """Answers requests; slow questions go to the thread that computes."""
 
     def __init__(self, offered: Offered, asking: Asking) -> None:
         self.asking, self.memory = asking, Memory(offered)
@@ -75,7 +75,7 @@ class _Desk:
         self._strangers = count()
 
     async def page(self, _request: Request) -> Response:
-        """The frame: everything else is asked for by its scripts."""
+        """The frame: its scripts ask for everything else."""
         from starlette.responses import HTMLResponse
 
         return HTMLResponse(render("explorer/page.html", tabs=TABS, panels=_PANELS, places=self._places))
@@ -107,7 +107,7 @@ class _Desk:
         name = request.path_params["name"]
         makers = {"report.html": self._report, "answer.json": self._json}
         if name not in makers:
-            return _problem("There is nothing of that name to take away.", 404)
+            return _problem("There is no file of that name to take away.", 404)
         found = await self._answered(request, f"take {name}", makers[name])
         found.headers["content-disposition"] = f'attachment; filename="{name}"'
         return found
@@ -136,16 +136,16 @@ class _Desk:
         except SupersededError:
             return Response(status_code=204)
         except BusyError:
-            return _problem("Too many questions wait already. Try again.", 503)
+            return _problem("Too many questions are waiting. Try again.", 503)
         except TooLongError:
             return _problem("This takes long; it is still being computed. Ask again in a while.", 503)
         except TetherError as error:
-            return _problem(str(error), 200)  # said on the page, in place of the part
+            return _problem(str(error), 200)  # shown on the page, in place of the part
         return Response(text.encode("utf-8", "replace"), media_type=kind)
 
 
 async def _gone(request: Request) -> None:
-    """Until whoever asked has gone: closed the page, or moved on."""
+    """Waits until the asker has gone: has closed the page, or moved on."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

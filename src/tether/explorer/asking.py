@@ -1,10 +1,10 @@
 """One thread that computes: one question at a time, off the event loop. A newer question replaces an older one.
 
-Kernels cannot be stopped in the middle, but nothing waits behind an answer that nobody wants any more: of the questions
-that one part of one tab has asked, only the newest is answered; a question whose asker has gone is dropped; and a
-computation ends at its next stage (`Asker.check`), each time step of a plan is one.
-One thread, because matplotlib's settings are global, and because two computations would only share
-the same cores.
+Kernels cannot be stopped in the middle. But no question waits behind an answer that is not needed any more: only the
+newest question of each part of a tab is answered; a question whose asker has gone is dropped; and a computation that
+is not needed ends at its next stage (`Asker.check`). Each time step of a plan is a stage.
+There is one thread, because matplotlib's settings are global, and because two computations would only share the same
+cores.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class BusyError(Exception):
 
 
 class TooLongError(Exception):
-    """The answer takes longer than anybody should wait for a response; it is still being computed."""
+    """The answer takes longer than a response may take; it is still being computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks: a part of a tab; and the how-manieth question it is."""
+    """Who asks: a part of a tab, and the number of its question."""
 
     asking: Asking
     who: Any
@@ -72,7 +72,7 @@ class Asking:
     async def ask(self, who: Any, compute: Callable[[Asker], Any], gone: Awaitable[Any] | None = None) -> Any:
         """The answer of ``compute``, or an error: its own, `SupersededError`, `BusyError` or `TooLongError`.
 
-        ``gone`` is done when nobody waits for the answer any more.
+        ``gone`` ends when the answer is not needed any more.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
@@ -94,7 +94,7 @@ class Asking:
             )
             if answer.done():
                 return answer.result()
-            answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # fetched: no complaint
+            answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # no warning
             if left is not None and left.done():
                 self._withdraw(who, number)
                 raise SupersededError
@@ -110,7 +110,7 @@ class Asking:
                 del self._latest[who]
 
     def close(self) -> None:
-        """No more questions: the thread ends after the one it is at, and nobody waits for that."""
+        """No more questions: the thread ends after its present one; nothing waits for that."""
         if self._thread is not None:
             self._queue.put(None)
 

@@ -1,7 +1,6 @@
 """What the explorer keeps: the last few episodes with their κ, sweeps and rows; and the last few answers.
 
-Only the thread that computes looks at it. Memory is bounded: by how much is kept together, and by how many questions an
-episode is asked.
+Only the thread that computes uses it. Memory is bounded: by the total size, and by the number of questions per episode.
 """
 
 from __future__ import annotations
@@ -40,22 +39,22 @@ _EPISODES, _BYTES = 8, 512_000_000
 """How many episodes are kept; and how large they and their answers may be together."""
 
 _QUESTIONS = 8
-"""Under how many rules, tests and objectives an episode is asked before it is made anew."""
+"""How many rules, tests and objectives an episode keeps before it is made anew."""
 
 _ANSWERS = 24
 
 _QUICK = 2e7
-"""Up to so much work the table for all k and m takes no longer than a plan."""
+"""Up to this amount of work the table for all k and m takes no longer than a plan."""
 
 _PER_VISIT = 64
-"""Bytes per node that an evaluation visits: what it is, how likely, what is done there and where that leads."""
+"""Bytes per node that an evaluation visits: its state, its probability, its actions and where they lead."""
 
 Check = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """What the best plan of one k gains, and what of it is about the episode."""
+    """The gain of the best plan for one k, and how much of it is about the episode."""
 
     k: int
     gain: float
@@ -81,7 +80,7 @@ class EpisodeQuestion:
 
     @cached_property
     def decisions(self) -> Decisions:
-        """Which decisions mattered, had only one been different."""
+        """Which decisions mattered: what if only one had been different?"""
         tied = self.tied
         return self.cf.decisions(tied.objective, rule=tied.rule, influence=tied.influence)
 
@@ -91,7 +90,7 @@ class EpisodeQuestion:
         return Robust(model_set(self.cf, "nothing")), Robust(model_set(self.cf, "stability"))
 
     def rung(self, k: int, m: int, check: Check) -> Rung:
-        """What the best plan for k and m comes to."""
+        """The gain of the best plan for k and m, and how much of it is about the episode."""
         if (k, m) not in self._rungs:
             plan = self.tied.plan(k, m, progress=lambda *_: check())
             outlook = plan.evaluate()
@@ -118,7 +117,7 @@ class EpisodeQuestion:
 
     @property
     def nbytes(self) -> int:
-        """Memory of what is kept beside the episode itself."""
+        """The memory used beside the episode itself."""
         return self.tied.nbytes + sum(_visited(one.outlook) for one in self._asked.values())
 
 
@@ -127,9 +126,9 @@ def _visited(outlook: Evaluation) -> int:
 
 
 class EpisodeAnswer:
-    """Everything that can be told of one question within one k and m, each computed when it is first wanted.
+    """All answers to one question within one k and m, each computed when it is first used.
 
-    ``check`` is called between stages, and raises where nobody waits for the answer any more.
+    ``check`` is called between stages, and raises if the answer is not needed any more.
     """
 
     def __init__(self, question: EpisodeQuestion, view: View) -> None:
@@ -158,7 +157,7 @@ class EpisodeAnswer:
 
     @cached_property
     def k(self) -> int:
-        """The length of the tether; the shortest that is enough where none was given."""
+        """The length of the tether; by default the shortest that is enough."""
         if self._k is not None:
             return min(self._k, self.cf.T + 1)
         return self.suggested or 1
@@ -191,23 +190,23 @@ class EpisodeAnswer:
 
     @cached_property
     def outlook(self) -> Evaluation:
-        """What to expect of the plan, exactly."""
+        """The exact evaluation of the plan."""
         self.check()
         return self.plan.evaluate()
 
     @cached_property
     def explanation(self) -> Explanation:
-        """The plan beside what happened; how sure it is, it finds out when asked."""
+        """The plan beside what happened; how sure it is, is computed when it is used."""
         return explain(self.plan, outlook=self.outlook)
 
     @property
     def is_quick(self) -> bool:
-        """Whether the whole table takes no longer than a plan: else it comes later than the answer."""
+        """Whether the whole table takes no longer than a plan; otherwise it comes after the answer."""
         return work_of_table(self.cf) <= _QUICK
 
     @cached_property
     def table(self) -> Sweep:
-        """The best values for every k and m, or for those around the plan's where the model is very large."""
+        """The best values for every k and m; for a very large model, only for those around the plan's."""
         if self.is_quick:
             return self.tied.sweep()
         ks, ms = limits_around(self.plan, lambda: self.suggested)
@@ -225,7 +224,7 @@ class EpisodeAnswer:
 
 
 def _nothing() -> None:
-    """Nobody else asks."""
+    """No check: nothing replaces this question."""
 
 
 def property_labels(mdp: MDP) -> list[str]:
@@ -268,7 +267,7 @@ class Memory:
         self._answers: OrderedDict[Any, EpisodeAnswer] = OrderedDict()
 
     def answer(self, view: View, check: Check = _nothing) -> EpisodeAnswer:
-        """What can be told of a view; ``check`` ends the computing of what nobody waits for any more."""
+        """The answers for a view; ``check`` ends a computation that is not needed any more."""
         key = view.episode or self.offered.first
         which = (key, *view.limits)
         if which not in self._answers:

@@ -1,7 +1,7 @@
-"""How the page writes states and actions: whole where they are short, cut where they are not, never two of them alike.
+"""How the page writes states and actions: long names are cut, but never two of them to the same text.
 
-Names are any text. What cannot be printed is escaped; text that runs from right to left is set apart, so that it does
-not turn the sentence around it.
+Names are any text. Characters that cannot be printed are escaped. Text that runs from right to left is isolated, so
+that it does not change the direction of the sentence around it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NAME = 90
 """Letters of a name before it is cut."""
 
 _MANY = 2_000
-"""Actions, up to which all names are looked at to keep them apart."""
+"""The most actions for which all names are compared to keep them different."""
 
 
 def apart(text: str) -> str:
-    r"""A text in the direction it has, whatever stands around it.
+    r"""A text in its own direction, whatever is around it.
 
     >>> apart("wait"), apart("\N{HEBREW LETTER ALEF}") == "\u2068\N{HEBREW LETTER ALEF}\u2069"
     ('wait', True)
@@ -55,7 +55,7 @@ class Naming:
         return self.action_at(self.mdp.actions.find(name))
 
     def state(self, name: Any) -> str:
-        """A state by name; what differs only late is told by its number."""
+        """A state by name; if a cut name is not unique, with its number."""
         text = shown(name)
         if len(text) <= 2 * _NAME:
             return apart(text)

@@ -1,6 +1,6 @@
-"""What there is to choose from: the embedded cases, one episode, or the episodes of a log. Requests choose by key only.
+"""The episodes to choose from: the embedded cases, one episode, or the episodes of a log. Requests choose by key only.
 
-A key is looked up among what was offered when the server was started; it is never the name of a file.
+A key is looked up among the episodes offered when the server was started; it is never the name of a file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tether.observation.path import observe
 __all__ = ["Cases", "Entry", "Gained", "Listed", "LogEpisodes", "Offered", "One", "Opening", "audit_of"]
 
 _FROM_ELSEWHERE = ("icu-sepsis",)
-"""Cases whose model is read from a package of others, of the same name."""
+"""Cases whose model is read from another package of the same name."""
 
 _COUNTED = 20_000
 """Episodes of a log whose returns are counted by the model, one after the other, to rank them."""
@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listed:
-    """A line of the list of episodes: ``value`` is its return, ``about`` more of it; None where that is not known."""
+    """A row of the list of episodes: ``value`` is its return (None if unknown), ``about`` is further text."""
 
     key: str
     name: str
@@ -74,7 +74,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Gained:
-    """What an audit found of an episode: the gain of its plan, and whether that holds under other causal models."""
+    """What an audit found for an episode: the gain of its plan, and whether it holds under other causal models."""
 
     gain: float
     verdict: str
@@ -117,7 +117,7 @@ class Offered(Protocol):
         """An episode by its key; an error for one that is not offered."""
 
     def listed(self) -> list[Listed]:
-        """All of them, in the order in which they are worth looking at."""
+        """All of them, the most interesting first."""
 
 
 def _not_offered(key: str) -> QueryError:
@@ -144,7 +144,7 @@ class One:
         return Entry(key, self.name, self._anew, self.opening)
 
     def _anew(self) -> CounterfactualMDP:
-        """The same, without what was asked of it before: what an explorer keeps is bounded."""
+        """The same, without the answers kept so far: the memory of an explorer is bounded."""
         return counterfactual(self.cf.mdp, self.cf.path, self.cf.mechanism)
 
     def listed(self) -> list[Listed]:
@@ -245,7 +245,7 @@ class LogEpisodes:
         for one in np.unique(last[last >= 0]).tolist():
             at = self.mdp.states.find(episodes.states[one])
             named[one] = "" if at < 0 else _outcome(self.mdp, at)
-        order = np.argsort(returns, kind="stable")  # what is not known comes last
+        order = np.argsort(returns, kind="stable")  # unknown returns come last
         return [
             Listed(
                 str(i),
@@ -259,7 +259,7 @@ class LogEpisodes:
 
     @property
     def _returns(self) -> Floats:
-        """What each episode earned: by the log where it says so, else by the model; NaN where that is not known."""
+        """The return of each episode: from the log if it has one, else by the model; NaN if unknown."""
         episodes = self.episodes
         if episodes.reward is not None:
             counted: Floats = np.add.reduceat(np.nan_to_num(episodes.reward), episodes.start[:-1])
@@ -269,7 +269,7 @@ class LogEpisodes:
             try:
                 found[i] = model_return(self.mdp, episodes.observation(episodes.ids[i], self.mdp))
             except QueryError:
-                continue  # an episode that the model does not have is said to be so when it is opened
+                continue  # an episode that is impossible in the model is reported when it is opened
         return found
 
 

@@ -1,9 +1,14 @@
 """Who may ask, and what: the door of the explorer.
 
-The server listens on the loopback address; that alone does not keep other pages of the same browser out. So every
-request must carry the token of the address that was printed (in the address once, in a cookie or a header after that),
-name the server's own address as its host (a page whose name is made to resolve to 127.0.0.1 does not), and come from no
-other origin. Only GET, no bodies, short addresses. Scripts come from the server's own files; nothing inline runs.
+The server listens on the loopback address. That alone does not keep out other pages of the same browser. So every
+request must meet these rules:
+
+- it carries the token of the printed address (once in the address, after that in a cookie or a header);
+- its host is the server's own address (a page whose name was made to resolve to 127.0.0.1 has another host);
+- it does not come from another origin;
+- it is a GET without a body, with a short address.
+
+Scripts come from the server's own files; nothing inline runs.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ _LONGEST = 16_000
 """Characters of an address."""
 
 _OPEN = ("/static/",)
-"""What needs no token: our own scripts and styles, which say nothing of any model."""
+"""These need no token: our own scripts and styles, which contain nothing about any model."""
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
@@ -50,7 +55,7 @@ class Keys:
         What the server listens on.
     port : int
     framed : bool
-        Whether the page may stand in a notebook.
+        Whether the page may be shown in a notebook.
     """
 
     token: str
@@ -65,13 +70,13 @@ class Keys:
 
     @property
     def cookie(self) -> str:
-        """Its name; cookies do not tell ports apart."""
+        """Its name, with the port, because cookies are shared between ports."""
         return f"tether-{self.port}"
 
     def is_host(self, host: str) -> bool:
         """Whether a request means this server.
 
-        A name can be made to resolve to any address, a number cannot: beyond loopback, numbers are taken.
+        A name can be made to resolve to any address, a number cannot. So beyond loopback only numbers are accepted.
 
         >>> keys = Keys("x", "127.0.0.1", 8000)
         >>> keys.is_host("127.0.0.1:8000"), keys.is_host("evil.example:8000"), keys.is_host("10.0.0.1:8000")
@@ -85,7 +90,7 @@ class Keys:
         return not is_loopback(self.address) and _is_number(name)
 
     def fits(self, token: str | None) -> bool:
-        """Whether a token is this server's, compared in the same time whatever it is."""
+        """Whether a token is this server's; the comparison takes the same time whatever the token is."""
         return token is not None and secrets.compare_digest(token.encode(), self.token.encode())
 
 
@@ -117,7 +122,7 @@ class Door:
     keys: Keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; others than of HTTP are not taken."""
+        """One request; only HTTP is accepted."""
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
         if scope["type"] != "http":

@@ -72,7 +72,7 @@ class Explorer:
         try:
             self._server.run(sockets=[self._socket])
         except KeyboardInterrupt:
-            pass  # that is how it is meant to end
+            pass  # the normal end
         finally:
             self._socket.close()
 
@@ -89,7 +89,7 @@ class Explorer:
 
 def _listening(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    # The protocol is named: only then does asyncio send at once what it has, and no response waits 40 ms for its end.
+    # The protocol is named: only then does asyncio send data at once; otherwise the end of a response waits 40 ms.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

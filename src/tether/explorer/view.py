@@ -1,4 +1,4 @@
-"""A view: everything that the page shows, as the address bar holds it. A link or a reload brings it back.
+"""A view: everything that the page shows, as written in the address bar. A link or a reload shows it again.
 
 States and actions are numbers in the address, their places in the model: names can be any text, of any length.
 """
@@ -33,7 +33,7 @@ _LARGEST = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """A what-if: (time, action) in the order of choosing, the last of a time counts; and from when on the best.
+    """A what-if: (time, action) in the order of choosing, where the last choice for a time counts; and ``best_from``.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Choices:
 
     @property
     def best_from(self) -> int | None:
-        """From when on the best is done."""
+        """The time from which the best action is taken."""
         return next((t for when, t in reversed(self.made) if when is None), None)
 
     def undone(self) -> Choices:
@@ -61,15 +61,15 @@ class Choices:
         return Choices(self.made[:-1])
 
     def choosing(self, t: int, action: int) -> Choices:
-        """With one more choice; what was chosen for that time before is forgotten."""
+        """With one more choice; an earlier choice for that time is forgotten."""
         return Choices((*(one for one in self.made if one[0] != t), (t, action)))
 
     def best(self, t: int) -> Choices:
-        """With the best from some time on; what was chosen for later times is forgotten."""
+        """With the best from some time on; choices for later times are forgotten."""
         return Choices((*(one for one in self.made if one[0] is not None and one[0] < t), (None, t)))
 
     def written(self) -> str:
-        """As it stands in an address."""
+        """As it is written in an address."""
         return ",".join(f"best:{number}" if t is None else f"{t}:{number}" for t, number in self.made)
 
     @classmethod
@@ -84,7 +84,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is looked at.
+    """What the page shows.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class View:
     page: int = 0
 
     def address(self, **changes: Any) -> str:
-        """The address of this view, or of one that differs in something: only what is not as usual is in it."""
+        """The address of this view, with some changes; only values that differ from their defaults are in it."""
         view = replace(self, **changes)
         given = {}
         for field in fields(View):
@@ -171,14 +171,14 @@ _NAMES = {"chosen": "if", "beside": "vs", "episode": "e", "search": "q"}
 
 
 def read_view(query: Mapping[str, str]) -> View:
-    """The view that an address holds; what it does not name is as usual. Other names are not looked at."""
+    """The view of an address; what it does not name has its default. Unknown names are ignored."""
     given: dict[str, Any] = {}
     for field in fields(View):
         text = query.get(_NAMES.get(field.name, field.name))
         if text is not None and (text or field.name == "beside"):
             given[field.name] = _READERS.get(field.name, _text)(field.name, text)
     view = View(**given)
-    _ = view.test  # said here if it is none
+    _ = view.test  # raises here if it is not a test
     return view
 
 

@@ -1,4 +1,4 @@
-"""How is it shown? Figures, and a report as one page.
+"""How is an answer shown? Figures, and a report as one page.
 
 May import: audit, and what it may.
 

@@ -1,9 +1,8 @@
-"""Pages of HTML from templates. Whatever a template prints is escaped, and cleaned of what no page may hold.
+"""Pages of HTML from templates. All output of a template is escaped, and forbidden characters are removed.
 
-The templates are in ``templates/``: `page.html` is the frame that every page stands in, with its style sheet and the
-rule that it loads nothing; `report.html` is the report; `audit.html` is the overview of a log; `answer.html`,
-`decisions.html`, `pieces.html` are parts that pages share; `reproduction.html` is published experiments beside the
-published numbers.
+The templates are in ``templates/``: `page.html` is the frame of every page, with its style sheet and the rule that it
+loads nothing; `report.html` is the report; `audit.html` is the overview of a log; `answer.html`, `decisions.html`,
+`pieces.html` are parts that pages share; `reproduction.html` shows experiments beside the published numbers.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def source(name: str) -> str:
 
 
 def drawing(markup: str) -> Any:
-    """A drawing or table of ours, which the template is to take as it is.
+    """A drawing or table made by this package, which the template prints without escaping.
 
     >>> str(drawing("<svg></svg>"))
     '<svg></svg>'
@@ -84,7 +83,7 @@ def _cut(value: Any, most: int = 160) -> str:
 
 
 def _printable(value: Any) -> Any:
-    """What a template prints, without characters that no page may hold; drawings of ours have none."""
+    """A value that a template prints, without forbidden characters; our own drawings have none."""
     return value if hasattr(value, "__html__") else clean(value)
 
 

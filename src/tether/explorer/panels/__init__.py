@@ -1,8 +1,7 @@
-"""What each part of the page holds: records of the library, sentences about them, drawings. One function per part.
+"""The contents of each part of the page: records of the library, sentences about them, drawings. One function per part.
 
-A part is asked for by name; the page asks anew when one of the things in the address that it ``needs`` has changed.
-What takes long of a large model is a part within a part, which ``can_wait``: the page asks for it when it has shown all
-the rest.
+The page asks for a part by name, and asks again when something in the address that the part ``needs`` has changed. Slow
+parts of a large model are parts within a part that ``can_wait``: the page asks for them when everything else is shown.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LIMITS = ("e", "k", "m", "rule", "influence", "objective")
 
 @dataclass(frozen=True)
 class Asked:
-    """A view, and where its answer is kept; ``check`` ends a computation that nobody waits for any more."""
+    """A view, and where its answer is kept; ``check`` ends a computation that is not needed any more."""
 
     view: View
     memory: Memory
@@ -29,13 +28,13 @@ class Asked:
 
     @property
     def answer(self) -> EpisodeAnswer:
-        """What can be told of the view's episode within its limits."""
+        """The answers for the view's episode within its limits."""
         return self.memory.answer(self.view, self.check)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the page: its template, what it holds, what in the address it depends on, and whether it can wait."""
+    """A part of the page: its template, its contents, what it needs from the address, and whether it can wait."""
 
     template: str
     contents: Callable[[Asked], dict[str, Any]]
@@ -43,7 +42,7 @@ class Part:
     can_wait: bool = False
 
     def attributes(self, name: str) -> str:
-        """What an element of the page says in which this part is to stand."""
+        """The attributes of the element of the page for this part."""
         return f'data-part="{name}"{" data-later" if self.can_wait else ""} data-needs="{" ".join(self.needs)}"'
 
 

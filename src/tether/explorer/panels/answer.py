@@ -17,7 +17,7 @@ from tether.views.report.steps import step_table
 __all__ = ["beyond_part", "chart_part", "ladder", "rungs", "sentences", "steps", "sure"]
 
 _AS_SENTENCE = 2
-"""Up to so many changes are one sentence; more are a list."""
+"""Up to this many changes are one sentence; more are a list."""
 
 _LISTED = 15
 """How many changes are listed."""
@@ -26,11 +26,11 @@ _RUNGS = 16
 """How many k are compared."""
 
 _AT_ONCE = 3e5
-"""States over time, times k, up to which they are compared with the rest of the panel; else later."""
+"""The amount of work (states over time, times k) up to which every k is compared at once; otherwise later."""
 
 
 def sentences(asked: Asked) -> dict[str, Any]:
-    """The answer in its parts; how sure it is comes by itself, because it takes longer."""
+    """The answer in its parts; how sure it is, is a part of its own, because it takes longer."""
     answer = asked.answer
     explanation, name = answer.explanation, answer.naming.any
     many = len(explanation.changes) > _AS_SENTENCE
@@ -66,7 +66,7 @@ def _compared(answer: EpisodeAnswer) -> list[int]:
 
 
 def rungs(asked: Asked) -> dict[str, Any]:
-    """The best plan for each k at which something changes: what it gains, and what of it is about this episode."""
+    """The best plan for each k at which something changes: its gain, and how much of it is about this episode."""
     answer, view, T = asked.answer, asked.view, asked.answer.cf.T
     found = [answer.question.rung(k, answer.m, asked.check) for k in _compared(answer)]
     most = max(one.gain for one in found)
@@ -97,7 +97,7 @@ def chart_part(asked: Asked) -> dict[str, Any]:
 
 
 def sure(asked: Asked) -> dict[str, Any]:
-    """What holds whatever the causal model is."""
+    """What holds under every causal model of this episode."""
     explanation, name = asked.answer.explanation, asked.answer.naming.any
     found = explanation.certificate
     learned = learned_sentences(explanation, name)

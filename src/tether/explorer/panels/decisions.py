@@ -19,11 +19,11 @@ _STEPS, _ACTIONS = 60, 60
 """Steps and actions that are shown."""
 
 _PALE = 0.25
-"""How strong the colour of what the tether does not allow is, beside that of what it does."""
+"""How strong the colour of an action is that the tether does not allow, relative to an allowed one."""
 
 
 def decisions_part(asked: Asked) -> dict[str, Any]:
-    """The grid, and what it comes to."""
+    """The grid, and the sentences about it."""
     answer = asked.answer
     cf = answer.cf
     found = answer.question.decisions
@@ -63,7 +63,7 @@ def _cell(
     elif row.value is None:
         facts.append("no value: a later observed action is not available")
     else:
-        facts.append(f"{value} {number(row.value)}, had only this been different")
+        facts.append(f"{value} {number(row.value)}, if only this had been different")
         if row.necessity is not None:
             facts.append(f"the outcome would not have happened with {percent(row.necessity)}")
     facts.append(f"allowed from k = {row.needed_k} on" if row.needed_k <= answer.cf.T else "no tether allows it")
@@ -88,7 +88,7 @@ def _short(gain: float, largest: float) -> str:
 
 
 def _colours(share: float) -> str:
-    """Blue for a gain, orange for a loss, nothing for neither; told by the sign too."""
+    """Blue for a gain, orange for a loss, none for neither; the sign says the same."""
     if share > 1e-9:
         return shade(share)
     if share < -1e-9:

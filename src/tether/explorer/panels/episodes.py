@@ -1,4 +1,4 @@
-"""Episodes: what there is to choose from, ranked, with search and filter."""
+"""The list of episodes, ranked, with search and filter."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def episodes_part(asked: Asked) -> dict[str, Any]:
 
 
 def _opened(view: View, key: str) -> str:
-    """Another episode, in the same limits; what was chosen for this one does not go with it."""
+    """Another episode, with the same limits, but without the choices made for this one."""
     plain = View(rule=view.rule, influence=view.influence, m=view.m, objective=view.objective)
     return plain.address(episode=key)
 

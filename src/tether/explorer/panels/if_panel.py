@@ -26,7 +26,7 @@ _ACTIONS = 200
 """How many actions a menu holds."""
 
 _LARGE = 20_000
-"""Nodes that a what-if can come to, up to which its certificate is made without being asked for."""
+"""The most nodes that a what-if can reach for its certificate to be computed at once."""
 
 
 def what_if_part(asked: Asked) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def if_over_time_part(asked: Asked) -> dict[str, Any]:
 
 
 def _steps(asked: Asked, answer: EpisodeAnswer, found: WhatIf) -> list[dict[str, Any]]:
-    """One row per step: what happened, what can be chosen, and what is then to be expected."""
+    """One row per step: what happened, what can be chosen, and what to expect then."""
     cf, naming, view = answer.cf, answer.naming, asked.view
     mdp, chosen = cf.mdp, view.chosen
     best_from, rows = chosen.best_from, []
@@ -179,7 +179,7 @@ def _tailoring(one: Evaluation) -> Tailoring:
 
 
 def _as_the_plan(answer: EpisodeAnswer, asked: Asked) -> str | None:
-    """The plan's own changes as a what-if, where they do not depend on what happens."""
+    """The plan's own changes as a what-if, if they do not depend on what happens."""
     made = []
     for step in answer.explanation.steps[:-1]:
         if answer.explanation.outlook.actions(step.t).get(step.instead, 0.0) > 1 - 1e-9:

@@ -18,7 +18,7 @@ from tether.views.report.features import Band, over_time
 __all__ = ["drawings_of", "outcomes_part", "over_time_part"]
 
 _AT_ONCE = 500_000
-"""States over time, up to which outcomes are drawn with the rest; else later: the plain model is solved for them."""
+"""The most states over time for which outcomes are drawn at once; otherwise later: they need the plain model solved."""
 
 
 def over_time_part(asked: Asked) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def over_time_part(asked: Asked) -> dict[str, Any]:
 
 
 def outcomes_part(asked: Asked) -> dict[str, Any]:
-    """How the episode would have ended, over time; nothing where it has no outcomes."""
+    """How the episode would have ended, over time; empty if it has no outcomes."""
     explanation = asked.answer.explanation
     if goes_on(asked.answer.cf, explanation.outlook) or len(explanation.outcomes.classes) < 2:
         return {"outcomes": []}
@@ -44,7 +44,7 @@ def outcomes_part(asked: Asked) -> dict[str, Any]:
 def drawings_of(
     asked: Asked, answer: EpisodeAnswer, plan: Plan, outlook: Evaluation, gained: Any, prefix: str
 ) -> dict[str, Any]:
-    """The return so far, every feature, and how strong the influence is: of a plan, or of a what-if."""
+    """The return so far, every feature, and the strength, for a plan or for a what-if."""
     who = "plan" if prefix == "plan" else "what-if"
     courses = over_time(plan, outlook, None, answer.naming.state)
     low, high = outlook.returns.band()

@@ -21,7 +21,7 @@ from tether.views.report.limits import table_of
 __all__ = ["controls", "headline_part", "limits", "table"]
 
 _K, _M = "987654301", "987654302"
-"""Stand for k and m in an address: no episode is so long."""
+"""Placeholders for k and m in an address: no episode is this long."""
 
 _LABELS = 40
 """Labels that fit into a menu."""
@@ -32,13 +32,13 @@ _CASES = 30
 RULES = {
     "definition": "definition: influence stays possible",
     "assured": "assured: influence is certain to come back",
-    "published": "published: as the released code has it",
+    "published": "published: as in the paper's released code",
     "printed": "printed: as Algorithm 1 is printed",
 }
 
 TESTS = {
-    "support": "support: it shares a possible outcome with what happened",
-    "tv": "tv: its outcomes are distributed alike",
+    "support": "support: the step shares a possible outcome with the observed one",
+    "tv": "tv: its outcomes are distributed almost alike",
     "effective": "effective: the observation moves its probabilities",
 }
 
@@ -78,14 +78,14 @@ def _objectives(answer: EpisodeAnswer, chosen: str) -> list[tuple[str, str, bool
     start = int(answer.cf.observation.states[0])
     found = [("", "the return", not chosen)]
     for i, label in enumerate(property_labels(mdp)[:_LABELS]):
-        if start not in mdp.label_sets[label]:  # else it is decided before anything is done
+        if start not in mdp.label_sets[label]:  # otherwise it is decided before the first action
             for kind in ("avoid", "reach"):
                 found.append((f"{kind}:{i}", f"{kind} {cut(shown(label), 40)}", chosen == f"{kind}:{i}"))
     return found
 
 
 def limits(asked: Asked) -> dict[str, Any]:
-    """What k and m mean now, and what they give; of a large model the table of others comes later."""
+    """What k and m mean now, and what they give; for a large model the table comes later."""
     answer, view = asked.answer, asked.view
     plan, suggested = answer.plan, answer.suggested
     return {
@@ -106,7 +106,7 @@ def table(asked: Asked) -> dict[str, Any]:
 
 
 def _others(answer: EpisodeAnswer, view: View, table: Sweep) -> dict[str, Any]:
-    """What other k and m would give, as a table whose cells lead there."""
+    """What other k and m would give, as a table whose cells are links to them."""
     plan = answer.plan
     anywhere = view.address(k=int(_K), m=int(_M))  # one address for all cells: there may be hundreds
     shown = table_of(table, plan, answer.suggested, lambda k, m: anywhere.replace(_K, str(k)).replace(_M, str(m)))
@@ -124,7 +124,7 @@ def _in_words(answer: EpisodeAnswer) -> str:
 
 
 def _meters(answer: EpisodeAnswer) -> list[dict[str, Any]]:
-    """What is gained and what is still about this episode: as k grows, one grows and the other shrinks."""
+    """The gain, and how much is still about this episode: as k grows, the first grows and the second shrinks."""
     plan, table = answer.plan, answer.table if answer.is_quick else answer.by_k
     limits = "any k and m" if answer.is_quick else "any k with this m"
     most = float(np.max(table.gains[np.isfinite(table.gains)]))
@@ -143,7 +143,7 @@ def _meters(answer: EpisodeAnswer) -> list[dict[str, Any]]:
 
 
 def _near(answer: EpisodeAnswer) -> dict[str, Any]:
-    """The strength first; then how many steps pass the test that k counts, as they may at a strength of next to 0."""
+    """First the strength; then how many steps pass the test that k counts, as they may do with a strength near 0."""
     plan, tailoring = answer.plan, answer.outlook.tailoring
     assert tailoring is not None
     if not left_to_chance(plan.asked, plan.chain):
@@ -159,7 +159,7 @@ def _near(answer: EpisodeAnswer) -> dict[str, Any]:
 
 
 def _where_m_matters(answer: EpisodeAnswer, table: Sweep) -> list[int]:
-    """Values of m at which the best value within this k changes, of those that were looked at."""
+    """Values of m, among those computed, at which the best value within this k changes."""
     values = table.values[table.ks == answer.plan.k][0]
     return [int(m) for i, m in enumerate(table.ms) if i == 0 or values[i] - values[i - 1] > table.rounding]
 

@@ -13,7 +13,7 @@ __all__ = ["states_part"]
 
 
 def states_part(asked: Asked) -> dict[str, Any]:
-    """The drawing of the report, whose nodes say what they are and lead to "Why?"."""
+    """The drawing of the report; its nodes show what they are, and are links to "Why?"."""
     answer, view = asked.answer, asked.view
     figure, is_graph = draw_classes(
         answer.plan,

@@ -54,7 +54,7 @@ def _what_if_lines(answer: EpisodeAnswer, chosen: Choices, options: str) -> list
 
 
 def command_line(answer: EpisodeAnswer) -> list[str]:
-    """Commands that give the same answer; none where the page was opened from Python."""
+    """Commands that give the same answer; none if the page was opened from Python."""
     words = answer.entry.opening.command
     if not words:
         return []

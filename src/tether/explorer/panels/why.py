@@ -1,4 +1,4 @@
-"""Why? For a state at a time: its class, what is allowed from which k on, what the observation does to a row."""
+"""Why? For a state at a time: its class, from which k on each action is allowed, what the observation does to a row."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OUTCOMES = 30
 """Outcomes of a row that are drawn."""
 
 MEANINGS = {
-    CLASSES[0]: "this is what was seen at that time",
+    CLASSES[0]: "this state was observed at that time",
     CLASSES[1]: "an influenced step can be met within k steps, and an allowed plan can get here",
     CLASSES[2]: "an influenced step can be met within k steps, but no allowed plan gets here",
     CLASSES[3]: "no influenced step can be met within k steps from here",
-    "unreachable": "with the luck of this episode no way of acting leads here at that time",
-    "decided": "what is wanted is decided here, one way or the other: no influence is asked for after that",
+    "unreachable": "with the luck of this episode, no actions lead here at that time",
+    "decided": "the property is decided here, one way or the other: no influence is required after that",
 }
 
 
@@ -65,7 +65,7 @@ def why_part(asked: Asked) -> dict[str, Any]:
 
 
 def _class(answer: EpisodeAnswer, t: int, s: int) -> str:
-    """The class of a state; of one that cannot be reached, or that decides the objective, that it is so."""
+    """The class of a state; or that it cannot be reached, or that it decides the objective."""
     world = answer.tied.asked
     ended = world.graph.ended
     if ended is not None and ended.mask[s]:
@@ -79,7 +79,7 @@ def _class(answer: EpisodeAnswer, t: int, s: int) -> str:
 
 
 def _actions(asked: Asked, answer: EpisodeAnswer, t: int, s: int) -> list[dict[str, Any]]:
-    """What can be done there: from which k on it is allowed, and why."""
+    """The actions available there: from which k on each is allowed, and why."""
     cf, view, naming = answer.cf, asked.view, answer.naming
     state, rows = cf.mdp.states[s], []
     for action in cf.mdp.actions_in(state):
@@ -125,7 +125,7 @@ def _is_seen(answer: EpisodeAnswer, t: int, s: int) -> bool:
 
 
 def _states(asked: Asked, answer: EpisodeAnswer, t: int, s: int) -> list[dict[str, Any]]:
-    """States to look at: the observed one, those that the plan is likeliest in, and those that a search finds."""
+    """States to choose from: the observed one, the likeliest ones under the plan, and those that a search finds."""
     cf, view, naming = answer.cf, asked.view, answer.naming
     seen = int(cf.observation.states[t])
     visits = answer.explanation.outlook.chain.visits[t].states

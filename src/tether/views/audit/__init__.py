@@ -1,7 +1,7 @@
 """The overview of an audit as one page, and the reports of its top episodes beside it.
 
-`page` writes; `contents` says what each section holds, from the three tables of the audit; `episodes` is the table of
-the top episodes; `words` names states and says what was asked.
+`page` writes; `contents` makes each section, from the three tables of the audit; `episodes` is the table of the top
+episodes; `words` names states and describes the question.
 """
 
 from tether.views.audit.page import report

@@ -1,4 +1,4 @@
-"""What each section of the page of an audit holds, from the three tables of the audit alone."""
+"""The contents of each section of the page of an audit, from the three tables of the audit alone."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def sections(audit: Audit) -> dict[str, Any]:
 
 
 def _cards(audit: Audit) -> list[tuple[str, str, str]]:
-    """The numbers to remember: name, value, and what stands beside it."""
+    """The main numbers: name, value, and a note."""
     summary = audit.summary
     answered, gained = summary.answered, summary.gained
     some, wrong = gained.size, summary.episodes - answered
@@ -113,7 +113,7 @@ def _matrix(audit: Audit) -> dict[str, Any] | None:
 
 
 def _merged(found: list[tuple[str, float]]) -> dict[str, str]:
-    """What each outcome is called in the matrix: itself, or one of the others where there are many."""
+    """What each outcome is called in the matrix: its own name, or "others" if there are many."""
     mass: dict[str, float] = {}
     for name, some in found:
         mass[name] = mass.get(name, 0.0) + some
@@ -130,7 +130,7 @@ def _share(mass: float, total: float, of_row: float | None = None) -> dict[str, 
 
 
 def _gains(some: Floats) -> dict[str, Any] | None:
-    """How gains are spread; nothing where there are none."""
+    """How gains are distributed; None if there are none."""
     if some.size == 0:
         return None
     ranked = np.sort(some[some > 0])[::-1]
@@ -162,7 +162,7 @@ def _ranked(gain: Floats) -> Drawing:
 
 
 def _helped(audit: Audit) -> list[dict[str, Any]]:
-    """For each observed outcome: of how many episodes, and for how many there is something to gain or to lose."""
+    """For each observed outcome: how many episodes, and in how many something is gained or lost."""
     rows: list[dict[str, Any]] = []
     for name, helped in audit.summary.outcomes.items():
         all_of, some, worse = helped.episodes, helped.gained, helped.lost
@@ -203,14 +203,14 @@ def _decisions(audit: Audit) -> dict[str, Any]:
 
 
 def _verdicts(audit: Audit) -> list[dict[str, Any]] | None:
-    """Of the episodes with a gain, how many hold under which causal models; nothing where it was not asked."""
+    """For the episodes with a gain: under which causal models it holds; None if this was not asked."""
     some, counts = audit.summary.gained.size, audit.summary.verdicts
     if not is_certified(audit.question) or not some:
         return None
     rows = [(name, words, counts.get(name, 0)) for name, words in VERDICTS.items()]
     left = some - sum(count for _, _, count in rows)
     if left:
-        rows.append(("not looked at", "The model is large: tether certify looks at a single episode.", left))
+        rows.append(("not computed", "The model is large: tether certify can do it for a single episode.", left))
     return [
         {"name": name, "words": words, "episodes": count, "percent": percent(count / some), "bar": 100 * count / some}
         for name, words, count in rows

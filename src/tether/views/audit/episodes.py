@@ -1,4 +1,4 @@
-"""The table of the top episodes: what happened, what would have, and what to change."""
+"""The table of the top episodes: what happened, what would have happened, and what to change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHANGES, _ENDS = 3, 2
 def listed_episodes(audit: Audit, links: dict[Any, str]) -> dict[str, Any]:
     """The head, the rows, and what to filter them by.
 
-    For a policy, those it would have served worst are listed as well.
+    For a policy, the episodes with the largest losses are listed as well.
     """
     records = audit.listed(_LISTED).to_pylist()
     columns = _columns(audit)
@@ -64,7 +64,7 @@ def _columns(audit: Audit) -> list[tuple[str, str, str]]:
 
 
 def _cell(kind: str, field: str, row: dict[str, Any], audit: Audit) -> dict[str, Any]:
-    """The text of a cell, and the number it is sorted by where it is not sorted by its text."""
+    """The text of a cell, and the number to sort it by; None to sort by the text."""
     value, key = row[field], None
     if value is None:
         text = ""

@@ -24,7 +24,7 @@ from tether.views.pages import date_of_page, drawing, render, source
 __all__ = ["report"]
 
 _REPORTS = 10
-"""How many of the top episodes get a report of their own, unless asked for otherwise."""
+"""How many of the top episodes get a report of their own, by default."""
 
 _REPORT = re.compile(r"\d{4,}\.html")
 
@@ -40,13 +40,13 @@ def report(
 ) -> Path:
     """Write the overview of an audit; see `tether.Audit.report`."""
     if about is not None and not isinstance(about, Mapping):
-        raise QueryError(f"about must map names to what is to be said of them, not {about!r}")
+        raise QueryError(f"about must map names to values, not {about!r}")
     is_policy = audit.question["policy"] is not None
     if reports is None:
         reports = 0 if is_policy else _REPORTS
     reports = whole_number("reports", reports, 0)
     if reports and is_policy:
-        raise QueryError("reports of single episodes are about plans, and a policy was asked about: leave reports out")
+        raise QueryError("reports of single episodes are about plans; this audit is about a policy: leave reports out")
     target, day = Path(file), date_of_page(date)
     links = _write_reports(audit, target, reports, day)
     script = source("audit.js")
@@ -68,7 +68,7 @@ def report(
 
 
 def _write_reports(audit: Audit, page: Path, n: int, day: dt.date) -> dict[Any, str]:
-    """Write the reports of the top episodes into a folder beside the page; and where each of them is."""
+    """Write the reports of the top episodes into a folder beside the page; returns where each of them is."""
     folder = page.parent / f"{page.stem}-episodes"
     top = audit.top(n).column("episode").to_pylist() if n else []
     if top:
@@ -94,7 +94,7 @@ def _write_reports(audit: Audit, page: Path, n: int, day: dt.date) -> dict[Any, 
 
 
 def _remove_others(folder: Path, kept: set[str]) -> None:
-    """Remove the reports of an earlier page, to which nothing leads any more."""
+    """Remove the reports of an earlier page, which have no links any more."""
     for old in folder.glob("*.html") if folder.is_dir() else ():
         if _REPORT.fullmatch(old.name) and old.name not in kept:
             old.unlink()

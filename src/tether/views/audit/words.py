@@ -1,4 +1,4 @@
-"""What was asked of a log, and its states, in words."""
+"""The question of an audit, and the states of a log, in words."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ VERDICTS = {
 
 
 def audit_question_in_words(question: Mapping[str, Any]) -> str:
-    """What was asked of every episode, for someone new to the method.
+    """The question for every episode, for a reader who is new to the method.
 
     >>> asked = {"policy": None, "k": 3, "m": 1, "where": None, "objective": None, "minimise": False}
     >>> print(audit_question_in_words(asked)[-90:])
     best plan that changes at most 1 action (m = 1), with a tether of at most 3 steps (k = 3).
     """
-    asked = "Every episode is replayed with the luck it had: what would have happened, had other actions been taken?"
+    asked = "Every episode is replayed with the luck it had: what if other actions had been taken?"
     if question["policy"]:
         answer = f"Each answer is what the policy {question['policy']} would have led to."
     else:
@@ -52,12 +52,12 @@ def audit_question_in_words(question: Mapping[str, Any]) -> str:
 
 
 def is_certified(question: Mapping[str, Any]) -> bool:
-    """Whether other causal models were looked at: they are where a return was asked for."""
+    """Whether other causal models were considered: only if a return was asked for."""
     return bool(question["certify"]) and question["objective"] is None
 
 
 def name_in_words(names: Names, value: Any) -> str:
-    """A name of the model as a table of the audit has it, in words; fields with their names.
+    """A name of the model, as it is in a table of the audit, in words; fields with their names.
 
     >>> import tether
     >>> name_in_words(tether.cases.epidemic().mdp.states, {"S": 9, "I": 1, "V": 20})
@@ -69,7 +69,7 @@ def name_in_words(names: Names, value: Any) -> str:
 
 
 def outcome_in_words(mdp: MDP, outcome: str | None) -> str:
-    """What a table calls an outcome, in words: a label as it is, an absorbing state with the names of its fields."""
+    """An outcome of a table, in words: a label as it is, an absorbing state with the names of its fields."""
     if outcome is None or outcome in mdp.label_sets:
         return outcome or ""
     place = find_index(mdp.states, outcome)
@@ -109,7 +109,7 @@ def settings(audit: Audit, about: Mapping[str, Any], date: str) -> list[tuple[st
         k = "the shortest that is enough, episode by episode" if question["k"] is None else str(question["k"])
         facts += [("k", k), ("m", str(question["m"])), ("rule", str(question["rule"]))]
     facts.append(("influence", f"{question['influence']}: {influence_in_words(audit.influence)}"))
-    facts.append(("causal models", "every one was looked at" if is_certified(question) else "Gumbel-max only"))
+    facts.append(("causal models", "every one was considered" if is_certified(question) else "Gumbel-max only"))
     if question["draws"]:
         facts.append(("draws", f"{question['draws']:,} models, seed {question['seed']}"))
     facts.append(("date", date))

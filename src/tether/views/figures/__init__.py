@@ -2,10 +2,10 @@
 
 Every function takes library records or plain numbers, draws into ``ax`` or into a figure of its own, and
 returns the axes. Matplotlib is imported when something is drawn, never `pyplot`: no window, no backend, no
-global state. Values in order are in `values`, quantities over time in `course`, the layered graph in
+global state. Values for every k and m are in `values`, quantities over time in `course`, the layered graph in
 `classes`, the motivating picture in `occupancy`, outcomes over time in `outcomes`, decisions in `decisions`, the
-gains of a log in `gains`, means over any number in `curves`, sets of causal models in `guarantees`; what plans and
-sweeps draw of themselves in `plans`; `style` is what they all share.
+gains of a log in `gains`, means over any number in `curves`, sets of causal models in `guarantees`, the figures of
+``plan.plot()`` and ``table.plot()`` in `plans`; `style` is the common style.
 
 >>> import tether
 >>> case = tether.cases.epidemic()

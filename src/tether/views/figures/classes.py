@@ -1,8 +1,8 @@
 """The four classes of states over time, as the paper's figures on k = 1 and k = 2 draw them.
 
-Where states and steps are few this is the layered graph itself: one column per time, edges with their actions. Where
-they are not, it is one bar per time with the number of states of each class: a graph of hundreds of nodes shows
-nothing.
+If there are few states and steps, this is the layered graph itself: one column per time, edges with their actions. If
+there are many, it is one bar per time with the number of states of each class: a graph of hundreds of nodes cannot be
+read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["is_graph", "plot_classes"]
 
 _LARGE, _LONG, _DENSE = 12, 8, 16
-"""States in a layer, steps in time, and edges between two layers, beyond which classes are counted, not drawn."""
+"""The most states in a layer, steps in time, and edges between two layers for a graph; beyond, classes are counted."""
 
 _NAME = 20
 """How long a name is before it is cut."""
@@ -71,7 +71,7 @@ def plot_classes(
     plan : Plan, optional
         The states that this plan can be in are ringed.
     legend : bool
-        Whether to say what fills and lines mean; once is enough for several drawings side by side.
+        Whether to say what fills and lines mean. Several drawings side by side need one legend only.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def is_graph(
 
 
 def _drawable(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], k: int) -> list[Step] | None:
-    """The steps of a rollout, or None where a graph of them would show nothing."""
+    """The steps of a rollout, or None if a graph of them could not be read."""
     if cf.T > _LONG or max(layer.size for layer in layers) > _LARGE:
         return None
     steps = steps_of(cf, found, layers, k)
@@ -140,7 +140,7 @@ def _drawable(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], 
 
 
 def _names(cf: CounterfactualMDP, states: list[Ints], label: Callable[[Any], str]) -> list[list[str]]:
-    """Names of the states of each layer, cut where they are long, but never two states to one name."""
+    """Names of the states of each layer, long ones cut, but never to the same text for two states."""
     every = np.unique(np.concatenate(states))
     short = cut_apart([single_line(label(name)) for name in cf.mdp.names_of(every)], _NAME)
     return [[short[i] for i in np.searchsorted(every, layer)] for layer in states]

@@ -1,4 +1,4 @@
-"""Quantities over time: what happened beside what would have, and how much of it the observation still informs."""
+"""Quantities over time: what happened beside what would have happened, and how much of it is about the episode."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ __all__ = ["plot_band", "plot_course", "plot_strip", "plot_tailoring"]
 _TWO = ("filled mark and line: exact", "hollow mark and caps: published")
 
 _BARS = 15
-"""Up to so many steps spreads are bars; beyond, bands."""
+"""Up to this many steps spreads are bars; beyond, bands."""
 
 _MARKED, _CELLS = 40, 1500
-"""Up to so many steps each time has its mark; up to so many cells each is a shape of its own, not part of a bitmap."""
+"""Up to this many steps each time has its mark; up to this many cells each is a shape, not part of a bitmap."""
 
 
 def plot_course(
@@ -55,7 +55,7 @@ def plot_course(
 ) -> Axes:
     """A quantity over time under one or more plans: its mean, and one standard deviation as a bar or a band.
 
-    Bars and bands end where values end that can happen.
+    Bars and bands never go beyond the values that can happen.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def plot_band(
     whole : bool
         Whether the quantity is counted in whole numbers.
     legend : bool
-        Whether to say what is what; once is enough for several drawings.
+        Whether to draw a legend. Several drawings need only one.
     who : str
         Whose average it is, for the legend.
 
@@ -237,7 +237,7 @@ def plot_strip(
     many = chance.shape[1] - 1 > _MARKED
     with styled():
         ax = axes(ax, (5.5, 0.6 + 0.24 * len(rows)), "")
-        # Shades are transparent ink, so that they are right on any paper.
+        # Shades are transparent, so that they are right on any background.
         ax.axhspan(0, len(rows), color=GREY, alpha=0.1, linewidth=0)
         ax.pcolormesh(shades, rasterized=shades.size > 4 * _CELLS)
         ax.hlines(np.arange(1, len(rows)), 0, chance.shape[1], color="white", linewidth=1.0)
@@ -307,7 +307,7 @@ def plot_tailoring(evaluations: Mapping[str, Evaluation], ax: Axes | None = None
 
 
 def _changes(ax: Axes, changed: Floats | None, who: str) -> list[Line2D]:
-    """Triangles, the fuller the likelier, where a plan, or who else acts, may change the action."""
+    """Triangles where ``who`` may change the action; the likelier the change, the fuller the triangle."""
     at = np.flatnonzero(changed > 0.005) if changed is not None else np.empty(0, dtype=np.int64)
     if changed is None or not at.size:
         return []

@@ -1,4 +1,4 @@
-"""Means of several kinds over one number, each with the error that a sample leaves it."""
+"""Several means as curves over one number, each with its sampling error."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ __all__ = ["plot_decisions", "plot_shares"]
 _WHAT = ("gain", "best", "necessity")
 
 _ON_CELLS = "#1a1a1a"
-"""The ink of marks on shaded cells: these stay light on a dark page, where other black turns white."""
+"""The colour of marks on shaded cells. On a dark page these cells stay light, while other black becomes white."""
 
 _SHADES = 41
-"""Of more shades, Matplotlib makes a bitmap of the colour bar; there is one in the middle, for what changes nothing."""
+"""With more shades, Matplotlib draws the colour bar as a bitmap. The shade in the middle means no change."""
 
 _NAME = 36
 """Letters of an action's name beside the figure."""
@@ -58,12 +58,12 @@ def plot_decisions(
     ----------
     decisions : Decisions
     what : {"gain", "best", "necessity"}
-        The gain over the observed return, had only this action been different; the gain of the best with it and at
-        most m changes in all; or the probability that the outcome would not have happened.
+        The gain over the observed return if only this action had been different; the best gain with this action and
+        at most m changes in all; or the probability that the outcome would not have happened.
     ax : Axes, optional
         Where to draw; a figure of its own by default.
     action_name : callable
-        Names an action as it is to be shown.
+        Turns an action's name into text.
     letters : int
         How many letters of a name are shown.
 
@@ -79,7 +79,7 @@ def plot_decisions(
     if what not in _WHAT:
         raise QueryError(f"what must be one of {', '.join(map(repr, _WHAT))}, not {what!r}")
     if what == "necessity" and decisions.outcome is None:
-        raise QueryError("the episode ends in no outcome, so that there is no necessity to draw")
+        raise QueryError("the episode ends in no outcome, so there is no necessity to draw")
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

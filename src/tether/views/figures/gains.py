@@ -1,4 +1,4 @@
-"""What a log has to gain: how gains are spread over its episodes, and how few episodes have most of it."""
+"""What could be gained in a log: how gains are distributed over its episodes, and how few episodes have most."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def plot_gains(gains: Any, ax: Axes | None = None) -> Axes:
     """
     some = _some(gains)
     edges = np.histogram_bin_edges(some, bins=min(_BINS, max(5, int(np.sqrt(some.size)) + 1)))
-    if some.min() < 0 < some.max():  # a bar is of gains or of losses, never of both
+    if some.min() < 0 < some.max():  # a bar shows gains or losses, never both
         width = edges[1] - edges[0]
         below, above = int(np.ceil(-some.min() / width)), int(np.ceil(some.max() / width))
         edges = width * np.arange(-below, above + 1)

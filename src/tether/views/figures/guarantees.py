@@ -34,8 +34,9 @@ _RETURN = "expected return"
 
 
 def plot_certificate(certificate: Certificate, ax: Axes | None = None) -> Axes:
-    """What a plan or policy is worth at worst, under Gumbel-max and at best: under every causal model, and every stable
-    one; beside what was observed.
+    """The value of a plan or policy at worst, under Gumbel-max and at best, beside what was observed.
+
+    There is one row for every causal model, and one for every stable one.
 
     Examples
     --------
@@ -70,9 +71,9 @@ def plot_certificate(certificate: Certificate, ax: Axes | None = None) -> Axes:
 
 
 def plot_guarantees(by_k: GuaranteesByK, ax: Axes | None = None, chosen: int | None = None) -> Axes:
-    """What the best plan of each k is worth, at worst, under Gumbel-max and at best, beside what was observed.
+    """The value of the best plan for each k, at worst, under Gumbel-max and at best, beside what was observed.
 
-    ``chosen`` is a k to mark as that of a plan.
+    ``chosen`` is the k of a plan, to be marked.
 
     Examples
     --------
@@ -113,10 +114,10 @@ def plot_guarantees(by_k: GuaranteesByK, ax: Axes | None = None, chosen: int | N
 
 
 def plot_tails(probability: Any, value: Any, level: float, ax: Axes | None = None) -> Axes:
-    """The worst and the best that a row can be, whatever the causal model: the means over its worst and best part.
+    """The worst and the best case of a row over all causal models: the means over its worst and its best part.
 
-    Outcomes stand in the order of what they are worth, each as wide as it is likely. The worst part, of size ``level``,
-    is shaded: the probability of the observed outcome is its size, and its mean is the worst case.
+    Outcomes are sorted by their value. Each is as wide as it is likely. The worst part is shaded. Its size ``level`` is
+    the probability of the observed outcome, and its mean is the worst case.
 
     Parameters
     ----------

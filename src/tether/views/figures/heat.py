@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["plot_heat"]
 
 _READABLE = 13
-"""Rows or columns beyond which cells are too small for numbers, and for lines around them: T = 12, and m = 0."""
+"""With more rows or columns than this, cells are too small for numbers and for lines around them: T = 12, and m = 0."""
 
 
 def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
-    """The table of values shaded: down it k grows, to the right m. Cells that gain nothing stay plain.
+    """The table of values, shaded: k grows down the table, m to the right. Cells that gain nothing stay plain.
 
-    Cells hold their numbers where these fit, with as many decimals as fit.
+    Cells show their numbers if these fit, with as many decimals as fit.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
             vmax=high if high > low else low + 1.0,
             edgecolors="#cccccc" if readable else "none",
             linewidth=0.5 if readable else 0.0,
-            rasterized=not readable,  # thousands of shapes are a bitmap
+            rasterized=not readable,  # thousands of shapes become a bitmap
         )
         ax.set_xlim(0, columns)
         ax.set_ylim(rows, 0)
@@ -75,7 +75,7 @@ def _ticks(ax: Axes, table: Sweep) -> None:
 
 
 def _numbers(ax: Axes, values: Floats, plain: Any, mesh: QuadMesh) -> None:
-    """The number of each cell, in black or white, whichever is the better read on its shade."""
+    """The number of each cell, in black or white, whichever is easier to read on its shade."""
     widest = 0.92 * points_per_unit(ax)[0] * 0.9  # the colour bar takes some
     spread = float(values.max() - values.min())
     most = 0 if spread >= 1000 else 1 if spread >= 100 else 2

@@ -1,7 +1,7 @@
 """Where to put the nodes of a layered graph: one column per time, the observed path straight through the middle.
 
-Within a column the order is sought, by barycentres and then by exchanges, that has the fewest crossings and
-the shortest edges. Layers are small here (a dozen nodes at most); larger ones are not drawn as graphs.
+Within a column, barycentres and then exchanges look for the order with the fewest crossings and the shortest
+edges. Layers are small here (a dozen nodes at most); larger ones are not drawn as graphs.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ _ROW = 1.25
 """Distance of two rows."""
 
 _SLOPE = 0.66
-"""Distance of two columns for each row an edge climbs, at least: a little more than radius · row / (row - radius), so
-that a straight edge between two circles passes clear of those above and below them."""
+"""The smallest distance of two columns per row that an edge climbs: a little more than radius · row / (row - radius).
+A straight edge between two circles then does not touch those above and below them."""
 
 _LINES: dict[str, dict[str, Any]] = {
     "observed": {"color": BLACK, "linewidth": 2.4, "linestyle": "-"},
@@ -105,7 +105,7 @@ def draw_network(
 
 
 def _own(width: float, height: float) -> Axes:
-    """Axes in a figure that fits the drawing at its own scale, with room for the times above and the legend below."""
+    """Axes in a figure that fits the drawing at its own scale, with space for the times above and the legend below."""
     wide, high = width * _UNIT / 72, height * _UNIT / 72
     across, down = max(wide, 4.4), high + 0.25 + _LEGEND
     return new_figure((across, down)).add_axes(

@@ -12,7 +12,7 @@ __all__ = ["forget", "in_notebook", "new_figure"]
 
 
 def new_figure(size: tuple[float, float], layout: Any = None) -> Figure:
-    """A figure; in a notebook, pyplot is told of it, because the notebook shows what pyplot knows.
+    """A figure; in a notebook it is registered with pyplot, because the notebook shows the figures of pyplot.
 
     Everywhere else pyplot is not imported: no window, no backend, no global state.
 

@@ -33,8 +33,8 @@ _LOOKS = (Look(BLACK, "s", "-"), Look(BLUE, "o", "-"), Look(VERMILLION, "^", "-"
 _SHOWN = (0.01, 0.1, 1.0)
 
 _WIDEST, _LARGEST = 2.8, 5.5
-"""Points of the first path's line and of its marks: less than two states are apart, so that no mark covers another
-state. The other paths are narrower, to be seen on top of it."""
+"""The width of the first path's line and marks in points: less than the distance of two states, so that no mark covers
+another state. The other paths are narrower, so that they can be seen on top of it."""
 
 
 def plot_occupancy(
@@ -46,8 +46,7 @@ def plot_occupancy(
     states: Sequence[str] | None = None,
     xlabel: str = "state",
 ) -> Axes:
-    """States over time, one dot per state: coloured by who visits it, as large as it is often visited; and paths
-    through them.
+    """States over time, and paths through them. Each state is a dot: its colour says who visits it, its size how often.
 
     Parameters
     ----------

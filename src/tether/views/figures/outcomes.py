@@ -21,13 +21,13 @@ _NAME = 32
 """Letters of an outcome's name in the legend."""
 
 _HATCHES = ("", "////", "\\\\\\\\", "....", "xxxx", "----", "||||", "++++", "oooo")
-"""Areas are told apart in print too."""
+"""Patterns, so that areas can be distinguished in print too."""
 
 _PLAIN = "#dddddd"
-"""The colour of what is no outcome."""
+"""The colour of states that are no outcome."""
 
 _ABOVE, _TALL = 1.06, 0.09
-"""Where the strip of what happened begins above the areas, and how tall it is."""
+"""Where the strip of the observed outcome begins above the areas, and its height."""
 
 
 def plot_outcomes(outcomes: Outcomes, who: str = "plan", ax: Axes | None = None) -> Axes:

@@ -58,7 +58,7 @@ def save(what: Axes | Figure, path: str | os.PathLike[str]) -> Path:
 def _drawn(figure: Figure, kind: str, metadata: dict[str, None] | None = None, **options: Any) -> bytes:
     made = BytesIO()
     with styled(), _undisturbed(figure), warnings.catch_warnings():
-        # A name may hold letters that the measuring font lacks; whoever shows the text has fonts of their own.
+        # A name may contain letters that the font used for measuring lacks; the reader's own fonts show the text.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure.savefig(made, format=kind, dpi=200, metadata=metadata or _UNDATED[kind], **options)
     return made.getvalue()
@@ -85,26 +85,26 @@ _PAGE_COLOURS = {
     BLUE.lower(): "var(--blue)",
     VERMILLION.lower(): "var(--orange)",
 }
-"""Ink, paper and greys of a drawing are those of the page it stands on, in daylight and at night."""
+"""The colours of text, background and greys are those of the page, in light and in dark mode."""
 
 _HEAD = re.compile(r"<svg [^>]*?viewBox=\"0 0 ([\d.]+) ([\d.]+)\"[^>]*>")
 _FONT = re.compile(r" ?font-family: [^;\"]*;?")
 _SCALE = 1.25
-"""Pixels to a point, where the page leaves a drawing its own size."""
+"""Pixels per point, if the page leaves a drawing its own size."""
 _UNUSED = re.compile(r' transform="rotate\(-0 [^"]*"|(?<=<g) id="[^"]*"(?=>)')
-"""Turns by nothing, and names of groups that nothing refers to."""
+"""Rotations by 0, and ids of groups that nothing refers to."""
 _TAG = re.compile(r"<[^>]*>")
 _LONG = re.compile(r"(\d+\.\d{2})\d+")
 
 
 def inline_svg(what: Axes | Figure, name: str, label: str, marks: Mapping[str, Mark] | None = None) -> str:
-    """A figure as SVG for the middle of a page: without a background, in the page's own ink and fonts.
+    """A figure as SVG inside a page: without a background, in the page's own colours and fonts.
 
     Parameters
     ----------
     what : Axes or Figure
     name : str
-        Letters and digits that no other drawing of the page has: they keep apart what drawings define.
+        Letters and digits that are unique on the page. They keep the ids of drawings apart.
     label : str
         What the drawing shows, for those who cannot see it.
     marks : mapping, optional
@@ -128,7 +128,7 @@ def inline_svg(what: Axes | Figure, name: str, label: str, marks: Mapping[str, M
     body = re.sub(r"<style[^>]*>.*?</style>|<!--.*?-->", "", text[head.end() :], flags=re.DOTALL)
     body = _numbered(body, marks or {})
     body = re.sub(r">\s+<", "><", _TAG.sub(lambda tag: _adapted(tag[0], name), body))
-    body = _marked(body, marks or {})  # last: what they say is left as it is
+    body = _marked(body, marks or {})  # last, so that their texts are not changed
     size = f'viewBox="0 0 {head[1]} {head[2]}" width="{_SCALE * float(head[1]):.0f}"'
     return f'<svg role="img" aria-label="{escaped(label)}" {size}>{body.strip()}'
 
@@ -155,8 +155,8 @@ def _marked(body: str, marks: Mapping[str, Mark]) -> str:
 
 
 def _adapted(tag: str, name: str) -> str:
-    """One tag of a drawing as it stands in a page: names of its own, the page's colours and fonts, and no more digits
-    than can be seen. Texts are between the tags: whatever they say is left alone.
+    """One tag of a drawing, adapted to a page: unique ids, the page's colours and fonts, and no more digits than can be
+    seen. Texts are between the tags; they are not changed.
     """
     tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", tag.replace("xlink:href", "href"))
     tag = _UNUSED.sub("", tag)
@@ -168,7 +168,7 @@ def _adapted(tag: str, name: str) -> str:
 
 @contextmanager
 def _undisturbed(figure: Figure) -> Iterator[None]:
-    """Put the axes back where they were: layout starts from there, and must do so again."""
+    """Put the axes back where they were, so that the next layout starts from the same place."""
     before = [
         (ax, ax.get_position(True).frozen(), ax.get_position().frozen(), ax.get_in_layout()) for ax in figure.axes
     ]

@@ -1,4 +1,4 @@
-"""Plans and sweeps as they draw themselves: what ``plan.plot()`` and ``table.plot()`` hand on."""
+"""The figures of ``plan.plot()`` and ``table.plot()``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def plot_plan(plan: Plan, what: Any = "return", ax: Axes | None = None) -> Axes:
 
 
 def _as_observed(plan: Plan) -> Evaluation:
-    """The observed episode, evaluated like a plan: its own luck brings back its own states."""
+    """The observed episode, evaluated like a plan: with its own luck, the observed states happen again."""
     actions = plan.cf.path.actions
     return evaluate_policy(plan.asked, lambda t, _state: actions[t])
 
@@ -67,7 +67,7 @@ def plot_sweep(table: Sweep, m: int | None = None, ax: Axes | None = None) -> Ax
     ----------
     table : Sweep
     m : int, optional
-        One number of changes; the sweep must then hold it, and k = T + 1.
+        One number of changes; the sweep must then contain it, and k = T + 1.
     ax : Axes, optional
         Where to draw; a figure of its own by default.
 

@@ -42,7 +42,7 @@ def series_of(label: str, x: Any, y: Any) -> Series:
 
 
 def same(a: Floats, b: Floats) -> bool:
-    """Whether two rows of numbers are one, but for rounding."""
+    """Whether two rows of numbers are equal, up to rounding."""
     if a.shape != b.shape:
         return False
     scale = max(float(np.max(np.abs(a), initial=0.0)), 1e-300)
@@ -78,7 +78,7 @@ def _distinct(rows: list[Floats]) -> tuple[Floats, ...]:
 
 
 def fit_limits(ax: Axes, series: Sequence[Series], extra: Sequence[float] = ()) -> None:
-    """Limits that hold every mark; set first, for what collides depends on them."""
+    """Limits that include every mark. They are set first, because they decide which marks collide."""
     xs = np.concatenate([one.x for one in series])
     ys = np.concatenate([*(np.concatenate((one.y, *one.hollow)) for one in series), np.asarray(extra, dtype=float)])
     logarithmic = ax.get_yscale() == "log"
@@ -94,7 +94,7 @@ def fit_limits(ax: Axes, series: Sequence[Series], extra: Sequence[float] = ()) 
 
 
 def slots(ax: Axes, series: Sequence[Series], width: float) -> Floats:
-    """How far each series stands from the true x, in units of x; ``width`` is that of a mark in points."""
+    """How far each series is moved from the true x, in units of x; ``width`` is the width of a mark in points."""
     marks = [_marks(ax, one) for one in series]
     meets = [[i != j and _collide(a, b, width) for j, b in enumerate(marks)] for i, a in enumerate(marks)]
     slot = np.full(len(series), -1)

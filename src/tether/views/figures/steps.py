@@ -1,4 +1,4 @@
-"""The steps of a rollout as edges of a layered graph: which actions lead from node to node, and what became of them."""
+"""The steps of a rollout as edges of a layered graph: which actions lead from node to node, and their kind."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tether.influence.thresholds import Thresholds
 __all__ = ["KINDS", "Step", "steps_of"]
 
 KINDS = ("not allowed", "unreachable", "kept", "observed")
-"""What becomes of a step, the least first: its pair is not allowed for k; it is, but s_0 no longer gets there; it
-stays; it was observed."""
+"""The kinds of steps, the least first: the pair is not allowed for k; it is allowed, but can no longer be reached from
+s_0; it stays; it was observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def steps_of(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], k
 
 
 def _allowed(found: Thresholds, t: int, k: int) -> tuple[set[int], set[int]]:
-    """Pairs of the layer that are allowed for k, and those of them that start where s_0 still gets."""
+    """Pairs of the layer that are allowed for k, and those of them that can still be reached from s_0."""
     nodes, pair_start = found.nodes[t], found.graph.mdp.form.pair_start
     counts = np.diff(nodes.pair_offsets(pair_start))
     first = np.repeat(pair_start[nodes.states] - nodes.pair_offsets(pair_start)[:-1], counts)

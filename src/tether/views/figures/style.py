@@ -1,4 +1,4 @@
-"""The one style of all figures: the colours of Okabe and Ito, with markers and lines that differ without colour too."""
+"""The style of all figures: the colours of Okabe and Ito, with markers and lines that also differ without colour."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ MARK, RING = 4.5, 7.5
 """Diameter in points of a mark, and of the hollow mark that goes around it."""
 
 _LABELS = 32.0
-"""Points that ticks and the name of an axis take below it."""
+"""The height of the ticks and the name of an axis below it, in points."""
 
 _NARROW = 105.0
-"""Points a legend beside the axes may take for its texts."""
+"""The largest width of the texts of a legend beside the axes, in points."""
 
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, "#555555")
 _MARKERS = ("o", "s", "^", "D", "v", "<", ">", "p", "P", "X")
@@ -112,7 +112,7 @@ _RC: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a series is told from the others: three ways, any one of which is enough."""
+    """The look of a series: colour, marker and line. Each of the three alone distinguishes it from the others."""
 
     colour: str
     marker: str
@@ -129,7 +129,7 @@ def look(i: int) -> Look:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """The style of the figures, as a context: for what you draw beside them.
+    """The style of the figures, as a context: use it for your own drawings.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def styled() -> Iterator[None]:
     settings: Any = dict(_RC)
     with rc_context(settings):
         yield
-        # A notebook turns this on with the first figure. It is no matter of style: put back, no later figure appears.
+        # A notebook turns this on with the first figure. It must stay on: otherwise no later figure appears.
         appears = is_interactive()
     interactive(appears)
 
@@ -170,7 +170,7 @@ def figure_of(ax: Axes) -> Figure:
 
 
 def explain_with(ax: Axes, handles: Sequence[Any], *, beside: bool = False) -> Legend:
-    """A legend where it covers nothing: under the axes, or to their right if asked to and its texts are short."""
+    """A legend where it covers nothing: under the axes; with ``beside``, to their right if its texts are short."""
     widest = max(text_width(str(handle.get_label())) for handle in handles)
     if beside and widest <= _NARROW:
         return _place(ax, handles, "upper left", (1.0, 1.0), (5.0, 0.0), 1)
@@ -182,7 +182,7 @@ def explain_with(ax: Axes, handles: Sequence[Any], *, beside: bool = False) -> L
 
 
 def _legend_width(ax: Axes) -> float:
-    """Points that a legend in the middle below the axes can take and stay within the figure."""
+    """The width, in points, that a legend below the axes can have within the figure."""
     box, figure = ax.get_window_extent(), figure_of(ax)
     middle = (box.x0 + box.x1) / 2
     return float(0.97 * 2 * min(middle, figure.bbox.width - middle) * 72 / figure.dpi)
@@ -191,7 +191,7 @@ def _legend_width(ax: Axes) -> float:
 def _place(
     ax: Axes, handles: Sequence[Any], loc: str, corner: tuple[float, float], off: tuple[float, float], columns: int
 ) -> Legend:
-    """A legend so many points off a corner of the axes: points, not fractions, so that layout settles at once."""
+    """A legend at a distance from a corner of the axes: in points, not fractions, so that one layout pass is enough."""
     from matplotlib.transforms import ScaledTranslation
 
     shift = ScaledTranslation(off[0] / 72, off[1] / 72, figure_of(ax).dpi_scale_trans)
@@ -200,14 +200,14 @@ def _place(
 
 
 def _column_widths(handles: Sequence[Any], columns: int) -> list[float]:
-    """Points each column of a legend takes: its widest text, and the handle before it."""
+    """The width of each column of a legend in points: its widest text, and the handle before it."""
     widths = [text_width(str(handle.get_label())) for handle in handles]
     parts = np.array_split(np.arange(len(handles)), columns)
     return [max(widths[i] for i in part) + 45.0 for part in parts]
 
 
 def write_name(ax: Axes, x: float, y: float, name: str, **options: Any) -> Text:
-    """A name of the user's in a drawing: a text and nothing else, whatever signs it holds."""
+    """A name in a drawing, as plain text whatever characters it has."""
     return ax.text(x, y, single_line(name), parse_math=False, **options)
 
 
@@ -217,7 +217,7 @@ def single_line(name: str) -> str:
 
 
 def points_per_unit(ax: Axes) -> tuple[float, float]:
-    """Points of paper a unit of x and of y takes, as the axes stand before they are laid out; linear axes only."""
+    """Points per unit of x and of y, as the axes are before layout; linear axes only."""
     box, dpi = ax.get_window_extent(), figure_of(ax).dpi
     left, right = ax.get_xlim()
     bottom, top = ax.get_ylim()
@@ -225,7 +225,7 @@ def points_per_unit(ax: Axes) -> tuple[float, float]:
 
 
 def steps_axis(ax: Axes, first: int, last: int) -> None:
-    """Whole numbers along x: each of them while there is room."""
+    """Whole numbers along x: all of them, if there is space."""
     from matplotlib.ticker import FixedLocator, MaxNLocator
 
     if last - first <= 15:

@@ -82,12 +82,12 @@ def plot_lost(
     Parameters
     ----------
     table : Sweep
-        With ``m`` and k = T + 1 among those asked for.
+        It must contain ``m`` and k = T + 1.
     m : int
     suggested : int, optional
         A k to mark as suggested.
     chosen : int, optional
-        A k to mark as that of a plan.
+        The k of a plan, to be marked.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def plot_lines(
     ylabel: str = "expected return",
     label: str = "policy made for each k",
 ) -> Axes:
-    """What the policies made for each k are worth, with levels to compare them to.
+    """The values of the policies made for each k, with levels to compare them to.
 
     Parameters
     ----------

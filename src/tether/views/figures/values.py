@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_sizes", "plot_values", "span"]
 
 _MANY = 10
-"""More curves than this are told apart by a scale of colours, not by marks."""
+"""If there are more curves than this, they differ by a scale of colours, not by marks."""
 
 
 def plot_values(table: Sweep, published: Mapping[int, Any] | None = None, ax: Axes | None = None) -> Axes:
@@ -42,7 +42,7 @@ def plot_values(table: Sweep, published: Mapping[int, Any] | None = None, ax: Ax
     ----------
     table : Sweep
     published : mapping of k to values for m = 1, 2, …, optional
-        Drawn as hollow marks around ours. What is said of k or m that are not in the table is left out.
+        Drawn as hollow marks around ours. Values for k or m that are not in the table are left out.
     ax : Axes, optional
         Where to draw; a figure of its own by default.
 
@@ -107,7 +107,7 @@ def _many(ax: Axes, series: list[Series]) -> None:
 
 
 def plot_sizes(series: Mapping[str, tuple[Any, Any]], ax: Axes | None = None) -> Axes:
-    """Sizes of pruned counterfactual MDPs against k; on a logarithmic scale where they differ more than a hundredfold.
+    """Sizes of pruned counterfactual MDPs against k; on a logarithmic scale if they differ more than a hundredfold.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ _NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """One line of the numbers beside the answer: of what happened, of the plan, of what is best for anyone."""
+    """One row of the numbers beside the answer: what happened, the plan, and the policy that is best for anyone."""
 
     name: str
     observed: str
@@ -48,7 +48,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class DecisionStep:
-    """One step, or a stretch of steps in which nothing would have changed anything: its line, and its actions."""
+    """One step, or a stretch of steps in which no action would have changed anything: its line, and its actions."""
 
     line: str
     actions: tuple[Action, ...]
@@ -85,7 +85,7 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
 
 
 def decision_steps(decisions: Decisions, action_name: Callable[[Any], str]) -> list[DecisionStep]:
-    """One line per step, with its actions; steps in a row in which nothing mattered as one."""
+    """One line per step, with its actions; consecutive steps in which nothing mattered share a line."""
     names = {row.action: action_name(row.action) for row in decisions.rows}
     short = dict(zip(names, cut_apart(list(names.values()), _NAME), strict=True))
     found = []
@@ -102,7 +102,7 @@ def decision_steps(decisions: Decisions, action_name: Callable[[Any], str]) -> l
 
 
 def shares_sentence(plan: Plan) -> str:
-    """What each changed step adds to the gain; nothing where it cannot be shared."""
+    """What each changed step adds to the gain; empty if the gain cannot be shared."""
     try:
         return str(plan.shares())
     except QueryError:  # without some of the changes, an observed action is not available
@@ -114,7 +114,7 @@ def _line(decisions: Decisions, t: int, rows: tuple[Decision, ...], short: dict[
     others = [row for row in rows if not row.is_observed and row.gain is not None]
     text = f"t = {t}: {short[done.action]} was done. "
     if not others:
-        return f"{text}Of the others nothing can be said alone."
+        return f"{text}Nothing can be said about the others alone."
     best = max(others, key=lambda row: row.gain or 0.0)
     gain = best.gain or 0.0
     if gain > rounding_of(decisions.observed_value):

@@ -1,4 +1,4 @@
-"""What each section of the report holds: records of the library, sentences about them, and drawings."""
+"""The contents of each section of the report: records of the library, sentences about them, and drawings."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _LISTED = 15
 """How many changes are listed."""
 
 _AS_SENTENCE = 2
-"""Up to so many changes are one sentence; more are a list."""
+"""Up to this many changes are one sentence; more are a list."""
 
 _SHARED = 8
-"""Up to so many changed steps the gain is shared among them: all subsets of them are looked at."""
+"""Up to this many changed steps the gain is shared among them: all their subsets are computed."""
 
 _PHONE, _TABLET = 4, 8
 """How many columns of the k × m table fit on the screen."""
@@ -56,7 +56,7 @@ _PHONE, _TABLET = 4, 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """All that the sections are made of, and how to name it."""
+    """The data of all sections, and the functions that turn names into text."""
 
     explanation: Explanation
     table: Sweep
@@ -111,7 +111,7 @@ class Contents:
         return self.state_name(label) if label in mdp.states else str(label)
 
     def _decisions(self) -> dict[str, Any]:
-        """Which decisions mattered: had only one action been different."""
+        """Which decisions mattered: what if only one action had been different?"""
         plan = self.plan
         found = plan.cf.decisions(plan.objective, rule=plan.rule, influence=plan.influence, minimise=plan.minimise)
         several = 1 < len(self.explanation.changes) <= _SHARED
@@ -166,14 +166,14 @@ class Contents:
         }
 
     def _learned(self) -> list[str]:
-        """Of a learned model: what it was learned from, and how firm each change is."""
+        """For a learned model: what it was learned from, and how sure each change is."""
         mdp, sure = self.plan.cf.mdp, self.explanation.uncertainty
         if mdp.counts is None:
             return []
         return [*learned(mdp).sentences(self.name), *(sure.sentences(self.name) if sure is not None else [])]
 
     def _certificate(self) -> dict[str, Any] | None:
-        """What holds whatever the causal model is; nothing where it is not wanted."""
+        """What holds under every causal model; None if it is not wanted."""
         explanation, found = self.explanation, self.explanation.certificate
         if found is None:
             return {"left_out": explanation.uncertified} if explanation.uncertified else None
@@ -194,9 +194,9 @@ class Contents:
         if np.all(table.gains <= table.rounding):
             stays = number(table.observed_value)
             return {"nothing": f"Whatever k and m, nothing is gained: the {value} stays {stays}."}
-        some = "Of so many, only some are shown." if table.ms.size > COLUMNS else ""
+        some = "There are many: only some are shown." if table.ms.size > COLUMNS else ""
         if not table.is_complete:
-            some = "The model is large: only some limits were looked at."
+            some = "The model is large: only some limits were computed."
         suggested, sentence = suggestion(plan, table)
         shown = table_of(table, plan, suggested)
         columns = len(shown.columns)

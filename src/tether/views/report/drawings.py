@@ -1,4 +1,4 @@
-"""The drawings of a report: the figures of the library, at the size of a phone and in the ink of the page."""
+"""The drawings of a report: the figures of the library, at the size of a phone and in the colours of the page."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ __all__ = [
 ]
 
 _WIDE, _HIGH = 338.0, 190.0
-"""Points: width and height of a drawing. A phone is as wide, a page twice as wide: letters have 8 pixels or more."""
+"""Width and height of a drawing in points. A phone is as wide, a page twice as wide: letters have 8 pixels or more."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 6.0, 6.0, 32.0
-"""Points beside, above and below the axes; the same for all, so that times stand below each other."""
+"""Points beside, above and below the axes; the same for all, so that times are aligned."""
 
 _ROW = 16.0
 """Height of a row of a strip."""
@@ -65,7 +65,7 @@ _NAME = 22
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A drawing as markup, and what stands above it."""
+    """A drawing as markup, and its caption."""
 
     caption: str
     svg: Any
@@ -142,7 +142,7 @@ def draw_classes(
 ) -> tuple[Drawing, bool]:
     """The states over time by class; and whether it is the graph itself.
 
-    With ``link``, what is drawn says what it is when the pointer rests on it; nodes lead where ``link(t, state)`` says.
+    With ``link``, each part shows what it is when the pointer rests on it, and nodes are links to ``link(t, state)``.
     """
     options: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence, "objective": plan.objective}
     graph = figures.is_graph(plan.cf, plan.k, **options)
@@ -166,7 +166,7 @@ def _marks(ax: Axes, plan: Plan, link: Callable[[int, int], str]) -> dict[str, M
 
 
 def chart(height: float, left: float = _LEFT, right: float = _RIGHT, bottom: float = _BOTTOM) -> Axes:
-    """Axes in a figure of our own, laid out by hand: charts are alike, and cost a fraction of what layout does."""
+    """Axes in a new figure, placed by hand: charts are alike, and this is much faster than automatic layout."""
     from matplotlib.figure import Figure
 
     inside = (left / _WIDE, bottom / height, (_WIDE - left - right) / _WIDE, (height - bottom - _TOP) / height)

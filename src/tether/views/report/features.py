@@ -1,10 +1,10 @@
 """What to draw over time: features of the states under the plan, beside what was observed.
 
-A feature is a function of a state's name. Where its values are numbers it is drawn as a mean with a band that
-holds the middle four fifths; where they are words or truth values, as a strip with one row per value, shaded by
-its probability. Without features given, the fields of the names are taken; of names without fields, the
-states themselves: the likeliest of them are the rows of one strip. A model that is learned from a log may have
-outcomes beside states with fields: such a word is a row of each of them.
+A feature is a function of a state's name. If its values are numbers, it is drawn as a mean with a band for the
+middle four fifths. If they are words or truth values, it is a strip with one row per value, shaded by its
+probability. By default the features are the fields of the names. If names have no fields, the likeliest states
+are the rows of one strip. A model that is learned from a log may have outcomes beside states with
+fields: such a word is a row of each field.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _DRAWN = 12
 """How many features are drawn."""
 
 _SCALE, _ROWS = 6, 9
-"""Values of a feature that are all shown, whether they occur or not; and rows of a strip."""
+"""The most values of a feature for which all are shown, whether they occur or not; and the most rows of a strip."""
 
 _LOOKED_AT = 20_000
-"""How many states of the model say in which order the values of a feature come."""
+"""How many states of the model are used to find the order of a feature's values."""
 
 _WITHIN = 0.1
-"""What part of the futures is left out of a band, below and above."""
+"""The share of the probability that a band leaves out, below and above."""
 
 Feature = Callable[[Any], Any]
 
@@ -63,7 +63,7 @@ class Strip:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Courses:
-    """What is drawn; what never changes, as (name, value); and how many features there was no room for."""
+    """What is drawn; what never changes, as (name, value); and how many features are left out."""
 
     drawn: tuple[Band | Strip, ...]
     steady: tuple[tuple[str, str], ...]
@@ -140,7 +140,7 @@ def _function(name: str, what: Any, states: tuple[Any, ...]) -> Feature:
 
 
 def _field(name: str, states: tuple[Any, ...]) -> Feature:
-    """A field by the name it has, or by the one it is shown under; any other attribute that is no method."""
+    """A field, by its own name or by the name it is shown with; or any other attribute that is no method."""
     fields = _by_default(states)
     if name.replace("_", " ") in fields:
         return fields[name.replace("_", " ")]
@@ -151,7 +151,7 @@ def _field(name: str, states: tuple[Any, ...]) -> Feature:
 
 
 def _by_default(states: tuple[Any, ...]) -> dict[str, Feature]:
-    """The fields of the names, or the places in them; none where names are of several kinds, or of one piece.
+    """The fields of the names, or their positions; none if names are of several kinds, or not made of parts.
 
     Words beside names with fields have no fields: they are the value of each.
     """
@@ -204,7 +204,7 @@ def _word(value: Any) -> str:
 
 
 def _order(name: str, feature: Feature, plan: Plan, values: list[Any]) -> list[str]:
-    """The values as words, in the order in which the model's states bring them up; those met later come last.
+    """The values as words, in the order in which they occur in the model's states; other values come last.
 
     Numbers that stand beside words come before them, by size.
     """
@@ -215,7 +215,7 @@ def _order(name: str, feature: Feature, plan: Plan, values: list[Any]) -> list[s
         for state in plan.cf.mdp.states[:_LOOKED_AT]:
             value = _value(name, feature, state)
             found.setdefault(_word(value), value)
-    except QueryError:  # it need only be defined for what is reached
+    except QueryError:  # it need only be defined for states that are reached
         found.clear()
     if len(found) > _SCALE:
         met = set(map(_word, values))
@@ -250,8 +250,8 @@ def _strip(name: str, values: list[Any], order: list[str], reached: _Reached) ->
 
 
 def _occupancy(reached: _Reached, state_name: Callable[[Any], str]) -> Strip:
-    """The states themselves, those that go by one name together."""
-    if reached.states.size > _LOOKED_AT:  # too many to name: only those that stand out
+    """The states themselves; states with the same name are put together."""
+    if reached.states.size > _LOOKED_AT:  # too many to name: only the likeliest
         return _downward(_rows_of("State", None, np.arange(reached.states.size), reached, state_name))
     names = [state_name(state) for state in reached.names]
     order = list(dict.fromkeys(names))
@@ -266,11 +266,11 @@ def _rows_of(
     reached: _Reached,
     state_name: Callable[[Any], str] | None = None,
 ) -> Strip:
-    """Probability by row, from below, and time; of too many rows the most used, and one for all others."""
+    """Probability by row, from below, and time. If there are too many rows: the most used, and one for all others."""
     size = int(code.max()) + 1 if order is None else len(order)
     seen = np.where(reached.observed >= 0, code[reached.observed], -1)
     kept = np.arange(size)
-    if size > _ROWS:  # those in which the episode or the plan is longest
+    if size > _ROWS:  # keep those in which the episode or the plan is longest
         long = np.bincount(seen[seen >= 0], minlength=size).astype(float)
         for t in range(reached.times):
             long += reached.by_value(t, code, size)

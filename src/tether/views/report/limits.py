@@ -1,4 +1,4 @@
-"""Other limits: the table for every k and m, or for those next to the plan's where the whole table would take long."""
+"""Other limits: the table for every k and m; if that would take long, only for those next to the plan's."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tether.plan.sweep import Sweep
 __all__ = ["COLUMNS", "limits_around", "sweep_around", "table_of", "work_of_table"]
 
 COLUMNS = 12
-"""How many m there is room for; of more, some are left out."""
+"""How many m are shown; if there are more, some are left out."""
 
 _WORK = 1e9
-"""Up to so much work the whole table takes seconds."""
+"""Up to this amount of work the whole table takes seconds."""
 
 
 def work_of_table(cf: CounterfactualMDP) -> float:
@@ -25,9 +25,9 @@ def work_of_table(cf: CounterfactualMDP) -> float:
 
 
 def limits_around(plan: Plan, suggest: Callable[[], int | None]) -> tuple[list[int] | None, list[int] | None]:
-    """The k and m of the table: None for all; where that would take long, those next to the plan's.
+    """The k and m of the table: None for all; if that would take long, those next to the plan's.
 
-    They always hold the k that ``suggest`` returns, and up to m = 3.
+    They always include the k that ``suggest`` returns, and up to m = 3.
     """
     if work_of_table(plan.cf) <= _WORK:
         return None, None
@@ -36,7 +36,7 @@ def limits_around(plan: Plan, suggest: Callable[[], int | None]) -> tuple[list[i
 
 
 def sweep_around(plan: Plan) -> Sweep:
-    """The table for every k and m, or where that would take long for limits next to the plan's."""
+    """The table for every k and m; if that would take long, for limits next to the plan's."""
     ks, ms = limits_around(plan, lambda: enough_k(plan.sweep(ms=[plan.m]), plan.m))
     return plan.sweep(ks=ks, ms=ms)
 

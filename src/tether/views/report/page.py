@@ -50,7 +50,7 @@ def report(
         What to draw over time. The values of a feature are numbers, truth values or words. By default the
         fields of the states' names, or the likeliest states where names have no fields.
     state_name, action_name : callable, optional
-        How a state or an action is shown: functions of its name. States that are shown alike are taken together.
+        Functions that turn the name of a state or an action into text. States with the same text are taken together.
         ``str`` by default.
     title : str, optional
     about : mapping, optional
@@ -58,10 +58,10 @@ def report(
     date : datetime.date, optional
         The date that the page carries: by default today, or the day of ``SOURCE_DATE_EPOCH`` where that is set.
     certificate : bool
-        Whether the page says what holds whatever the causal model is.
+        Whether the page says what holds under every causal model.
     draws, rng
-        Of a learned model: in how many models that its log leaves possible the plan is looked at, and the seed; see
-        `Plan.explain`.
+        For a learned model: how many models that its log leaves possible are drawn to evaluate the plan in, and the
+        seed; see `Plan.explain`.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def report(
     if not isinstance(plan, Plan):
         raise QueryError(f"expected a plan, made by cf.plan(k, m), not {type(plan).__name__}")
     if about is not None and not isinstance(about, Mapping):
-        raise QueryError(f"about must map names to what is to be said of them, not {about!r}")
+        raise QueryError(f"about must map names to values, not {about!r}")
     contents = _contents(plan, features, state_name, action_name, certificate, draws, rng)
     text = render(
         "report.html",

@@ -58,7 +58,7 @@ def settings(
 
 
 def versions() -> list[tuple[str, str]]:
-    """What computed it; asked of the installed packages, so that none need be imported for it."""
+    """The versions of what computed it, read from the installed packages without importing them."""
     numbers = [("NumPy", version("numpy")), ("numba", version("numba")), ("Python", platform.python_version())]
     return [("Tether", __version__), *numbers]
 
@@ -103,23 +103,23 @@ def meanings(plan: Plan) -> list[tuple[str, str]]:
         _value_meaning(plan),
         (
             "luck",
-            "Chance decided how each observed step ended. The plan is judged with that same luck: where it does what "
-            "was done, what happened happens again; elsewhere the observed outcome makes some outcomes likelier and "
-            "others less so.",
+            "Chance decided how each observed step ended. The plan is evaluated with the same luck: as long as it does "
+            "what was done, the same happens again; elsewhere the observed outcome makes some outcomes likelier and "
+            "others less likely.",
         ),
         (
             "strength",
-            "How much of the probability of a step's outcomes the observation moves, from 0 to 1, exactly. Where it is "
-            "0, the plan can only expect what the model expects of anyone.",
+            "How much of the probability of a step's outcomes the observation moves, from 0 to 1, exactly. If it is 0, "
+            "the answer at that step is what the model expects of anyone.",
         ),
         (
             "influenced step",
-            "A step that passes the test that k counts: see influence, below. A step can pass it although the strength "
-            "is next to nothing.",
+            "A step that passes the test that k counts: see influence, below. A step can pass it even if its strength "
+            "is 0 or nearly 0.",
         ),
         (
             f"k = {plan.k}",
-            "The length of the tether: within how many steps an influenced step must stay possible. A small k keeps "
+            "The length of the tether: an influenced step must stay possible within k steps. A small k keeps "
             f"the plan about this episode; k = {plan.T + 1} sets no limit.",
         ),
         (f"m = {plan.m}", "How many actions may differ from those that were taken."),

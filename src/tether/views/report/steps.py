@@ -1,6 +1,6 @@
 """The step-by-step table, cell by cell: what happened, what the plan would do, what it gains, what is influenced.
 
-Long stretches in which nothing changes are folded into one line, which opens.
+Long stretches in which nothing changes are folded into one line, which can be opened.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tether.explanation.steps import ExplainedStep
 __all__ = ["Cell", "Fold", "StepRow", "StepTable", "step_table"]
 
 _SHOWN = 200
-"""How many steps are listed; of longer episodes, those at which the plan changes the action most often."""
+"""How many steps are listed; for longer episodes, those at which the plan changes the action most often."""
 
 _SHORT = 24
-"""How long the name of an outcome's state may be to stand beside the outcome."""
+"""The longest name of a state that is shown beside its outcome."""
 
 _NAME = 160
 """How long a name is before it is cut."""
 
 _LONG = 4
-"""So many steps in a row in which nothing changes are folded into one line."""
+"""At least this many consecutive steps in which nothing changes are folded into one line."""
 
 _RARE = 0.05
-"""Changes less likely than this are not told beside what is done in the likeliest state."""
+"""Less likely changes than this are not shown beside the action in the likeliest state."""
 
 _HEAD = (
     "t",
@@ -48,7 +48,7 @@ _HEAD_OF_INFLUENCE = ("Strength", "Influenced")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text, its look ("aside": less, "strong": more), a note behind it, and a bar of so many percent before it."""
+    """A text, its emphasis ("aside": less, "strong": more), a note after it, and a bar of some percent before it."""
 
     text: str
     look: str = ""
@@ -58,7 +58,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """The cells of a step, None where there is nothing to say; and whether the action mostly changes."""
+    """The cells of a step, None for an empty one; and whether the action mostly changes."""
 
     cells: tuple[Cell | None, ...]
     changed: bool
@@ -66,7 +66,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Rows in a row in which nothing changes: the line that stands for them, and the rows."""
+    """Consecutive rows in which nothing changes: the line that stands for them, and the rows."""
 
     line: str
     rows: tuple[StepRow, ...]
@@ -101,10 +101,10 @@ def _folded(steps: Sequence[ExplainedStep], rows: Sequence[StepRow]) -> Iterator
 
 
 def _unchanged(steps: Sequence[ExplainedStep], i: int) -> tuple[Any, ...]:
-    """What stays the same at a step, so that it may be folded with its neighbours; nothing where it may not.
+    """What stays the same at a step, so that it can be folded with its neighbours; empty if it cannot.
 
-    Either the plan does what was done, and what happened happens again; or the episode is over, and so it is, most
-    likely, under the plan.
+    Either the plan does what was done, and the same happens again; or the episode is over, and most likely also under
+    the plan.
     """
     step = steps[i]
     if step.observed_action is None or step.changed > 1e-12:
@@ -119,7 +119,7 @@ def _unchanged(steps: Sequence[ExplainedStep], i: int) -> tuple[Any, ...]:
 def _line(steps: Sequence[ExplainedStep], kind: tuple[Any, ...]) -> str:
     when = f"t = {steps[0].t} … {steps[-1].t}"
     if kind[0] == "as it was":
-        return f"{when}: the plan does what was done, and what happened happens again."
+        return f"{when}: the plan does what was done, and the same happens again."
     chances = [step.outcome_probability or 0.0 for step in steps]
     likely = "" if min(chances) > 1 - 1e-9 else f" ({percent(min(chances))} to {percent(max(chances))})"
     gain = sum(step.gain for step in steps)
@@ -137,7 +137,7 @@ def _chosen(explanation: Explanation) -> list[ExplainedStep]:
 
 
 class _Writer:
-    """Writes rows; knows how each state and action is written, so that no two of them look alike."""
+    """Writes rows; knows the text of each state and action, so that no two of them look the same."""
 
     def __init__(
         self, explanation: Explanation, action_name: Callable[[Any], str], steps: Sequence[ExplainedStep]
@@ -185,9 +185,9 @@ class _Writer:
         return Cell(self.states[str(step.observed_state)])
 
     def _state(self, step: ExplainedStep, before: ExplainedStep | None) -> Cell:
-        """The plan's state; in short where this row, or the row above, has it in full."""
+        """The plan's state; short if this row, or the row above, has it in full."""
         note = _note(step.state_probability)
-        if step.outcome is not None:  # an outcome is always called by its name
+        if step.outcome is not None:  # an outcome is always shown by its name
             likely = step.outcome_probability or 0.0
             alone = abs(likely - step.state_probability) <= 1e-9
             return Cell(self._outcome(step.state, step.outcome, alone), note=_note(likely))
@@ -199,12 +199,12 @@ class _Writer:
         return Cell(self.states[str(step.state)], note=note)
 
     def _outcome(self, state: Any, outcome: str, alone: bool) -> str:
-        """An outcome, by its name; and its state, where it is the only one, its name says more and is short."""
+        """An outcome by its name; with its state, if this is the only one, and its name is short and different."""
         written = self.states[str(state)]
         return f"{written}, {outcome}" if alone and written != outcome and len(written) <= _SHORT else outcome
 
     def _planned(self, step: ExplainedStep) -> Cell:
-        if step.action is None:  # what was asked for is decided there, or nothing is left to do
+        if step.action is None:  # the property is decided there, or nothing is left to do
             elsewhere = f"elsewhere {self._action(step.instead)}" if step.changed > _RARE else ""
             return Cell("the plan ends", "aside", elsewhere)
         note = _note(step.action_probability)
