@@ -116,9 +116,7 @@ def test_a_pair_after_a_run(data, world):
     possible = nodes_with_runs(world, hits, t)
     for pair in world.weights:
         if (pair[0], run) not in possible:
-            with pytest.raises(
-                tether.QueryError, match=f"no way of acting leads to state {pair[0]!r} at t = {t} after"
-            ):
+            with pytest.raises(tether.QueryError, match=f"no actions lead to state {pair[0]!r} at t = {t} after"):
                 world.cf.why(t, *pair, k, **options)
             continue
         answer = world.cf.why(t, *pair, k, **options)
@@ -311,7 +309,7 @@ def test_a_time_that_is_none(toy, t):
         ({"t": 2, "rule": "assured", "uninfluenced": 3}, "before t = 2 there can be up to 2 uninfluenced steps"),
         (
             {"t": 1, "state": "s2", "rule": "assured", "uninfluenced": 1},
-            "no way of acting leads to state 's2' at t = 1 after 1 uninfluenced steps",
+            "no actions lead to state 's2' at t = 1 after 1 uninfluenced steps",
         ),
     ],
 )

@@ -7,8 +7,8 @@ at step t the transition probabilities
 
 The mechanism says which rows a step changes. Gumbel-max changes only rows whose support meets that of
 the observed row (the paper's Proposition 1), so the result is stored as the nominal model plus a few
-edited rows per step. Only pairs that s_0 can reach at that step are edited at all; a row outside is
-computed when asked for.
+edited rows per step. Only pairs that s_0 can reach at that step are edited; other rows are computed
+when they are needed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CounterfactualMDP(CounterfactualDoors):
     graph : Graph
         For each time, the states that s_0 can reach and their edited rows.
     posteriors : tuple of NoisePosterior or None
-        What each step says about the noise of its time; None where its outcome was not recorded.
+        What each step says about the noise of its time; None if its outcome was not recorded.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class CounterfactualMDP(CounterfactualDoors):
     _is_made: bool = field(default=False, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As what it was made of: all the rest can be computed again. A copy with another graph cannot.
+        # As its inputs: everything else can be computed from them again, except for a copy with another graph.
         if self._is_made:
             return counterfactual, (self.mdp, self.path, self.mechanism)
         return CounterfactualMDP, (self.mdp, self.path, self.mechanism, self.graph, self.posteriors)
@@ -94,7 +94,7 @@ class CounterfactualMDP(CounterfactualDoors):
 
     @property
     def earned(self) -> Earned | None:
-        """What the log says the episode earned, beside what the model says; None for a path without rewards.
+        """The return of the episode by the log, beside its return by the model; None for a path without rewards.
 
         Examples
         --------
@@ -114,7 +114,7 @@ class CounterfactualMDP(CounterfactualDoors):
 
     @property
     def nbytes(self) -> int:
-        """Memory of what is stored beyond the model's own arrays."""
+        """The memory used beyond the model's own arrays."""
         arrays = [self.graph.last_states]
         for layer in self.graph.layers:
             arrays += [layer.states, *layer.edits.arrays]
@@ -166,13 +166,13 @@ class CounterfactualMDP(CounterfactualDoors):
         return self.mechanism.standard_error(probability)
 
     def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What ``make`` gives, made once and kept with the counterfactual MDP."""
+        """The result of ``make``, computed once and kept with the counterfactual MDP."""
         if key not in self._questions:
             self._questions[key] = make()
         return self._questions[key]
 
     def _edited(self, t: int, pair: int) -> tuple[Rows | None, int]:
-        """The row of a pair as it was stored, or as it is now computed; None where it is nominal."""
+        """The row of a pair, stored or computed now; None if it is nominal."""
         layer, posterior = self.graph.layers[t], self.posteriors[t]
         i = layer.edits.find(pair)
         if i >= 0:
@@ -219,8 +219,8 @@ def counterfactual(
     mdp : MDP
     path : Path, or (states, actions) in indices
         The observed episode; each step must be possible in the model. A pair of lists or arrays of whole numbers is an
-        episode in the model's indices: no name is looked up. Its last state may be left out, or be -1, where it was
-        not recorded. So is the ``observation`` of a counterfactual MDP.
+        episode in the model's indices: no name is looked up. Its last state may be left out, or be -1, if it was not
+        recorded. The ``observation`` of a counterfactual MDP is also such an episode.
     mechanism : str or Mechanism
         ``"gumbel-max"``: exact. ``"gumbel-max-sampled"``: by sampling, with the options ``samples=``,
         ``rng=`` and ``method=`` of `SampledGumbelMax`. ``"independent"``, ``"comonotone"`` (with the option
@@ -247,7 +247,7 @@ def counterfactual(
     posteriors = tuple(chosen.infer(step) if step.recorded else None for step in observed)
     graph = conditioned_graph(mdp, observation, observed, posteriors)
     made = CounterfactualMDP(mdp, path, chosen, graph, posteriors)
-    object.__setattr__(made, "_is_made", True)  # not of the constructor: a changed copy is not what this call makes
+    object.__setattr__(made, "_is_made", True)  # not set by the constructor, because a changed copy is something else
     return made
 
 
@@ -257,9 +257,9 @@ def conditioned_graph(
     observed: Sequence[ObservedStep],
     posteriors: Sequence[NoisePosterior | None],
 ) -> Graph:
-    """What s_0 can reach, layer by layer, where each step's posterior replays its rows.
+    """What s_0 can reach, layer by layer, with the rows that each step's posterior replays.
 
-    Of several copies of a model side by side (`tether.model.side_by_side`), what s_0 of each can reach.
+    For several copies of a model side by side (`tether.model.side_by_side`): what s_0 of each copy can reach.
     """
     copies = observed[0].copies
     states = shifted(observation.states[:1].astype(np.int32), copies, mdp.n_states // copies)
@@ -267,7 +267,7 @@ def conditioned_graph(
     layers: list[Layer] = []
     with walking(mdp, (step.next_state for step in observed)) as walk:
         for step, posterior in zip(observed, posteriors, strict=True):
-            if not layers or layers[-1].states is not states:  # those of the layer before were looked at
+            if not layers or layers[-1].states is not states:  # the states of the layer before were checked
                 check_not_stuck(mdp, step.t, states)
             layers.append(make_layer(walk, states, step, posterior))
             states = walk.onward(states, layers[-1].edits)
@@ -275,7 +275,7 @@ def conditioned_graph(
 
 
 def _observed(mdp: MDP, path: Path | Observation | tuple[Any, Any]) -> tuple[Observation, Path]:
-    """The episode in the model's indices and in its names, whichever it was given in."""
+    """The episode in the model's indices and in its names, from either of them."""
     if isinstance(path, tuple) and len(path) == 2:
         observation = observe_indices(mdp, *path)
         return observation, path_of(mdp, observation)

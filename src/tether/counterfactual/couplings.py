@@ -1,7 +1,7 @@
-"""Three more mechanisms in closed form: other ways in which the luck of two pairs may hang together.
+"""Three more mechanisms in closed form: other assumptions on how the luck of two pairs is related.
 
-Nothing in the data tells which mechanism is right: each of them agrees with the model and with the episode. With p the
-observed row, o its outcome and q the row that is asked about, the counterfactual row x is
+No data can show which mechanism is right: each of them agrees with the model and with the episode. With p the observed
+row, o its outcome and q the row in question, the counterfactual row x is
 
 - `Independent`: x = q, the luck of one pair says nothing about another;
 - `Comonotone`: outcomes are put in an order and one uniform number decides for every pair; x_j is the overlap of
@@ -59,7 +59,7 @@ class Independent(ExactMechanism):
 
 @dataclass(frozen=True, slots=True)
 class Maximal(ExactMechanism):
-    """The maximal coupling: what happened happens again as often as the two rows allow.
+    """The maximal coupling: the observed outcome happens again as often as the two rows allow.
 
     Examples
     --------
@@ -79,13 +79,13 @@ class Maximal(ExactMechanism):
 
 @dataclass(frozen=True, slots=True)
 class Comonotone(ExactMechanism):
-    """Outcomes in one order, and one uniform number per step that decides for every pair: good luck is good luck.
+    """Outcomes in one order, and one uniform number per step for every pair: good luck is good luck for every action.
 
     Parameters
     ----------
     order : list of states, function, or None
-        The order of outcomes: all states of the model, lowest first; or a function of a state's name by whose value
-        they are sorted (states of equal value in the model's order). None: the model's own order.
+        The order of outcomes: all states of the model, lowest first; or a function of a state's name, to sort the
+        states by its value (states of equal value in the model's order). None: the model's own order.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class _MaximalPosterior:
         return _key(Maximal.name, self.step)
 
     def changes(self, candidates: Candidates) -> Ints:
-        """Every row: what the observed row had and this one lacks must go somewhere."""
+        """Every row: probability that the observed row had and this one lacks must move elsewhere."""
         return candidates.all()
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
@@ -183,7 +183,7 @@ class _MaximalPosterior:
         is_o = form.next_state[entry] == self.step.outcome
         kept = np.zeros(pairs.size)
         kept[owner[is_o]] = np.where(q[is_o] >= p_o * (1.0 - _SAME), 1.0, q[is_o] / p_o)
-        same = total == 0.0  # the two rows are one, but for outcomes so improbable that they are lost in rounding
+        same = total == 0.0  # the two rows are equal, except for outcomes lost in rounding
         has_o = np.bincount(owner[is_o], minlength=pairs.size) > 0
         kept[same] = 1.0
         rest = np.divide(1.0 - kept, total, out=np.zeros(pairs.size), where=~same)
@@ -226,7 +226,7 @@ def _key(name: str, step: ObservedStep) -> Hashable:
 
 
 def _finish(form: Form, pairs: Ints, entry: Ints, row: Floats, step: ObservedStep) -> Rows:
-    """Rows by entry of the nominal ones, with the observed pair's own as it is under every mechanism."""
+    """Rows by entry of the nominal ones; the observed pair's own row is the same under every mechanism."""
     start = nominal_start(form, pairs)
     for i in np.flatnonzero(pairs == step.pair):
         own = slice(start[i], start[i + 1])

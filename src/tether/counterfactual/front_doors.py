@@ -1,7 +1,7 @@
-"""What can be asked of a counterfactual MDP: each method hands the question on to the folder that answers it.
+"""The questions about a counterfactual MDP: each method passes its question on to the folder that answers it.
 
-These folders come later in the walk, so they are imported when a question is asked. Questions about a tether go to the
-object that `CounterfactualDoors.tether` gives, which computes κ once.
+These folders come later in the walk, so they are imported when a method is called. Questions about a tether go to the
+object that `CounterfactualDoors.tether` returns, which computes κ once.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["CounterfactualDoors"]
 
 
 class CounterfactualDoors:
-    """The questions of `tether.CounterfactualMDP`, which is the only class that has them.
+    """The questions of `tether.CounterfactualMDP`, the only class that has them.
 
-    ``self`` is typed as Any where it is handed on as a whole: the class that it is then is defined after this one.
+    ``self`` is typed as Any where it is passed on, because its class is defined after this one.
     """
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class CounterfactualDoors:
         objective: Property | None = None,
         minimise: bool = False,
     ) -> Tethered:
-        """The tethered question: what "within k" means, fixed once, with κ computed once for all that is asked of it.
+        """The tethered question: it fixes what "within k" means, and computes κ once for all its answers.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class CounterfactualDoors:
         objective : `tether.reach` (goal), `tether.avoid` (bad) or `tether.until` (hold, goal), optional
             What is asked for instead of the return: values are then the probability that the property holds.
         minimise : bool
-            Ask for the smallest value, not the largest: for costs, and for what is not wanted.
+            Ask for the smallest value, not the largest: for costs, and for unwanted outcomes.
 
         Examples
         --------
@@ -88,9 +88,9 @@ class CounterfactualDoors:
         Parameters
         ----------
         k : int, optional
-            The length of the tether, from 1; T + 1 and beyond: no influence constraint. Left out: the shortest tether
-            that is enough (`enough_k`), and 1 where no tether gains anything; with ``subject_to`` a longer one where
-            only that can keep to the limit.
+            The length of the tether, from 1; T + 1 and beyond: no influence constraint. By default the shortest tether
+            that is enough (`enough_k`), and 1 if no tether gains anything; with ``subject_to`` a longer one if only
+            that can keep to the limit.
         m : int
             How many actions may differ from the observed ones, from 0; T and beyond: all.
         rule, influence
@@ -99,8 +99,8 @@ class CounterfactualDoors:
             What is asked for instead of the largest return; see `tether`.
         subject_to : (property, limit), optional
             Keep the probability of a property within a limit: ``(tether.reach("died"), 0.1)``. The plan is then the
-            best of the supported points of value against the property (`pareto`) that is within it;
-            ``plan.constraint`` says how it keeps to it, and which two plans would meet it exactly if one was drawn.
+            best supported point of value against the property (`pareto`) within the limit. ``plan.constraint`` has its
+            probability, and the mixture of two plans that would meet the limit exactly.
 
         Examples
         --------
@@ -126,7 +126,7 @@ class CounterfactualDoors:
         objective: Property | None = None,
         minimise: bool = False,
     ) -> Sweep:
-        r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for.
+        r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for the given ones.
 
         Examples
         --------
@@ -199,8 +199,8 @@ class CounterfactualDoors:
         influence
             When a pair counts as influenced, as in `plan`.
         objective
-            What to expect of a property instead of the return, as in `plan`: the value is the probability that it
-            holds. An episode rests where that is decided, and a plan for a property is evaluated for it.
+            A property instead of the return, as in `plan`: the value is the probability that it holds. An episode
+            ends where the property is decided. A plan for a property is evaluated for that property.
 
         Examples
         --------
@@ -227,21 +227,21 @@ class CounterfactualDoors:
     ) -> Decisions:
         """Which decisions mattered: for every step and every action available there, what would have followed.
 
-        Exactly: the expected return had only this action been different; the best with this action and at most m
-        changes in all, without a tether; the probability that the outcome that happened would not have happened; and
-        the shortest tether that allows the action.
+        All numbers are exact: the expected return if only this action had been different; the best return with this
+        action and at most m changes in all, without a tether; the probability that the observed outcome would not have
+        happened; and the shortest tether that allows the action.
 
         Parameters
         ----------
         objective : Property, optional
-            What decisions are weighed by: the probability of a property (see `tether`); the return by default. The
-            outcome that happened is then that it held, or that it did not.
+            Evaluate decisions by the probability of a property (see `tether`); by default, by the return. With a
+            property, the observed outcome is that it held, or that it did not.
         m : int
-            How many actions may change in all, from 1, for the best that could follow.
+            How many actions may change in all, from 1, for the best return.
         rule, influence
             What a tether is; see `tether`.
         minimise : bool
-            Less is better: for the best that could follow.
+            Less is better.
 
         Examples
         --------
@@ -269,12 +269,12 @@ class CounterfactualDoors:
         Parameters
         ----------
         actions : mapping of time to action
-            What to do instead, whatever the state is then; all other steps are done as observed. Where an action is
-            not available the observed one is taken, and where that is not available either, the best there is.
+            What to do instead, whatever the state is then; all other steps are done as observed. If an action is not
+            available, the observed one is taken; if that is not available either, the best one.
         best_from : int, optional
-            From this time on the best that can be done, without a tether and with any number of changes.
+            From this time on the best actions, without a tether and with any number of changes.
         rule, influence
-            What the tether means that `WhatIf.needed_k` tells; see `tether`.
+            What `WhatIf.needed_k` means; see `tether`.
         objective
             A property in place of the return; see `tether`.
 
@@ -379,7 +379,7 @@ class CounterfactualDoors:
         rule, influence, objective, minimise
             What "within k" means, and what is enough; see `tether`.
         uninfluenced : int
-            The number of uninfluenced steps just passed; only the rule `assured` looks at it.
+            The number of uninfluenced steps just passed; only the rule `assured` uses it.
 
         Examples
         --------
@@ -422,11 +422,11 @@ class CounterfactualDoors:
         against : {"strength", "closeness"} or Property
             What value is weighed against: the expected strength of the rows taken, or 1 - their distance to the
             observed row, summed over the steps; or, for a return, the probability that a property holds
-            (``tether.reach("died")``), of which less is better. The property does not end the episode.
+            (``tether.reach("died")``), where less is better. The property does not end the episode.
         limit : int
-            Stop after so many points.
+            Stop after this many points.
         progress : callable, optional
-            Told how many points were found so far, each time before the next is looked for: long fronts take a while.
+            Called with the number of points so far, before the next is searched for: long fronts take a while.
 
         Examples
         --------
@@ -469,10 +469,10 @@ class CounterfactualDoors:
         return plot_classes(self, k, ax, rollout=rollout, label=label, **options)
 
     def explore(self: Any, height: int = 800) -> Inline:
-        """A page to play with: k, m, "what if" and "why?", below the cell of a notebook, or in any browser.
+        """An interactive page: k, m, "what if" and "why?", below the cell of a notebook, or in any browser.
 
-        It is served to this machine only, until the program ends or ``stop()`` is called on what is returned. Needs the
-        extra ``explorer``.
+        It is served to this machine only, until the program ends or ``stop()`` of the returned object is called. Needs
+        the extra ``explorer``.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Mechanisms whose rows are given: one causal model of a set, written down pair by pair; or any one of a set."""
+"""Mechanisms whose rows are given: one causal model of a set, pair by pair; or any one of a set."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["GivenRows", "SomeRow"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenRows(ExactMechanism):
-    """Counterfactual rows given for some pairs of each step; another mechanism says what the others are.
+    """Counterfactual rows given for some pairs of each step; another mechanism gives the other rows.
 
     Parameters
     ----------
     rows : tuple of Rows, t = 0 … T-1
         The given rows.
     otherwise : Mechanism
-        For the pairs that have none.
+        For the pairs without a given row.
     """
 
     name: ClassVar[str] = "given"
@@ -54,7 +54,7 @@ class _GivenPosterior:
         return np.union1d(given, self.otherwise.changes(candidates))
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
-        """The given rows, and those of the other mechanism where there is none."""
+        """The given rows; for pairs without one, those of the other mechanism."""
         start = nominal_start(form, pairs)
         probability = np.zeros(start[-1])
         at = self.rows.locate(pairs)
@@ -71,7 +71,7 @@ class _GivenPosterior:
 
 @dataclass(frozen=True, slots=True)
 class SomeRow(ExactMechanism):
-    """Some row of a set for each pair, whatever it is worth: for sets that Gumbel-max is not always in.
+    """Some row of a set for each pair, whatever its value: for sets that do not always contain Gumbel-max.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from tether.model.form import Form
 __all__ = ["GumbelMax"]
 
 _ENTRIES_PER_NODE = 16
-"""An entry costs about so much less than a node of a plan, for which `use_cores` counts."""
+"""How many entries cost about as much as one node of a plan, the unit of `use_cores`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The layered graph: which states there are at each time, and which rows differ from the nominal ones.
 
-Rules, plans and evaluations all walk the same kind of graph. Three of them are of use:
+Rules, plans and evaluations all walk the same kind of graph. There are three such graphs:
 
 - what s_0 can reach in the counterfactual MDP: the one plans are made on (``cf.graph``);
 - `everywhere`: every state at every time, for questions about states s_0 cannot reach, and for the
@@ -62,14 +62,14 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ended:
-    """Where a question is decided before the end: paths end there, and nothing more is asked of them.
+    """Where a question is decided before the end: paths end there, and no rule limits them any more.
 
     Attributes
     ----------
     mask : array of bool
         For each state of the model, whether paths end there.
     states : tuple of array, t = 0 … T-1
-        Such states that a layer may lead to; they are not among the states of their own layer.
+        Such states that the step before may lead to; they are not among the states of their own layer.
     """
 
     mask: Flags
@@ -84,7 +84,7 @@ class Graph:
     every action of such a state leads back to it.
     ``copies`` of a model may lie side by side in it (`tether.model.side_by_side`): the first layer has the first state
     of each, and ``observation`` is that of the first copy.
-    ``kept`` is what was computed from it once for all questions, by its kind.
+    ``kept`` has what was computed from the graph once for all questions, by kind.
     """
 
     mdp: MDP
@@ -102,7 +102,7 @@ class Graph:
 
     @property
     def end(self) -> int:
-        """The time at which the observed path ends: T, or earlier where the question is decided on it."""
+        """The time at which the observed path ends: T, or earlier if the question is decided on it."""
         if self.ended is None:
             return self.T
         decided = np.flatnonzero(self.ended.mask[self.observation.states[: self.T]])
@@ -134,18 +134,18 @@ class Graph:
 
 
 def replay(mdp: MDP, posterior: NoisePosterior | None, pairs: Ints) -> Rows:
-    """Counterfactual rows of ``pairs``; nominal ones where the outcome was not recorded."""
+    """Counterfactual rows of ``pairs``; nominal ones if the outcome was not recorded."""
     if posterior is None:
         return Rows.nominal(mdp.form, pairs)
     return remembered(mdp.form, posterior, pairs)
 
 
 class Walk:
-    """Goes through a model layer by layer, looking at nothing twice.
+    """Walks through a model layer by layer, and scans each state only once.
 
-    A row can lead to a state of some observed support only if it does so nominally: each state is scanned for such
-    pairs once, when it is first met. Its scratch is a few bytes per state, touched only where it walks; `walking` lends
-    the model's.
+    A row can lead to a state of some observed support only if its nominal row does. So each state is scanned for such
+    pairs once, when it is first met. The scratch of a walk is a few bytes per state, used only for states it meets;
+    `walking` lends the scratch of the model.
     """
 
     def __init__(self, mdp: MDP, supports: Iterable[Ints] = (), scratch: Scratch | None = None) -> None:
@@ -183,9 +183,9 @@ class Walk:
         return met[:n].copy()
 
     def edited(self, posterior: NoisePosterior | None, pairs: Ints) -> EditedRows:
-        """The rows that a posterior makes of ``pairs``: stored, as long as all those of the walk are not too many.
+        """The rows of ``pairs`` under a posterior: stored, unless the walk has too many of them.
 
-        Rows that a posterior would not make again at once (it has no key) are stored in any case.
+        Rows of a posterior without a key, which could not be made again, are stored in any case.
         """
         form = self.mdp.form
         size = on_demand.ENTRY * int(np.sum(form.row_start[pairs + 1] - form.row_start[pairs]))
@@ -196,7 +196,7 @@ class Walk:
         return replay(self.mdp, posterior, pairs)
 
     def onward(self, states: Ints, edits: EditedRows) -> Ints:
-        """States that can follow ``states``, ascending; the same array again where nothing changes."""
+        """States that can follow ``states``, ascending; the same array if they are the same."""
         if self._layer is not states:
             self._layer, self._after = states, self._nominal_successors(states)
         lost = self._lost(states, edits) if isinstance(edits, Rows) else self._lost_in_parts(states, edits)
@@ -224,7 +224,7 @@ class Walk:
         return after
 
     def _lost(self, states: Ints, edits: Rows) -> Ints:
-        """Nominal successors that no row leads to any more: only entries that the edits dropped matter."""
+        """Nominal successors that no row leads to any more; only entries that the edits dropped can cause this."""
         from tether._kernels.reach import still_reached
 
         form = self.mdp.form
@@ -246,7 +246,7 @@ class Walk:
         return lost
 
     def _lost_in_parts(self, states: Ints, edits: EditedRows) -> Ints:
-        """The same for rows that are not stored: they are made until everything is found to be reached."""
+        """The same for rows that are not stored: rows are made until every successor is known to be reached."""
         from tether._kernels.reach import still_reached
 
         form, wanted, targets = self.mdp.form, self._scratch.seen, self._after
@@ -283,7 +283,7 @@ def _successors(form: Form, states: Ints, seen: Ints) -> Ints:
     from tether._kernels.reach import mark_successors, successors
 
     model = form.pair_start, form.row_start, form.next_state
-    if use_cores(states.size) and 8 * states.size >= seen.size:  # to look through ``seen`` costs little beside it
+    if use_cores(states.size) and 8 * states.size >= seen.size:  # then scanning ``seen`` costs little
         mark_successors(states, *model, seen, CHUNKS)
         after = np.flatnonzero(seen).astype(np.int32)
         seen[:] = 0
@@ -319,7 +319,7 @@ class _Candidates:
 
 
 def make_layer(walk: Walk, states: Ints, step: ObservedStep, posterior: NoisePosterior | None) -> Layer:
-    """The layer of some states: what the posterior of its step makes of their rows."""
+    """The layer of some states, with their rows under the posterior of its step."""
     met = walk.meeting(states, step)
     pairs = met
     if posterior is not None:
@@ -345,7 +345,7 @@ def everywhere(graph: Graph, posteriors: tuple[NoisePosterior | None, ...]) -> G
 
 
 def nominal_rollout(graph: Graph) -> Graph:
-    """What s_0 can reach under the nominal rows; supports still tell which pairs are influenced."""
+    """What s_0 can reach under the nominal rows; supports still decide which pairs are influenced."""
     mdp = graph.mdp
     reached = graph.layers[0].states
     layers, over = [], []

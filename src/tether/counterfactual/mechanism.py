@@ -69,12 +69,12 @@ class Mechanism(Protocol):
         ...
 
     def standard_error(self, probability: Floats) -> Floats:
-        """Standard error of counterfactual probabilities; 0 where they are exact."""
+        """Standard error of counterfactual probabilities; 0 if they are exact."""
         ...
 
 
 class ExactMechanism:
-    """What mechanisms share whose rows are closed forms."""
+    """The base of mechanisms whose rows are closed forms."""
 
     __slots__ = ()
 

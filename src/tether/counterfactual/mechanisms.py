@@ -1,4 +1,4 @@
-"""The mechanisms there are, by name."""
+"""All mechanisms, by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXACT = tuple(name for name, (kind, _) in _BUILT_IN.items() if issubclass(kind, 
 
 
 def make_mechanism(mechanism: str | Mechanism, options: dict[str, Any], mdp: MDP) -> Mechanism:
-    """A mechanism by name with its options, or one that was built already; made ready for the model if it needs it."""
+    """A mechanism by name with its options, or a mechanism object; prepared for the model if it needs this."""
     if isinstance(mechanism, str):
         mechanism = _by_name(mechanism, options)
     elif not all(hasattr(mechanism, name) for name in ("name", "infer", "standard_error")):

@@ -1,7 +1,7 @@
-"""Rows that were computed before: over many episodes of one model the same transitions are observed again and again.
+"""Remembered rows: over many episodes of one model the same transitions are observed again and again.
 
-The counterfactual rows of a step depend on (s_t, a_t, s_{t+1}) and on the pairs they are asked for, not on the time. A
-model remembers those asked for last, up to a limit of memory; equal questions then share one answer.
+The counterfactual rows of a step depend on (s_t, a_t, s_{t+1}) and on the pairs, not on the time. A model remembers the
+rows used last, up to a limit of memory; equal questions then share one answer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Edited rows that are made when they are asked for, and let go after use.
+"""Edited rows that are made when they are needed, and released after use.
 
-In a dense model every row of every step is an edited one: a step then weighs as much as the model. What a
-counterfactual MDP keeps is limited (`KEPT`); beyond that a step knows its pairs and its posterior, and makes rows again
-for each question. A question asks for few of them where it can: a plan with one change for those of the observed
-actions, an evaluation for those of the policy.
+In a dense model every row of every step is edited: a step then takes as much memory as the model. A counterfactual MDP
+keeps a limited amount (`KEPT`). Beyond that, a step keeps only its pairs and its posterior, and makes rows again for
+each question. A question uses as few of them as it can: a plan with one change only those of the observed actions, an
+evaluation only those of the policy.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PART = 1 << 21
 """How many entries are made at a time, at most: enough work for all cores, and little memory."""
 
 _FIRST = 16
-"""The first stretch is so much smaller: some questions are answered by a few rows."""
+"""How much smaller the first stretch is: some questions need only a few rows."""
 
 
 class RowsOnDemand(EditedRows):
-    """The rows that ``posterior`` makes of ``pairs``; nominal ones where it is None."""
+    """The rows of ``pairs`` under ``posterior``; nominal ones if it is None."""
 
     __slots__ = ("_form", "_posterior", "_strength", "pairs")
 
@@ -45,7 +45,7 @@ class RowsOnDemand(EditedRows):
 
     @property
     def arrays(self) -> tuple[Ints | Floats, ...]:
-        """The pairs, and the strengths once they were asked for."""
+        """The pairs, and the strengths once they are computed."""
         return (self.pairs,) if self._strength is None else (self.pairs, self._strength)
 
     def rows(self, at: Ints | None = None) -> Rows:
@@ -57,7 +57,7 @@ class RowsOnDemand(EditedRows):
         return made.with_strengths(self._strength if at is None else self._strength[at])
 
     def parts(self) -> Iterator[Rows]:
-        """All rows, so many at a time that none of the parts is large."""
+        """All rows, in parts of limited size."""
         for low, high in stretches(nominal_start(self._form, self.pairs)):
             yield self.rows(np.arange(low, high))
 
@@ -68,7 +68,7 @@ class RowsOnDemand(EditedRows):
         )
 
     def strengths(self, at: Ints | None = None) -> Floats:
-        """Strengths at some positions; all of them are kept once they were asked for."""
+        """Strengths at some positions; once computed, all of them are kept."""
         if at is not None and self._strength is None:
             distinct, place = np.unique(at, return_inverse=True)
             asked = self.take(distinct)

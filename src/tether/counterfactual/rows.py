@@ -1,4 +1,4 @@
-"""Counterfactual rows: what one step of the observed path makes of the rows of some pairs."""
+"""Counterfactual rows: the rows of some pairs, given one step of the observed path."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["EditedRows", "ObservedStep", "Rows", "nominal_start", "spans"]
 class ObservedStep:
     """One observed transition: the row P(·|s_t, a_t) as next states and probabilities, and s_{t+1}.
 
-    ``outcome`` is -1 where it was not recorded; nothing is inferred from such a step. ``pair`` is the observed pair's
-    index, -1 where it is not known. Of ``copies`` of a model side by side (`tether.model.side_by_side`) the row has the
-    outcomes of all, copy after copy, and ``outcome`` and ``pair`` are those of the first.
+    ``outcome`` is -1 if it was not recorded; nothing is inferred from such a step. ``pair`` is the observed pair's
+    index, -1 if it is not known. For ``copies`` of a model side by side (`tether.model.side_by_side`) the row has the
+    outcomes of all copies, one after another; ``outcome`` and ``pair`` are those of the first.
     """
 
     t: int
@@ -43,10 +43,10 @@ class ObservedStep:
 
 
 class EditedRows(ABC):
-    """The edited rows of a step, of ``pairs`` (ascending): stored (`Rows`), or made when they are asked for.
+    """The edited rows of a step, for ``pairs`` (ascending): stored (`Rows`), or made when they are needed.
 
-    A row is asked for by its position among ``pairs``. Those that are made when asked for
-    (`tether.counterfactual.on_demand`) are the same, bit for bit.
+    A row is named by its position among ``pairs``. Rows made when needed (`tether.counterfactual.on_demand`) are the
+    same, bit for bit.
     """
 
     __slots__ = ()
@@ -60,7 +60,7 @@ class EditedRows(ABC):
 
     @abstractmethod
     def rows(self, at: Ints | None = None) -> Rows:
-        """The rows at some positions (ascending; all by default), to be let go after use."""
+        """The rows at some positions (ascending; all by default), to be released after use."""
 
     @abstractmethod
     def parts(self) -> Iterator[Rows]:
@@ -172,7 +172,7 @@ class Rows(EditedRows):
 
     @classmethod
     def nominal(cls, form: Form, pairs: Ints) -> Rows:
-        """The nominal rows of ``pairs``: what a step says whose outcome was not recorded."""
+        """The nominal rows of ``pairs``, as for a step whose outcome was not recorded."""
         _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
         rows = pairs, nominal_start(form, pairs), form.next_state[entry], form.probability[entry]
         return cls(*rows, np.zeros(pairs.size))

@@ -32,8 +32,8 @@ class SampledGumbelMax:
     samples : int
         Draws of the noise per step.
     rng : int, numpy Generator, or None
-        Source of randomness. The same seed gives the same rows, in whatever order they are asked for:
-        the noise of a state at a time is one and the same for every pair, as the model says.
+        Source of randomness. The same seed gives the same rows, in whatever order they are computed:
+        the noise of a state at a time is the same for every pair, as in the causal model.
     method : {"top-down", "rejection"}
         ``"top-down"`` draws the winner first and the others below it (Maddison et al., 2014);
         ``"rejection"`` draws from the prior and keeps what reproduces the observation.
@@ -114,7 +114,7 @@ class _SampledPosterior:
 
     @property
     def key(self) -> Hashable:
-        """None: the draws of each time are its own."""
+        """None: each time has its own draws."""
         return None
 
     def changes(self, candidates: Candidates) -> Ints:
@@ -147,7 +147,7 @@ class _SampledPosterior:
         return shares
 
     def _noise(self, state: int) -> Floats:
-        """NoisePosterior noise of one state: (samples,)."""
+        """Posterior noise of one state: (samples,)."""
         at = int(np.searchsorted(self.step.next_state, state))
         in_row = at < self.step.next_state.size and self.step.next_state[at] == state
         if in_row and self.accepted is not None:

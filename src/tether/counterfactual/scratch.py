@@ -1,7 +1,7 @@
 """Scratch with one number per state, lent to one user at a time and kept for the next one.
 
-A walk through a model marks states it has seen, and a mechanism looks up the observed row by state. Episodes are many
-and models are large, so these arrays belong to the model: whoever borrows them finds zeros, and leaves zeros.
+A walk through a model marks states it has seen, and a mechanism looks up the observed row by state. There are many
+episodes and models are large, so these arrays belong to the model. A borrower finds zeros, and must leave zeros.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Scratch", "borrowed", "observed_weights"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scratch:
-    """Arrays over the states of a model, all zero while nobody has them."""
+    """Arrays over the states of a model, all zero while nobody uses them."""
 
     marked: Ints
     scanned: Ints
@@ -33,7 +33,7 @@ class Scratch:
 
     @classmethod
     def new(cls, n_states: int) -> Scratch:
-        """Scratch for a model of so many states."""
+        """Scratch for a model of ``n_states``."""
         marked, scanned, seen = (scratch_array(n_states, np.uint8) for _ in range(3))
         return cls(marked, scanned, seen, scratch_array(n_states, np.float64))
 
@@ -44,7 +44,7 @@ _LOCK = threading.Lock()
 
 @contextmanager
 def borrowed(form: Form) -> Iterator[Scratch]:
-    """Scratch for one user. It is given back only if all went well, so that it is never handed on half used."""
+    """Scratch for one user. It is returned only if no error happened, so that the next user always finds zeros."""
     with _LOCK:
         free = _FREE.setdefault(form, [])
         scratch = free.pop() if free else None

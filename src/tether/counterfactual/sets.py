@@ -1,25 +1,25 @@
-"""Sets of causal models: what a counterfactual row can be, whatever the mechanism is.
+"""Sets of causal models: which counterfactual rows are possible, whatever the mechanism is.
 
-Gumbel-max is one causal model among many that agree with the MDP and the episode; nothing in the data can tell them
-apart. A set of models gives each pair a set X of counterfactual rows instead of one. With p the observed row of the
-step, o its outcome and q the nominal row of the pair, X holds the rows x ≥ 0 with Σx = 1 and
+Gumbel-max is one causal model among many that agree with the MDP and the episode; no data can decide between them. A
+set of models gives each pair a set X of counterfactual rows instead of one. With p the observed row of the step, o its
+outcome and q the nominal row of the pair, X contains the rows x ≥ 0 with Σx = 1 and
 
-- ``"nothing"``: x_j ≤ q_j / p_o. Every causal model there is.
+- ``"nothing"``: x_j ≤ q_j / p_o. Every causal model that agrees with the MDP and the episode.
 - ``"stability"``: every causal model that is counterfactually stable (Oberst & Sontag, 2019), for every outcome of the
   observed pair; written out in `tether._kernels.sets`. Where supports are disjoint it is as wide as ``"nothing"``.
 - ``"published-stability"`` (Lally, Kazemi, Paoletti, AAMAS 2026): stability at the observed outcome only.
 - ``"published-monotonicity"`` (their default): stability at the observed outcome and, where supports overlap, also
   x_o ≥ q_o, and x_j ≤ q_j for j ≠ o with p_j > 0. It does not always contain Gumbel-max.
 
-The observed pair is the point mass at o in each of them; an unrecorded outcome leaves rows nominal. Given the observed
-outcome, other pairs may be taken independent, so any choice of one row of X per pair is one joint causal model: the
+In each set the observed pair leads to o for certain; if the outcome was not recorded, rows stay nominal. Given the
+observed outcome, other pairs may be independent, so any choice of one row of X per pair is one joint causal model: the
 sets are rectangular.
 
 The probabilities of a learned model are themselves known only as intervals (`tether.model.confidence`). Under
 ``"nothing"`` these can be taken into account: every causal model, and every transition probability within the
 intervals. The worst case is then the lower-tail mean, at level max(p̲_o, 1 - Σ_{j≠o} p̄_j), of the intervals' own worst
-row. The same row may be taken to be another one at each step: where the model is known to stay the same, the truth is
-at least as good.
+row. The worst row of a pair may be a different one at each step. If the model stays the same at every step, the truth
+is at least as good.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NONE = np.empty(0)
 _NONE.flags.writeable = False
 
 _LEAST = 1e-300
-"""What was observed was possible: it was at least so likely."""
+"""The observed outcome was possible: its probability is at least this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +74,11 @@ class ModelSet:
         Gumbel-max, to compare with.
     assume : Assumption
     intervals : Intervals or None
-        Where the transition probabilities too are known only as intervals.
+        If the transition probabilities are also known only as intervals.
     given_steps : tuple of Observed, or None
-        The observed steps, where they are not those of the graph's own path (`tether.plan.objective.asked_set`).
+        The observed steps, if they are not those of the graph's own path (`tether.plan.objective.asked_set`).
     given_possible : callable, or None
-        Makes ``possible``, where that is not simply the model of the assumption.
+        Makes ``possible``, if that is not simply the model of the assumption.
     """
 
     gumbel: CounterfactualMDP
@@ -89,10 +89,10 @@ class ModelSet:
 
     @cached_property
     def possible(self) -> CounterfactualMDP:
-        """A causal model whose graph is what some model of the set can do.
+        """A causal model whose graph has everything that some model of the set can do.
 
-        What some model of the other sets can do, Gumbel-max can; without an assumption it is all that the model can,
-        but for the observed pair.
+        For the other sets this is Gumbel-max. Without an assumption it is everything that the MDP can do, except for
+        the observed pair.
         """
         if self.given_possible is not None:
             return self.given_possible()
@@ -109,12 +109,12 @@ class ModelSet:
 
     @property
     def confidence(self) -> float | None:
-        """The joint confidence of the intervals; None where probabilities are taken as they are."""
+        """The joint confidence of the intervals; None if probabilities are taken as they are."""
         return None if self.intervals is None else self.intervals.confidence
 
     @property
     def member(self) -> Mechanism:
-        """A mechanism whose rows are in the set: Gumbel-max, but for the one set that does not always contain it."""
+        """A mechanism whose rows are in the set: Gumbel-max, except for the one set that does not always contain it."""
         return SomeRow(self.kind) if self.assume == "published-monotonicity" else GumbelMax()
 
     def at(self, t: int, sign: float = 1.0) -> Models:
@@ -146,9 +146,9 @@ class ModelSet:
         return Observed(seen.next_state, seen.probability, int(seen.outcome), pair, chance)
 
     def extremes(self, t: int, pairs: Ints, value: Floats, sign: float) -> tuple[Floats, Floats]:
-        """The smallest (``sign`` = 1) or largest (-1) expectation over the set for some pairs, and the rows that do it.
+        """The smallest (``sign`` = 1) or largest (-1) expectation over the set for some pairs, and rows that attain it.
 
-        ``value`` is what each outcome is worth, entry for entry of the pairs' nominal rows, one after the other.
+        ``value`` is the value of each outcome, for each entry of the pairs' nominal rows, one row after the other.
         """
         from tether._kernels.robust import extreme_rows
         from tether._kernels.sets import limits_for, row_scratch_for
@@ -177,7 +177,7 @@ class ModelSet:
         lengths = form.row_start[pairs + 1] - form.row_start[pairs]
         if pairs.size == 0:
             return []
-        each = np.repeat(pairs, lengths)  # once for each outcome, which alone is then worth something
+        each = np.repeat(pairs, lengths)  # once for each outcome, which then has the value 1
         alone = np.concatenate([np.eye(n).reshape(-1) for n in lengths.tolist()])
         lower, upper = self.extremes(t, each, alone, 1.0)[0], self.extremes(t, each, alone, -1.0)[0]
         ends = np.cumsum(lengths)[:-1]
@@ -186,19 +186,19 @@ class ModelSet:
 
 
 def has_copies(cf: CounterfactualMDP) -> bool:
-    """Whether states are there several times, for what was decided (`tether.plan.tracked`)."""
+    """Whether states have copies, by what was decided (`tether.plan.tracked`)."""
     return cf.graph.layers[0].own is not None
 
 
 def model_set(cf: CounterfactualMDP, assume: Any, confidence: float | None = None) -> ModelSet:
     """The set of causal models of the path of ``cf`` under an assumption.
 
-    ``confidence`` takes a learned model's transition probabilities as intervals that hold together at that level.
+    With ``confidence``, a learned model's transition probabilities are intervals that hold together at that level.
     """
     if has_copies(cf):
         raise QueryError(
-            "the states of this plan remember whether a property was decided (tether.Tracked), which a set of causal "
-            "models knows nothing of: ask about a plan without the limit"
+            "the states of this plan remember whether a property was decided (tether.Tracked); sets of causal models "
+            "do not support this: ask about a plan without the limit"
         )
     if assume not in get_args(Assumption):
         known = ", ".join(map(repr, get_args(Assumption)))

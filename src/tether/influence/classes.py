@@ -93,7 +93,7 @@ def classify(
 ) -> Classes:
     """Class of each state at time t; see `CounterfactualMDP.classify`. ``reached`` gives κ, for up to some k.
 
-    Where an objective is decided before the end no influence is asked for: such a state counts as influenced.
+    After an objective is decided no influence is required: such a state counts as influenced.
     """
     k = min(whole_number("k", k, 1), cf.T + 1)
     t = cf.time(t, last=cf.T)
@@ -126,11 +126,11 @@ def _reached(found: Thresholds, t: int, k: int) -> Ints:
 def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tuple[Ints, ...]:
     """Class of each state that s_0 can reach, t = 0 … T, as an index into `CLASSES`.
 
-    As `classify` says of these states, at all times at once, and without a look at any other state.
+    The same as `classify` for these states, at all times at once, and without computing any other state.
     """
     graph, T = cf.graph, cf.T
     nodes = nodes_of(graph)
-    if found.rule == "assured" or found.graph is not graph:  # whose nodes are not the states alone
+    if found.rule == "assured" or found.graph is not graph:  # their nodes are more than states
         rule: Rule = "definition" if found.rule == "assured" else found.rule
         own: Own = own_thresholds(graph, rule, nodes, found.influenced)
     else:
@@ -167,7 +167,7 @@ def classify_layers(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[I
 
 
 def with_strengths(graph: Graph, posteriors: tuple[NoisePosterior | None, ...]) -> Graph:
-    """A graph of nominal rows, told how strong the observation's influence on them is."""
+    """A graph of nominal rows, with the strengths of the observation's influence on them."""
     layers = tuple(
         replace(layer, edits=layer.edits.with_strengths(_strengths(graph, posterior, layer.edits)))
         for layer, posterior in zip(graph.layers, posteriors, strict=True)
@@ -177,15 +177,15 @@ def with_strengths(graph: Graph, posteriors: tuple[NoisePosterior | None, ...]) 
 
 def _strengths(graph: Graph, posterior: NoisePosterior | None, edits: EditedRows) -> Floats:
     if isinstance(edits, Rows):
-        # A copy can be written to, as where rows are made first: kernels are compiled anew for another kind of array.
+        # A writable copy, as elsewhere: for another kind of array the kernels would be compiled again.
         return replay(graph.mdp, posterior, edits.pairs.copy()).strength
     return RowsOnDemand(graph.mdp.form, posterior, edits.pairs).strengths()
 
 
 def _influenced_states(whole: Graph, rule: Rule, influence: Influence, k: int, t: int) -> Ints:
-    """States with a pair that by the rule alone, pruning aside, is within k of influence at t.
+    """States with a pair that is within k of influence at t by the rule alone, without pruning.
 
-    `assured` is about runs, not about states; what it promises is the influence of the definition.
+    `assured` is about runs, not about states; here it means the influence of the definition.
     """
     T = whole.T
     if t + k > T:

@@ -30,7 +30,7 @@ __all__ = ["Effective", "Influence", "Support", "TotalVariation", "distances", "
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Influenced where the supports overlap."""
+    """Influenced if the supports overlap."""
 
     def __str__(self) -> str:
         return "support"
@@ -38,7 +38,7 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class TotalVariation:
-    """Influenced where the nominal row is within ``eps`` of the observed one, in total variation."""
+    """Influenced if the nominal row is within ``eps`` of the observed one, in total variation."""
 
     eps: float
 
@@ -48,7 +48,7 @@ class TotalVariation:
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """Influenced where the observation moves the row by more than ``eps``, in total variation."""
+    """Influenced if the observation moves the row by more than ``eps``, in total variation."""
 
     eps: float
 
@@ -60,7 +60,7 @@ Influence = Support | TotalVariation | Effective
 
 
 def shortest(eps: float) -> str:
-    """The number in full, with no more digits than tell it from others.
+    """The number in full, with the fewest digits that identify it.
 
     >>> shortest(0.0), shortest(0.1234567)
     ('0', '0.1234567')
@@ -113,7 +113,7 @@ def effective(eps: float = 0.0) -> Effective:
     Parameters
     ----------
     eps : float
-        At least 0 and less than 1; 0 asks whether the observation changes the row at all.
+        At least 0 and less than 1; with 0, the test is whether the observation changes the row at all.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
         own = graph.pairs_of_copies(np.array([layer.observed.pair])) if layer.own is None else layer.own
         kept = (edits.strengths() > influence.eps) | np.isin(edits.pairs, own)
     pairs: Ints = edits.pairs[kept]
-    pairs.flags.writeable = False  # as the edits' own are: kernels are compiled for one kind of array
+    pairs.flags.writeable = False  # like the pairs of the edits: kernels are compiled for one kind of array
     return pairs
 
 
@@ -161,7 +161,7 @@ def distances(graph: Graph, t: int) -> Floats:
     """½ Σ |P(·|s_t,a_t) - P(·|s,a)| for each edited pair of layer t; it is 1 for every other pair."""
     layer, form = graph.layers[t], graph.mdp.form
     pairs = layer.edits.pairs
-    parts = stretches(nominal_start(form, pairs))  # of a dense model all at once would be many times the model
+    parts = stretches(nominal_start(form, pairs))  # all at once would be many times the size of a dense model
     return np.concatenate([np.empty(0), *(_distances(form, layer.observed, pairs[low:high]) for low, high in parts)])
 
 
@@ -170,7 +170,7 @@ def _distances(form: Form, observed: ObservedStep, pairs: Ints) -> Floats:
     at = np.searchsorted(observed.next_state, form.next_state[entries])
     at = np.minimum(at, observed.next_state.size - 1)
     p = np.where(observed.next_state[at] == form.next_state[entries], observed.probability[at], 0.0)
-    # What q has more of than p: the same as ½ Σ |p - q|, and exactly 0 for the observed row itself.
+    # The part of q above p: equal to ½ Σ |p - q|, and exactly 0 for the observed row itself.
     excess = np.maximum(form.probability[entries] - p, 0.0)
     distance: Floats = np.minimum(np.add.reduceat(excess, nominal_start(form, pairs)[:-1]), 1.0)
     return distance

@@ -1,4 +1,4 @@
-"""How much of a model an episode is about: what its start can reach, and how much of that it influences."""
+"""How much of a model an episode is about: what can be reached from its start, and how much of that it influences."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Coverage:
     pairs : array (T,)
         State–action pairs available there.
     influenced : array (T,)
-        Those of them that the observation influences.
+        The pairs among them that the observation influences.
     likelihood : array (T,)
-        Probability the model gives to the outcome that was observed; NaN where none was recorded.
+        The probability of the observed outcome in the model; NaN if none was recorded.
     ever : int
         States that are reached at any time.
 

@@ -26,7 +26,7 @@ allowed:
 and a pair is allowed for k iff κ_t(s,a) ≤ k (`tether.influence.thresholds`). Here are the rules' own thresholds.
 
 Where a question is decided before the end (`Graph.ended`), paths end: such a node has κ = 1 and no successors, and no
-rule asks anything of it. It may still be what an observed support holds, which `published` and `printed` look for.
+rule limits it. It may still be in an observed support, which `published` and `printed` look for.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _published(graph: Graph, nodes: tuple[Nodes, ...]) -> Own:
         """Distances of the nodes of the nominal rollout, twice side by side: to find the nearest and the furthest."""
         states, here = graph.split(rollout[t])[0], node[t % 2]
         layer, offsets, each = _arguments(graph, Nodes(states))
-        # A distance may be 0 here, which is nearer than a row is left early for: most = FAR + 1 has every row read.
+        # A distance may be 0 here, nearer than the kernel expects when it stops early: most = FAR + 1 reads every row.
         gather_layer(layer, nominal, offsets, FAR, FAR + 1, node[(t + 1) % 2], here, each)
         here[states, 1] = here[states, 0]
         here[_ended(graph)] = (FAR, 0)
@@ -176,9 +176,9 @@ def _assured(graph: Graph, nodes: tuple[Nodes, ...], influenced: tuple[Ints, ...
 
 
 def _nominal_layers(graph: Graph, extra: int = 0) -> list[Ints]:
-    """For each time, states of the graph and all that its states lead to without the observation.
+    """For each time, the states of the graph, and all states that they lead to without the observation.
 
-    Paths that end are among them; the rows of the graph's model then lead back to where they ended.
+    They include states where paths end; the rows of such states lead back to them.
     """
     mdp = graph.mdp
     none = Rows.none()
@@ -193,7 +193,7 @@ def _nominal_layers(graph: Graph, extra: int = 0) -> list[Ints]:
 
 
 def _ended(graph: Graph) -> Any:
-    """Which states end paths, as an index; none, mostly."""
+    """Which states end paths, as an index; usually none."""
     return [] if graph.ended is None else graph.ended.mask
 
 

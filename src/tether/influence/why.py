@@ -32,17 +32,17 @@ class Why:
     needed : int or None
         The smallest k that allows the pair; None if none does, because it may lead to a state without actions.
     reason : str
-        ``"end"``: t + k > T, the path is too short to tell; ``"influenced"``: influence is near enough;
+        ``"end"``: t + k > T, the path is too short to decide; ``"influenced"``: influence is near enough;
         ``"not influenced"``: it is not; ``"successor"``: a possible successor has no allowed action left;
         ``"run"``: the run of uninfluenced steps (rule `assured`); ``"decided"``: the objective is decided in the state.
     nearest : int or None
         Steps to the nearest influence, counting this one as 1; None if there is none.
     path : tuple of (t, state, action)
-        The way there, ending with the influenced pair.
+        The path there, ending with the influenced pair.
     successor : optional
         The possible successor that has no allowed action left.
     own : int
-        The rule's own threshold of the pair, before its successors are looked at.
+        The rule's own threshold of the pair, before its successors are considered.
     T : int
         How many steps the episode has.
     because : str
@@ -88,15 +88,15 @@ class Why:
         return self.in_words()
 
     def in_words(self, name: Callable[[Any], str] = repr) -> str:
-        """All this in words; ``name`` prints a label."""
+        """All this in words; ``name`` turns a name into text."""
         verdict = "is allowed" if self.allowed else "is not allowed"
         about = f"At t = {self.t} {name(self.action)} in state {name(self.state)} {verdict} for k = {self.k}"
         return f"{about}: {self.reason_in_words(name)}"
 
     def reason_in_words(self, name: Callable[[Any], str] = repr) -> str:
-        """The reason in words, without the verdict; ``name`` prints a label."""
+        """The reason in words, without the verdict; ``name`` turns a name into text."""
         if self.reason == "decided":
-            return "the objective is decided in this state, and after that no influence is asked for."
+            return "the objective is decided in this state, and after that no influence is required."
         if self.reason == "end":
             because = f"t + k = {self.t + self.k} is beyond the end of the path (T = {self.T}), influence is assumed"
         elif self.reason == "successor":
@@ -134,7 +134,8 @@ def why(
 ) -> Why:
     """Why a pair is allowed or not; see `CounterfactualMDP.why`.
 
-    ``reached`` gives κ of what s_0 can reach, ``everywhere`` that of the whole model, where the pair is not among it.
+    ``reached`` gives κ of everything that s_0 can reach. If the pair is not part of that, ``everywhere`` gives κ of the
+    whole model.
     """
     k = min(whole_number("k", k, 1), cf.T + 1)
     t = cf.time(t)
@@ -147,7 +148,7 @@ def why(
     s = cf.mdp.state_index(state)
     if found.graph.ended is not None and found.graph.ended.mask[s]:
         return Why(t, state, action, k, found.rule, True, 1, "decided", None, (), None, 1, cf.T)
-    if _node(found.nodes[t], s, run) < 0:  # s_0 cannot get there: look at the whole model
+    if _node(found.nodes[t], s, run) < 0:  # s_0 cannot reach it: use the whole model
         found = everywhere()
     return _Inquiry(cf, found.graph, found, t, s, pair, run, k).answer(state, action)
 
@@ -174,7 +175,7 @@ class _Inquiry:
     def answer(self, state: Any, action: Any) -> Why:
         node = _node(self.found.nodes[self.t], self.s, self.run)
         if node < 0:
-            message = f"no way of acting leads to state {state!r} at t = {self.t} after {self.run} uninfluenced steps"
+            message = f"no actions lead to state {state!r} at t = {self.t} after {self.run} uninfluenced steps"
             raise QueryError(Problem(message, state, time=self.t, value=self.run))
         offsets = self.found.offsets[self.t]
         at = int(offsets[node] + self.pair - self.cf.mdp.form.pair_start[self.s])
@@ -201,7 +202,7 @@ class _Inquiry:
         return self.cf.T + 2 if self.found.rule == "assured" else self.cf.T - self.t + 1
 
     def _nearest(self, own: int) -> tuple[int | None, tuple[tuple[int, Any, Any], ...]]:
-        """The shortest way from the pair to an influenced one."""
+        """The shortest path from the pair to an influenced one."""
         mdp = self.cf.mdp
         if own > self.cf.T:
             return None, ()

@@ -1,6 +1,6 @@
 """What should have been done? The best policy for k and m, or the value for all of them.
 
-`tethered` is the question, with κ computed once; `backward` finds the plan; `sweep` asks for all k and m; `limits`
-chooses k; `pareto` weighs value against influence; `robust` plans for the worst causal model of a set.
+`tethered` is the question, with κ computed once; `backward` finds the plan; `sweep` has the values for all k and m;
+`limits` chooses k; `pareto` weighs value against influence; `robust` plans for the worst causal model of a set.
 May import: influence, and what it may.
 """

@@ -27,11 +27,11 @@ def plan_table(plan: Plan) -> pyarrow.Table:
     cf, chain = plan.cf, plan.chain
     actions = NameColumn(cf.mdp.actions)
     sizes = [visits.size for visits in chain.visits]
-    # At T nothing is done any more; nor where the plan's objective is decided.
+    # No action is taken at T, nor after the plan's objective is decided.
     last = np.concatenate([*(chain.at_rest(t) for t in range(plan.T)), np.ones(sizes[-1], dtype=bool)])
 
     def each(parts: list[Any], kind: Any) -> Any:
-        """A column over the nodes of t < T, empty where nothing is done."""
+        """A column over the nodes of t < T, empty if no action is taken."""
         padded = np.concatenate([*parts, np.zeros(sizes[-1], dtype=kind)])
         return pa.array(padded, mask=last)
 
@@ -50,7 +50,7 @@ def plan_table(plan: Plan) -> pyarrow.Table:
         "influenced": each([np.isin(some, plan.influenced[t]) for t, some in enumerate(pairs)], bool),
         "strength": each([_strengths(plan, t, some) for t, some in enumerate(pairs)], float),
     }
-    if plan.rule != "assured":  # the only rule that looks at it
+    if plan.rule != "assured":  # only this rule uses it
         del columns["uninfluenced"]
     return pa.table(columns)
 
@@ -87,7 +87,7 @@ def front_table(front: Front) -> pyarrow.Table:
 
 
 def _changes(plan: Plan, t: int, pairs: Ints) -> Any:
-    """Whether what the plan does in each node changes the observed action."""
+    """Whether the plan changes the observed action in each node."""
     decided, visits = plan.chain.taken[t], plan.chain.visits[t]
     return is_change(plan.cf.mdp.form, visits.states[decided.source], pairs, int(plan.cf.observation.actions[t]))
 

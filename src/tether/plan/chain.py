@@ -1,10 +1,10 @@
-"""The Markov chain that a policy makes of a model: only what it visits, link by link.
+"""The Markov chain of a policy in a model: only the nodes it visits, link by link.
 
-A node of the chain is (state, changes left, run of uninfluenced steps); the last two are 0 where a
-policy does not look at them. Everything exact about a policy is a sum over the links of this chain.
+A node of the chain is (state, changes left, run of uninfluenced steps); the last two are 0 if the
+policy does not depend on them. Everything exact about a policy is a sum over the links of this chain.
 
-Where a question is decided before the end (`Graph.ended`), an episode rests: no policy is asked there, and a link leads
-from the state back to itself.
+If a question is decided before the end (`Graph.ended`), an episode *rests*: the policy takes no action there, and a
+link leads from the state back to itself.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Visits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:
-    """What a policy does in the nodes of a layer: node, pair and with what probability; and what it keeps in mind."""
+    """What a policy does in the nodes of a layer: node, pair and probability; and the changes and run it remembers."""
 
     source: Ints
     pairs: Ints
@@ -54,7 +54,7 @@ class Taken:
 
     @classmethod
     def for_certain(cls, pairs: Ints, changes: Ints | None = None, runs: Ints | None = None) -> Taken:
-        """One pair for each node; by default nothing is kept in mind."""
+        """One pair for each node; by default nothing is remembered."""
         none = np.zeros(pairs.size, dtype=np.int64)
         changes, runs = none if changes is None else changes, none if runs is None else runs
         return cls(np.arange(pairs.size), pairs, np.ones(pairs.size), changes, runs)
@@ -76,7 +76,7 @@ class Link:
 class Chain:
     """Nodes t = 0 … T, and for each step what is taken and its links.
 
-    ``ended`` says of each state whether episodes rest in it; None where none do.
+    ``ended`` says for each state whether episodes rest in it; None if they never do.
     """
 
     visits: tuple[Visits, ...]
@@ -90,13 +90,13 @@ class Chain:
         return len(self.links)
 
     def at_rest(self, t: int) -> Flags:
-        """For each thing taken at step t, whether the episode rests there: nothing is done any more."""
+        """For each pair taken at step t, whether the episode rests there: no more actions are taken."""
         states = self.visits[t].states[self.taken[t].source]
         rests: Flags = np.zeros(states.size, dtype=bool) if self.ended is None else self.ended[states]
         return rests
 
     def occupancy(self, first: Floats | None = None) -> list[Floats]:
-        """Probability of each node, t = 0 … T; those of the first layer are given, or else are the same for all."""
+        """Probability of each node, t = 0 … T; ``first`` gives those of the first layer, by default equal for all."""
         mass = [np.full(self.visits[0].size, 1.0 / self.visits[0].size) if first is None else first]
         for link, after in zip(self.links, self.visits[1:], strict=True):
             mass.append(collect(link.target, mass[-1][link.source] * link.probability, after.size))
@@ -142,7 +142,7 @@ def build_chain(
 
 
 def or_rest(mdp: MDP, t: int, visits: Visits, decide: Decide, ended: Flags) -> Taken:
-    """What a policy does where something is left to do; elsewhere the first action, which leads nowhere."""
+    """What a policy does where something is left to do; elsewhere the first action, which leads back to the state."""
     rests = ended[visits.states]
     going, over = np.flatnonzero(~rests), np.flatnonzero(rests)
     if over.size == 0:

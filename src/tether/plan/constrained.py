@@ -1,11 +1,11 @@
 """The best plan whose probability of a property stays within a limit.
 
-Among the supported points of value against the property (`tether.plan.pareto`) it is the most valuable one within the
-limit. Only the two neighbours around the limit are looked for: between a plan beyond it and one within it, solve at
-the price at which both are worth the same, and go on with the half that holds the limit.
+It is the most valuable supported point of value against the property (`tether.plan.pareto`) within the limit. Only the
+two neighbours around the limit are searched for: between a plan beyond it and a plan within it, solve at the price at
+which both are worth the same, and continue with the half that contains the limit.
 
-A plan decides what to do by time and state, not by a draw. Following one of two plans, chosen by a draw before the
-episode, can meet the limit exactly, and is worth more than the plan within it: that mixture is given beside it.
+A plan decides by time and state, not by a draw. If one of two plans is drawn before the episode, the limit can be met
+exactly, and this mixture is worth more than the plan within the limit. It is given beside the plan.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Mixture:
     weights : (float, float)
         With what probability each is followed.
     value, probability : float
-        What the two are worth together, and the probability of the property: the limit.
+        The value of the mixture, and its probability of the property, which is the limit.
 
     Examples
     --------
@@ -79,8 +79,7 @@ class Constraint:
     probability : float
         How large it is under the plan.
     mixture : Mixture or None
-        Two plans that meet the limit exactly and are worth more, if one of them is drawn; None where the plan is as
-        good.
+        Two plans that meet the limit exactly and are worth more, if one of them is drawn; None if the plan is as good.
 
     Examples
     --------
@@ -97,7 +96,7 @@ class Constraint:
     mixture: Mixture | None
 
     def sentences(self) -> list[str]:
-        """The limit, how the plan keeps to it, and what mixing two plans would bring."""
+        """The limit, how the plan keeps to it, and what a mixture of two plans would add."""
         sentences = [
             f"Asked for: a chance of at most {percent(self.limit)} ({number(self.limit)}) that "
             f"{self.objective.in_words}. With this plan it is {percent(self.probability)} ({number(self.probability)})."

@@ -1,6 +1,6 @@
-"""What can be asked of a plan, and of a set of causal models: each method hands the question on.
+"""The questions about a plan, and about a set of causal models: each method passes the question on.
 
-The folders that answer come later in the walk, so they are imported when a question is asked.
+The folders that answer come later in the walk, so they are imported when a method is called.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["PlanDoors", "RobustDoors"]
 class PlanDoors:
     """The questions of `tether.Plan`.
 
-    ``self`` is typed as Any: the class that it is then is defined after this one.
+    ``self`` is typed as Any, because its class is defined after this one.
     """
 
     def evaluate(self: Any) -> Evaluation:
@@ -56,14 +56,14 @@ class PlanDoors:
         Parameters
         ----------
         group : callable, optional
-            How states are shown: a function of a state's name. States that are shown alike are taken together.
+            A function that turns a state's name into what is shown. States with the same result are taken together.
         certificate : bool
-            Whether the sentences tell what holds whatever the causal model is.
+            Whether the sentences say what holds under every causal model.
         draws : int, optional
-            Of a learned model: in how many models that its log leaves possible the plan is looked at, to tell how sure
-            the answer is; 0 for none. By default 100, fewer of models with more than 200,000 transitions.
+            For a learned model: how many models that its log leaves possible are drawn, to say how sure the answer is;
+            0 for none. By default 100, fewer for models with more than 200,000 transitions.
         rng : int or numpy Generator
-            For the draws: the same seed gives the same models.
+            For the draws. The same seed gives the same models.
         progress : callable, optional
             ``progress(done, draws)`` is called after each draw.
         """
@@ -74,9 +74,9 @@ class PlanDoors:
     def uncertainty(
         self: Any, draws: int | None = None, *, rng: Any = 0, progress: Callable[[int, int], None] | None = None
     ) -> PlanUncertainty:
-        """How sure the plan is where the model was learned: the same as ``tether.posterior(mdp, draws).of(plan)``.
+        """How sure the plan is in a learned model: the same as ``tether.posterior(mdp, draws).of(plan)``.
 
-        Left out, ``draws`` and ``rng`` are those of `Plan.explain`: both look at the same models.
+        The defaults of ``draws`` and ``rng`` are those of `Plan.explain`: both use the same models.
 
         Examples
         --------
@@ -94,7 +94,7 @@ class PlanDoors:
         return found
 
     def certify(self: Any) -> Certificate:
-        """What holds of the plan whatever the causal model is: its range under every model, and under every stable one.
+        """What holds for the plan under every causal model of this episode: its range over all, and over stable ones.
 
         Examples
         --------
@@ -123,7 +123,7 @@ class PlanDoors:
         return shares(self)
 
     def sample(self: Any, n: int = 5, rng: Any = 0) -> Trajectories:
-        """Draw ``n`` counterfactual trajectories under the plan; the same ones each time, unless ``rng`` is another.
+        """Draw ``n`` counterfactual trajectories under the plan; the same ones each time, by default.
 
         Parameters
         ----------
@@ -207,10 +207,10 @@ class RobustDoors:
     def range(self: Any, policy: Any, *, objective: Property | None = None) -> tuple[float, float]:
         """(worst, best) expected return of a plan, or of any policy, over the whole set.
 
-        With an ``objective``, or of a plan that was made for one, its probability.
+        With an ``objective``, or for a plan with one, the probability of that property.
 
-        Where a model of the set leads to a state that a plan never meets under Gumbel-max, the plan goes on with the
-        observed action; where that is not available, with the worst (best) of those that are.
+        A model of the set may lead to a state that a plan never meets under Gumbel-max. There the plan takes the
+        observed action; if that is not available, the worst (best) of the available ones.
 
         Examples
         --------
@@ -228,7 +228,7 @@ class RobustDoors:
     def worst_model(self: Any, policy: Any) -> CounterfactualMDP:
         """The causal model of the set that is worst for a plan or policy, as an ordinary counterfactual MDP.
 
-        It can be evaluated, sampled and drawn. It attains the worst case where the policy does not look at the changes
+        It can be evaluated, sampled and drawn. It attains the worst case if the policy does not depend on the changes
         left.
 
         Examples
@@ -257,9 +257,9 @@ class RobustDoors:
     ) -> IntervalModel:
         """Write the counterfactual interval model, for Storm (``.drn``) or PRISM (``.nm``, ``.prism``) to check.
 
-        One state for each (time, state, changes left), each probability the interval of its exact bounds: time, k and m
-        are in the states, so that ``question`` (see `IntervalModel`) asks for the guaranteed return. See
-        `tether.io.intervals`.
+        It has one state for each (time, state, changes left). Each probability is an interval: its exact bounds. Time,
+        k and m are part of the states, so the answer to ``question`` (see `IntervalModel`) is the guaranteed return.
+        See `tether.io.intervals`.
 
         Parameters
         ----------
@@ -269,8 +269,8 @@ class RobustDoors:
         rule
             What "within k" means.
         floor : float, optional
-            Lower ends of intervals are at least this: PRISM does not take 0. By default 1e-9 for PRISM (values move by
-            about as little), 0 for Storm.
+            Lower ends of intervals are at least this: PRISM does not accept 0. By default 1e-9 for PRISM (values change
+            by about as little), 0 for Storm.
 
         Examples
         --------

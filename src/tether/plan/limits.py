@@ -16,13 +16,13 @@ from tether.plan.sweep import Sweep
 __all__ = ["SHARE", "Beyond", "Limit", "beyond", "enough_k"]
 
 SHARE = 0.9
-"""A tether is long enough where it gives this part of what the longest one gives."""
+"""A tether is long enough if it gives this share of what the longest one gives."""
 
 
 def enough_k(table: Sweep, m: int, share: float = SHARE) -> int | None:
     """The shortest tether in a sweep that gives at least ``share`` of what its longest one gives, with m changes.
 
-    The longest tether is k = T: with k = T + 1 there is none. None where no tether in the table gains anything.
+    The longest tether is k = T: with k = T + 1 there is no tether. None if no tether in the table gains anything.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def enough_k(table: Sweep, m: int, share: float = SHARE) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit (k, m), the best value within it, and what that gains over the best within the plan's own."""
+    """A limit (k, m), the best value within it, and how much more that is than within the plan's own limits."""
 
     k: int
     m: int
@@ -60,7 +60,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """What lies beyond a plan's limits.
+    """What larger limits than a plan's would give.
 
     Attributes
     ----------
@@ -128,13 +128,13 @@ class Beyond:
 
 
 def beyond(plan: Plan) -> Beyond:
-    """What lies beyond a plan's limits; see `Explanation.beyond`."""
-    # Two thin sweeps: a whole table of a long path in a large model would fill the memory.
+    """What larger limits than a plan's would give; see `Explanation.beyond`."""
+    # Two sweeps, one row and one column: the whole table of a long path in a large model would fill the memory.
     tethers = plan.sweep(ms=[plan.m])
     changes = plan.sweep(ks=[plan.k])
     sign = -1.0 if plan.minimise else 1.0
     by_k, by_m = sign * tethers.values[:, 0], sign * changes.values[0]
-    best = by_m[plan.m]  # the plan's own value, unless it gave some away for influence
+    best = by_m[plan.m]  # the plan's own value, unless it gave up value for influence
     longer = np.flatnonzero(_more(by_k, best) & (tethers.ks > plan.k))
     more = np.flatnonzero(_more(by_m, best) & (changes.ms > plan.m))
     all_gained = max(int(np.flatnonzero(~_more(by_m[-1], by_m))[0]), plan.m)

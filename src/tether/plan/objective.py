@@ -1,15 +1,15 @@
-"""Objectives: a property in place of the return, and the smallest instead of the largest.
+"""Objectives: a property in place of the return, and the smallest value instead of the largest.
 
-The probability that a property holds is a return: nothing is earned on the way, and 1 for ending where it holds. A
-state that decides the property ends the episode for a plan; what the episode would do after it does not matter. So the
-question is asked in a copy of the counterfactual MDP in which episodes *rest* where the property was decided:
+The probability that a property holds is a return: the only reward is 1, for ending where it holds. A state that decides
+the property ends the episode for a plan; what follows does not matter. So the question is asked in a copy of the
+counterfactual MDP in which episodes *rest* where the property is decided:
 
 - every action of such a state leads back to it, and the final reward is 1 or 0;
-- no influence is asked for there, and no change is counted (`Graph.ended`);
-- the observed path rests too, so that its value is 1 or 0.
+- no influence is required there, and no change is counted (`Graph.ended`);
+- the observed path rests too, so its value is 1 or 0.
 
-The rows of all other states are those of the original: conditioning is on the model as it was, in which nothing is
-made absorbing.
+The rows of all other states are those of the original: the original model is conditioned, in which nothing is made
+absorbing.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["asked", "asked_model", "asked_set", "negated", "objective_name", "va
 
 
 def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | None = None) -> CounterfactualMDP:
-    """The counterfactual MDP whose returns are what is asked for: itself, or one in which only a property counts.
+    """The counterfactual MDP in which the values are returns: itself, or one in which only a property counts.
 
-    ``decided`` says which states decide the property, where its model cannot tell because states have no names.
+    ``decided`` says which states decide the property, for a model whose states have no names to find them by.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | 
 
 
 def asked_model(mdp: MDP, objective: Property | None) -> tuple[MDP, Decided | None]:
-    """The same of a plain model; and which states decide the property."""
+    """The same for a plain model; and which states decide the property."""
     if objective is None:
         return mdp, None
     decided = objective.on(mdp)
@@ -61,7 +61,7 @@ def asked_model(mdp: MDP, objective: Property | None) -> tuple[MDP, Decided | No
 
 
 def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
-    """The same of a set of causal models. The observed steps, and what they say about others, are the original's."""
+    """The same for a set of causal models. The observed steps, and what they imply, are those of the original."""
     if objective is None:
         return models
     mdp = models.gumbel.mdp
@@ -72,7 +72,7 @@ def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
         lower, upper = intervals.lower[kept], intervals.upper[kept]
         lower[certain] = upper[certain] = 1.0
         intervals = replace(intervals, lower=lower, upper=upper)
-    # What was observed after the decision was done by nobody in this world: no pair there leads where that led.
+    # In this world no action is taken after the decision: no pair there leads to the states observed later.
     steps = tuple(
         step._replace(pair=-1) if ended[pair_states(form.pair_start, step.pair)] else step for step in models.steps
     )
@@ -86,7 +86,7 @@ def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
 
 
 def negated(graph: Graph) -> Graph:
-    """The same graph with losses for gains: the best plan there has the smallest return here."""
+    """The same graph with negated rewards: the best plan there has the smallest return here."""
     mdp = graph.mdp
     rewards = Rewards(np.negative(mdp.rewards.values), mdp.rewards.by_entry)
     final = None if mdp.final_reward is None else np.negative(mdp.final_reward)
@@ -99,7 +99,7 @@ def value_name(objective: Property | None) -> str:
 
 
 def objective_name(objective: Property | None, minimise: bool) -> str:
-    """The objective in a few words; nothing for the largest return, which needs no words.
+    """The objective in a few words; empty for the largest return, which is the default.
 
     >>> import tether
     >>> objective_name(tether.reach("died"), True), objective_name(None, False)
@@ -121,7 +121,7 @@ def _asked(cf: CounterfactualMDP, objective: Property, decided: Decided | None) 
 
 
 def _resting_model(mdp: MDP, decided: Decided) -> MDP:
-    """The model where every action of a state that decides leads back to it, and only the end earns anything."""
+    """The model in which every action of a state that decides leads back to it, and only the end earns anything."""
     form = mdp.form
     start, kept, certain = _entries_at_rest(form, decided.ended)
     next_state, probability = form.next_state[kept], form.probability[kept]
@@ -142,7 +142,7 @@ def _resting_model(mdp: MDP, decided: Decided) -> MDP:
 
 
 def _entries_at_rest(form: Form, ended: Flags) -> tuple[Ints, Flags, Ints]:
-    """Where rows start if those of some states have one entry; which entries are kept; and where those rows' are."""
+    """Where rows start if those of some states have one entry; which entries are kept; where the new entries are."""
     states = np.flatnonzero(ended)
     _, resting = spans(form.pair_start[states], form.pair_start[states + 1])
     lengths = np.diff(form.row_start)
@@ -156,7 +156,7 @@ def _entries_at_rest(form: Form, ended: Flags) -> tuple[Ints, Flags, Ints]:
 
 def _resting_graph(graph: Graph, mdp: MDP, decided: Decided) -> Graph:
     ended, form = decided.ended, graph.mdp.form
-    split: dict[int, tuple[Ints, Ints]] = {}  # of arrays that are the same at many times
+    split: dict[int, tuple[Ints, Ints]] = {}  # remembered, because many times have the same array
     layers: list[Layer] = []
     for layer in graph.layers:
         if id(layer.states) not in split:
@@ -172,7 +172,7 @@ def _resting_graph(graph: Graph, mdp: MDP, decided: Decided) -> Graph:
 
 
 def _resting_path(seen: Observation, mdp: MDP, decided: Decided) -> Observation:
-    """The observed path, at rest from where it decided the property. The observed actions stay what they are."""
+    """The observed path, at rest after the property is decided. The observed actions are not changed."""
     met = np.flatnonzero(decided.ended[seen.states[: seen.T]])
     if met.size == 0:
         return seen

@@ -1,15 +1,15 @@
 """Trade-offs: value against a measure of influence, or against the probability of a property, at a price.
 
-Instead of forbidding what is not influenced, pay for what is: maximise E[Σ R] + λ·E[Σ w], with w either the
-strength of the row taken (the exact total variation that the observation makes) or its closeness, 1 - the total
-variation between the pair's nominal row and the observed one (the paper's appendix). As λ goes from 0 to ∞ the best
-policies run through the supported points of the Pareto front of value against the expected measure: the corners of
-its concave hull. They are found exactly, by dichotomy: between two known points, solve for the λ at
-which both are worth the same; either something better is found, a new corner, or the two are neighbours.
+Instead of forbidding pairs that are not influenced, reward those that are: maximise E[Σ R] + λ·E[Σ w]. Here w is the
+strength of the row taken (the total variation between it and the nominal row); or its closeness, 1 - the total
+variation between the pair's nominal row and the observed one (the paper's appendix). As λ goes from 0 to ∞, the best
+policies go through the supported points of the Pareto front of value against the expected measure: the corners of
+its concave hull. They are found exactly, by dichotomy. Between two known points, solve for the λ at which both are
+worth the same. Either this gives a better point, which is a new corner, or the two are neighbours.
 
-Against a property (died), w is minus the probability that it holds: the front runs from the most valuable plan to the
-one with the smallest probability. The property does not end the episode here. Whether it was decided is in the
-state, or kept there (`tether.plan.tracked`).
+Against a property (died), w is minus the probability that it holds: the front goes from the most valuable plan to the
+plan with the smallest probability. The property does not end the episode here. The state says whether it was decided,
+or is extended to say so (`tether.plan.tracked`).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Point:
     value : float
         Expected return.
     measure : float
-        What it is weighed against: the expected total strength, or closeness, over the T steps; or the probability of
-        a property.
+        The second coordinate: the expected total strength, or closeness, over the T steps; or the probability of a
+        property.
     plan : Plan
     against : {"strength", "closeness"} or Property
         What the measure is.
@@ -92,7 +92,7 @@ class Point:
 class Front(Tabular):
     """The supported points of value against a measure, from the most valuable to the one with the largest measure.
 
-    Against a property, to the one with the smallest probability of it.
+    Against a property, the last point has the smallest probability of it.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Front(Tabular):
         return np.array([point.measure for point in self.points])
 
     def to_arrow(self) -> pyarrow.Table:
-        """The points in rows price, value and the measure (its column is called what it is), as an Arrow table.
+        """The points in rows price, value and the measure (under its own name), as an Arrow table.
 
         Examples
         --------
@@ -200,7 +200,7 @@ def against_property(question: Tethered, k: int, m: int, against: Property) -> _
     if question.objective is not None:
         raise QueryError(
             f"a return can be weighed against {against}, but not the objective {question.objective}: a plan for a "
-            "property ends where that is decided, and says nothing about another"
+            "property ends where it is decided, and says nothing about another property"
         )
     cf, holds = tracked(question.cf, against)
     inside = cf.tether(rule=question.rule, influence=question.influence, minimise=question.minimise)
@@ -208,7 +208,7 @@ def against_property(question: Tethered, k: int, m: int, against: Property) -> _
 
 
 def _worth_at_the_start(found: Thresholds) -> Thresholds:
-    """The same with rewards already discounted: what a planner then adds to them as a price is not."""
+    """The same with rewards already discounted, so that a price that is added to them is not discounted."""
     graph = found.graph
     mdp, T = graph.mdp, graph.T
     if mdp.discount == 1.0:
@@ -229,9 +229,9 @@ def _weights(cf: CounterfactualMDP, against: Measure) -> tuple[Floats, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Looks for the corners of a front, where more value and more of the measure are better.
+    """Finds the corners of a front, where more value and more of the measure are better.
 
-    ``found`` holds the thresholds on the graph whose rewards, at their worth at the start, are the value.
+    ``found`` has the thresholds on the graph whose rewards, discounted to the start, are the value.
     """
 
     question: Tethered
@@ -240,7 +240,7 @@ class _Search:
     m: int
 
     def planned(self, price: float) -> Solved:
-        """Backward induction at one price; ∞: for the measure alone."""
+        """Backward induction at one price; at ∞, for the measure alone."""
         raise NotImplementedError
 
     def measured(self, plan: Plan, occupancy: list[Floats]) -> float:
@@ -248,11 +248,11 @@ class _Search:
         raise NotImplementedError
 
     def shown(self, measure: float) -> float:
-        """The measure as it is told."""
+        """The measure as it is shown."""
         return measure
 
     def corners(self, limit: int, progress: Callable[[int], None] | None) -> tuple[list[Point], bool]:
-        """All corners between the two extremes, or as many as ``limit`` allows; ``progress`` is told how many."""
+        """All corners between the two extremes, or as many as ``limit`` allows; ``progress`` receives their number."""
         top, tied = self.solve(0.0), self.solve(np.inf)
         points = [top, tied]
         open_ends = [(top, tied)]
@@ -272,15 +272,15 @@ class _Search:
             points.append(middle)
             open_ends += [(left, middle), (middle, right)]
         kept = _undominated(points, scale)
-        # Of points equal in value, or in the measure, the better was found at another price; it is best at these too.
+        # If two points are equal in value, or in the measure, the better one is also the best at the other's price.
         kept[-1] = replace(kept[-1], price=np.inf)
         kept[0] = replace(kept[0], price=0.0)
         return kept, not open_ends
 
     def around(self, wanted: float) -> tuple[Point, Point | None]:
-        """The neighbouring corners below and above ``wanted`` of the measure; one twice where it is the most valuable.
+        """The neighbouring corners below and above the measure ``wanted``; the same twice if it is the most valuable.
 
-        None for the second where no plan reaches it: the first then has the largest measure there is.
+        The second is None if no plan reaches ``wanted``: the first then has the largest measure of all.
         """
         left, right = self.solve(0.0), self.solve(np.inf)
         if left.measure >= wanted:
@@ -333,7 +333,7 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class _AgainstInfluence(_Search):
-    """Against what the edited rows of each step weigh."""
+    """Against the weights of the edited rows of each step."""
 
     weights: tuple[Floats, ...]
 
@@ -355,7 +355,7 @@ class _AgainstInfluence(_Search):
 
 @dataclass(frozen=True, slots=True)
 class _AgainstProperty(_Search):
-    """Against the probability that a property does not hold: ``holds`` says it of each state that may be the last."""
+    """Against the probability that a property does not hold: ``holds`` says for each last state whether it holds."""
 
     holds: Floats
 
@@ -378,7 +378,7 @@ class _AgainstProperty(_Search):
 
 
 def _undominated(points: list[Point], scale: float) -> list[Point]:
-    """Points in order of falling value and rising measure, without those that another one makes pointless."""
+    """Points in order of falling value and rising measure, without dominated ones."""
     kept: list[Point] = []
     for point in sorted(points, key=lambda one: (-one.value, -one.measure)):
         if kept and point.measure <= kept[-1].measure + 1e-12:

@@ -45,18 +45,18 @@ class Plan(PlanDoors, Tabular):
     value : float
         Expected return from s_0, exactly; or the probability that the property holds, if one was asked for.
     observed_value : float
-        Return of the observed path, by the model's rewards; ``logged_return`` is that by its own. Of a property 1 if it
-        held, else 0.
+        Return of the observed path, by the model's rewards; ``logged_return`` is its return by its own rewards. For a
+        property, 1 if it held, else 0.
     k, m : int
         The limits it keeps to (m at most T, k at most T + 1).
     rule, influence
         What "allowed" means.
     price : float
-        What the plan was ready to give away for influence (`CounterfactualMDP.pareto`); 0 for the best plan.
+        The price λ of influence that the plan was made for (`CounterfactualMDP.pareto`); 0 for the best plan.
     is_best : bool
         Whether it is the best plan for its k and m, as `CounterfactualMDP.plan` gives it. Such a plan is pickled as its
-        question (the model, or its place on disk; the episode; k, m, rule, influence, objective) and made again when it
-        is read.
+        question (the model, or its place on disk; the episode; k, m, rule, influence, objective), and planned again
+        when it is unpickled.
     objective : Property or None
         The property that was asked for, in place of the return. The plan ends where it is decided.
     minimise : bool
@@ -92,7 +92,7 @@ class Plan(PlanDoors, Tabular):
     constraint: Constraint | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As the question it answers: what it visits and does there is as large as what s_0 reaches.
+        # As the question it answers: its nodes and choices are as large as everything that s_0 reaches.
         if self.is_best:
             about = self.rule, self.influence, self.objective, self.minimise
             return _asked_again, (self.cf, self.k, self.m, *about, self.value)
@@ -100,7 +100,7 @@ class Plan(PlanDoors, Tabular):
 
     @property
     def gain(self) -> float:
-        """What is gained over the observed path: how much larger the value is, or smaller, if that was asked for."""
+        """The gain over the observed path: how much larger the value is; with ``minimise``, how much smaller."""
         return self.observed_value - self.value if self.minimise else self.value - self.observed_value
 
     @property
@@ -112,12 +112,12 @@ class Plan(PlanDoors, Tabular):
 
     @property
     def asked(self) -> CounterfactualMDP:
-        """The counterfactual MDP whose returns are what was asked for (`tether.plan.objective`)."""
+        """The counterfactual MDP in which the values are returns (`tether.plan.objective`)."""
         return asked(self.cf, self.objective)
 
     @property
     def logged_return(self) -> float | None:
-        """Return of the observed path by its own rewards; None for a path without any. See `tether.Earned`."""
+        """Return of the observed path by its own rewards; None for a path without rewards. See `tether.Earned`."""
         earned = self.cf.earned
         return None if earned is None else earned.logged
 
@@ -127,11 +127,11 @@ class Plan(PlanDoors, Tabular):
         return self.cf.T
 
     def action(self, t: int, state: Any, changes_left: int, uninfluenced: int = 0) -> Any:
-        """What to do at step ``t`` in ``state`` with so many changes left.
+        """What to do at step ``t`` in ``state`` with ``changes_left``.
 
-        ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` looks at it.
-        None where no allowed action keeps the promise, or the plan never gets there; and where the property that was
-        asked for is decided: the plan ends there.
+        ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` uses it. The answer is
+        None if no action is allowed, if the plan never gets there, or if the property asked for is already decided: the
+        plan ends there.
         """
         t, s = self.cf.time(t), self.cf.mdp.state_index(state)
         changes_left = whole_number("changes_left", changes_left, 0)
@@ -145,11 +145,11 @@ class Plan(PlanDoors, Tabular):
 
     @cached_property
     def chain(self) -> Chain:
-        """All that the plan can visit, from s_0 with m changes left."""
+        """All nodes that the plan can visit, from s_0 with m changes left."""
         return self.chain_for(self.asked.graph)
 
     def chain_for(self, graph: Graph) -> Chain:
-        """All that the plan can visit in a graph whose nodes it knows, from s_0 with m changes left."""
+        """All nodes that the plan can visit in a graph whose nodes it knows, from s_0 with m changes left."""
         first = graph.states_of_copies(int(graph.observation.states[0]))
         start = Visits(first, np.full(first.size, self.m), np.zeros(first.size, np.int64))
         return graph_chain(graph, start, self._decide)
@@ -171,7 +171,7 @@ class Plan(PlanDoors, Tabular):
         return Taken.for_certain(pairs, visits.changes - changed, onward)
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
-        """Values of plans of the same kind for every k and m, or for those asked for.
+        """Values of plans of the same kind for every k and m, or for the given ones.
 
         Examples
         --------
@@ -183,7 +183,7 @@ class Plan(PlanDoors, Tabular):
         return self.question.sweep(ks=ks, ms=ms)
 
     def to_arrow(self) -> pyarrow.Table:
-        """All that the plan can visit, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.
+        """All nodes that the plan can visit, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.
 
         One row per node, t = 0 … T: t, state, changes_left (and, for the rule `assured`, the uninfluenced steps just
         passed), the probability of visiting it; and what the plan does there: action, observed_action, changed,
@@ -214,7 +214,7 @@ class Plan(PlanDoors, Tabular):
             rows.append(
                 ("model", f"learned, from {counted(counts.episodes, 'episode') if counts.episodes else 'a log'}")
             )
-        if sum(layer.size for layer in self.nodes) <= LARGE:  # else it would take a while
+        if sum(layer.size for layer in self.nodes) <= LARGE:  # otherwise it would take too long
             rows.append(("plan", self.explain(certificate=False, draws=0).sentences(str)[0]))
         return facts(rows)
 
@@ -237,6 +237,6 @@ def _asked_again(
     minimise: bool,
     value: float,
 ) -> Plan:
-    """A plan from a pickle. Its value is the one it had, whatever the kernels of this machine round."""
+    """A plan from a pickle. Its value is the pickled one, however this machine's kernels round."""
     question = cf.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
     return replace(question.plan(k, m), value=value)

@@ -1,4 +1,4 @@
-"""What a step is worth: expected rewards by pair and by edited row, as the planning kernel takes them."""
+"""Expected rewards by pair and by edited row, as the planning kernel takes them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["ExpectedRewards", "without_rewards"]
 class ExpectedRewards:
     """Expected rewards of the pairs of a model under its own rows, step by step.
 
-    R(s,a) is taken as it is. R(s,a,s') is averaged for the pairs that are asked for, once where it does not depend on
-    time; and once per step for the edited rows, which must be those of one graph.
+    R(s,a) is used as it is. R(s,a,s') is averaged for the pairs that are needed: only once if it does not depend on
+    time, and once per step for the edited rows, which must belong to one graph.
     """
 
     def __init__(self, mdp: MDP) -> None:
@@ -32,9 +32,10 @@ class ExpectedRewards:
 
     @classmethod
     def of(cls, graph: Graph) -> ExpectedRewards:
-        """Those of a counterfactual MDP: made once and kept with its graph, as each of its questions asks for them.
+        """The expected rewards of a counterfactual MDP: computed once and kept with its graph for all its questions.
 
-        Not those that depend on time: their averages are written anew at each step, and several threads may ask.
+        Rewards that depend on time are not kept: their averages are overwritten at each step, and several threads may
+        use them.
         """
         if graph.mdp.rewards.horizon is not None:
             return cls(graph.mdp)
@@ -60,7 +61,7 @@ class ExpectedRewards:
     def of_edits(self, t: int, edits: Rows, *, remember: bool = True) -> Floats:
         """Rewards of edited rows: those of R(s,a,s') are averaged under the edited row.
 
-        They are remembered for the time if ``edits`` are all rows of it.
+        They are remembered for this time if ``edits`` are all its rows.
         """
         values = self._mdp.rewards.at(t)
         if not self._by_entry:

@@ -2,11 +2,11 @@
 
     V_t(s, c) = max over allowed a of min over x in X of Σ_j x_j·(R(s,a,j) + γ·V_{t+1}(j, c - [a ≠ a_t]))
 
-Allowed is as for any plan (`tether.influence.rules`), in the graph of what *some* model of the set can do; one-step
-influence is ``"support"``. Replaying the observed actions is certain under every model, so the guaranteed value is
-never below the observed return. For a policy of time and state the bound is attained by a model of the set. Where a
-plan looks at the changes left, the adversary may too: the value is then a certified bound, not always attained. If the
-mechanism were known to be the same at every step the truth would be tighter still: again the bound is valid.
+"Allowed" means the same as for any plan (`tether.influence.rules`), in the graph of what *some* model of the set can
+do; one-step influence is ``"support"``. Replaying the observed actions is certain under every model, so the guaranteed
+value is never below the observed return. For a policy of time and state, a model of the set attains the bound. A plan
+also depends on the changes left, and here the worst model may depend on them too: the value is then a valid bound, but
+not always attained. The same is true if the mechanism is known to be the same at every step.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ __all__ = ["Robust", "RobustPlan", "robust"]
 class RobustPlan(Plan):
     """The plan with the best guaranteed value; made by `Robust.plan`.
 
-    It is used as any `Plan`. What it evaluates, samples and explains is what Gumbel-max expects of it; ``value`` is
-    what is guaranteed.
+    It is used as any `Plan`. Its evaluation, samples and explanation are those under Gumbel-max; only ``value`` is
+    guaranteed.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class RobustPlan(Plan):
     assume : str
         The set.
     confidence : float or None
-        Where the transition probabilities are intervals: the level at which they hold together.
+        If the transition probabilities are intervals: the level at which all of them hold together.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class RobustPlan(Plan):
         return assumption_in_words(self.assume, self.confidence)
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
-        """Guaranteed values for every k and m, or for those asked for."""
+        """Guaranteed values for every k and m, or for the given ones."""
         return self.robust.sweep(ks, ms, rule=self.rule, objective=self.objective, minimise=self.minimise)
 
     def __repr__(self) -> str:
@@ -141,7 +141,7 @@ class Robust(RobustDoors):
 
     @property
     def confidence(self) -> float | None:
-        """The level at which the intervals of all transition probabilities hold together; None where there are none."""
+        """The level at which the intervals of all transition probabilities hold together; None without intervals."""
         return self.models.confidence
 
     def bounds(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats, Floats]:
@@ -173,9 +173,9 @@ class Robust(RobustDoors):
     ) -> RobustPlan:
         """The plan with the best guaranteed value within k and m.
 
-        ``k`` left out: the shortest tether that guarantees enough, and 1 where no tether guarantees a gain. With an
-        ``objective`` (`tether.reach`, `avoid`, `until`) it is the probability of that which is guaranteed; with
-        ``minimise`` that it is no larger.
+        Without ``k``: the shortest tether that guarantees enough, and 1 if no tether guarantees a gain. With an
+        ``objective`` (`tether.reach`, `avoid`, `until`) the guarantee is about its probability: that it is at least
+        ``value``, or with ``minimise`` at most ``value``.
 
         Examples
         --------
@@ -202,7 +202,7 @@ class Robust(RobustDoors):
         objective: Property | None = None,
         minimise: bool = False,
     ) -> Sweep:
-        r"""Guaranteed values for every k and m, or for those asked for; ``objective`` and ``minimise`` as in `plan`.
+        r"""Guaranteed values for every k and m, or for the given ones; ``objective`` and ``minimise`` as in `plan`.
 
         Examples
         --------
@@ -238,7 +238,7 @@ class Robust(RobustDoors):
         objective: Property | None = None,
         minimise: bool = False,
     ) -> float:
-        """The best value that any plan within k and m has under some model of the set: more nobody can hope for.
+        """The best value that any plan within k and m has under some model of the set: a bound for all plans.
 
         What is left out is as in `plan`.
 
@@ -279,7 +279,7 @@ class Robust(RobustDoors):
         *,
         alone: bool = False,
     ) -> tuple[ModelSet, Thresholds]:
-        """The set as the objective sees it, and κ on the graph whose largest return is the best.
+        """The set for the objective, and κ on the graph in which the largest return is the best.
 
         κ is for all k ``up_to`` some number, or for that one ``alone``.
         """
@@ -297,7 +297,7 @@ class Robust(RobustDoors):
 
 
 def assumption_in_words(assume: Assumption, confidence: float | None) -> str:
-    """What is guaranteed under what, as sentences say it."""
+    """Under what a value is guaranteed, in words."""
     text = IN_WORDS[assume]
     if confidence is not None:
         text += (
@@ -313,6 +313,9 @@ def _assuming(assume: Assumption, confidence: float | None) -> str:
 def robust(mdp: MDP, path: Path, assume: Assumption | None = None, confidence: float | None = None) -> Robust:
     """What holds under every causal model of a set, for one observed path.
 
+    All causal models of a set agree with the MDP and with the path. The MDP itself is taken as right, or with
+    ``confidence`` as right within its intervals.
+
     Parameters
     ----------
     mdp : MDP
@@ -322,8 +325,8 @@ def robust(mdp: MDP, path: Path, assume: Assumption | None = None, confidence: f
     confidence : float, optional
         For a learned model, with ``assume="nothing"``: what holds under every causal model *and* every transition
         probability that the log allows. These are Clopper–Pearson intervals of all probabilities of the model, at a
-        level at which they hold together with this confidence (Bonferroni; `tether.model.confidence`). Rewards, and
-        which outcomes are possible at all, are taken as the model has them.
+        level at which all hold together with this confidence (Bonferroni; `tether.model.confidence`). The rewards, and
+        which outcomes are possible, are those of the model.
 
     Examples
     --------
@@ -374,7 +377,7 @@ def _solve(
         choice = np.full((nodes[t].size, m + 1), -1, dtype=choice_type(mdp))
         robust_nodes(
             nodes[t].arguments(mdp.n_states),
-            nominal_rows(mdp, found.influenced[t]),  # what an observed step changes is the sets' to say
+            nominal_rows(mdp, found.influenced[t]),  # the sets say what an observed step changes
             found.kappa[t],
             found.offsets[t][kept[t]],
             k,
@@ -406,7 +409,7 @@ def _solve(
 
 
 def _signed(values: Any, objective: Property | None, minimise: bool) -> Any:
-    """Values as they were asked for, and within 0 … 1 where they are probabilities."""
+    """Values with their own sign, and within 0 … 1 if they are probabilities."""
     values = 0.0 - values if minimise else values
     return values if objective is None else np.clip(values, 0.0, 1.0)
 

@@ -34,7 +34,7 @@ class Sweep(Tabular):
     Attributes
     ----------
     ks, ms : array
-        The k and m asked for; 1 … T + 1 and 0 … T by default.
+        The k and m of the table; 1 … T + 1 and 0 … T by default.
     values : array (ks, ms)
         ``values[k - 1, m]`` by default.
     sizes : array (ks,)
@@ -43,7 +43,7 @@ class Sweep(Tabular):
         The values of k at which anything changes.
     observed_value : float
     objective : Property or None
-        What the values are: probabilities of a property; None for returns.
+        The property whose probabilities the values are; None for returns.
     minimise : bool
         Whether the best is the smallest.
 
@@ -70,7 +70,7 @@ class Sweep(Tabular):
 
     @property
     def gains(self) -> Floats:
-        """What each k and m gains over the observed path: how much larger its value is, or smaller, if that is wanted.
+        """The gain of each k and m over the observed path: how much larger its value is; with ``minimise``, smaller.
 
         Examples
         --------
@@ -84,7 +84,7 @@ class Sweep(Tabular):
 
     @property
     def rounding(self) -> float:
-        """How large a gain may be and still be rounding: nothing is gained.
+        """The largest gain that may be only rounding.
 
         Examples
         --------
@@ -111,7 +111,7 @@ class Sweep(Tabular):
         return np.unique(self.ks).size == np.unique(self.ms).size == self.cf.T + 1
 
     def value(self, k: int, m: int) -> float:
-        """The value for one k and m of those asked for; k beyond T + 1 means T + 1, m beyond T means T."""
+        """The value for one k and m of the table; k beyond T + 1 means T + 1, m beyond T means T."""
         T = self.cf.T
         row = np.flatnonzero(self.ks == min(whole_number("k", k, 1), T + 1))
         column = np.flatnonzero(self.ms == min(whole_number("m", m, 0), T))
@@ -120,7 +120,7 @@ class Sweep(Tabular):
         return float(self.values[row[0], column[0]])
 
     def part(self, ks: Ints, ms: Ints) -> Sweep:
-        """The same for some of the k and m asked for."""
+        """The same for some of its k and m."""
         rows = [int(np.flatnonzero(self.ks == k)[0]) for k in ks]
         columns = [int(np.flatnonzero(self.ms == m)[0]) for m in ms]
         values = self.values[np.ix_(rows, columns)]
@@ -132,14 +132,14 @@ class Sweep(Tabular):
     def layered_sizes(self) -> Ints:
         """The paper's count: nodes of the pruned graph grown from every state that keeps an allowed pair at t = 0.
 
-        It looks at the whole model, at every time, so it is computed when asked for.
+        It needs the whole model at every time, so it is computed when first used.
         """
         question = self.cf.tether(rule=self.rule, influence=self.influence, objective=self.objective)
         found = question.thresholds_everywhere(int(self.ks.max(initial=1)))
         return found.sizes(self.ks)
 
     def lost(self, m: int) -> Floats:
-        """What each k costs at ``m``: what is gained without influence constraints less what is gained at k."""
+        """What each k costs at ``m``: the gain without influence constraints minus the gain at k."""
         T = self.cf.T
         column = np.flatnonzero(self.ms == min(whole_number("m", m, 0), T))
         if not (column.size and np.any(self.ks == T + 1)):

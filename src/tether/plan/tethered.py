@@ -1,8 +1,8 @@
 """The tethered question: one counterfactual MDP, one rule, one test of influence; κ is computed once and kept.
 
-Everything that depends on what "allowed" means is asked here: the best plan, the values for all k and m, how long a
+It answers everything that depends on the meaning of "allowed": the best plan, the values for all k and m, how long a
 tether is needed, why a pair is allowed, the classes of states, the trade-off of value against strength. The front doors
-of `CounterfactualMDP` (``cf.plan``, ``cf.sweep``, …) ask the same object, which the counterfactual MDP keeps.
+of `CounterfactualMDP` (``cf.plan``, ``cf.sweep``, …) use the same object, which the counterfactual MDP keeps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["Tethered", "tether"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tethered:
-    """What can be asked under one rule, one test of influence and one objective; made by `CounterfactualMDP.tether`.
+    """The question under one rule, one test of influence and one objective; made by `CounterfactualMDP.tether`.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Tethered:
     influence
         When a pair counts as influenced; see `tether.influence.one_step`.
     objective : Property or None
-        What is asked for: the probability of a property; None for the return.
+        The property whose probability is asked for; None for the return.
     minimise : bool
         Whether the smallest value is the best.
 
@@ -74,23 +74,23 @@ class Tethered:
     _sweeps: list[Sweep] = field(default_factory=list, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return tether, (self.cf, *self.key)  # κ and sweeps are found again
+        return tether, (self.cf, *self.key)  # κ and sweeps are computed again
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes one question the same as another, about the same counterfactual MDP."""
+        """Equal for equal questions about the same counterfactual MDP."""
         return self.rule, self.influence, self.objective, self.minimise
 
     @property
     def asked(self) -> CounterfactualMDP:
-        """The counterfactual MDP whose returns are what is asked for (`tether.plan.objective`)."""
+        """The counterfactual MDP in which the values are returns (`tether.plan.objective`)."""
         return asked(self.cf, self.objective)
 
     def thresholds(self, up_to: int | None = None) -> Thresholds:
-        """κ of every pair that s_0 can reach, computed when it is first asked for.
+        """κ of every pair that s_0 can reach, computed when first used.
 
-        ``up_to`` is the largest k of interest: `assured` remembers runs of uninfluenced steps only as far as that.
-        What is allowed does not depend on whether much or little is wanted: with ``minimise`` it is the same κ.
+        ``up_to`` is the largest k of interest: `assured` remembers runs of uninfluenced steps only up to that length.
+        What is allowed does not depend on the objective's direction: with ``minimise`` κ is the same.
         """
         if self.minimise:
             return self._opposite.thresholds(up_to)
@@ -104,7 +104,7 @@ class Tethered:
 
     @property
     def nbytes(self) -> int:
-        """Memory of κ, as far as it was asked for."""
+        """The memory of κ, as far as it was computed."""
         return sum(found.nbytes for found in self._kept.values())
 
     @property
@@ -114,12 +114,12 @@ class Tethered:
         )
 
     def thresholds_for(self, k: int) -> Thresholds:
-        """κ for one k alone: beyond T every pair is allowed, and no rule has to look at anything for that."""
+        """κ for one k alone. Beyond T every pair is allowed under every rule, so nothing is computed."""
         cf = self.asked
         return unconstrained(cf.graph, self.rule, self.influence) if k > cf.T else self.thresholds(k)
 
     def weighed(self, found: Thresholds) -> Thresholds:
-        """The same thresholds, on the graph whose largest return is the best."""
+        """The same thresholds, on the graph in which the largest return is the best."""
         return replace(found, graph=negated(found.graph)) if self.minimise else found
 
     def _thresholds(self, where: str, up_to: int | None) -> Thresholds:
@@ -165,11 +165,11 @@ class Tethered:
         return replace(plan, objective=self.objective, minimise=self.minimise)
 
     def length(self, k: int | None, m: int = 1) -> int:
-        """k, or where it is left out the shortest tether that is enough for m changes; 1 where none gains anything."""
+        """k; by default the shortest tether that is enough for m changes, or 1 if none gains anything."""
         return (self.enough_k(m) or 1) if k is None else min(whole_number("k", k, 1), self.cf.T + 1)
 
     def signed(self, values: Any) -> Any:
-        """Values as they were asked for, and within 0 … 1 where they are probabilities: sums of them are rounded."""
+        """Values with their own sign, and within 0 … 1 if they are probabilities, despite rounding."""
         values = 0.0 - values if self.minimise else values
         return values if self.objective is None else np.clip(values, 0.0, 1.0)
 
@@ -180,7 +180,7 @@ class Tethered:
         *,
         progress: Progress | None = None,
     ) -> Sweep:
-        r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for those asked for; see `CounterfactualMDP.sweep`.
+        r"""The best value for every k = 1 … T + 1 and m = 0 … T, or for the given ones; see `CounterfactualMDP.sweep`.
 
         ``progress(done, T)`` is called after each time step of the planning; what it raises ends it.
 
@@ -244,7 +244,7 @@ class Tethered:
         if other is not None:
             if self.minimise:
                 raise QueryError("with minimise the best value is the smallest: give at_most=, and not at_least")
-            raise QueryError("at_most= goes with minimise: give at_least=, the value that is wanted")
+            raise QueryError("at_most= goes with minimise: give at_least=, the value to reach")
         threshold = finite_number("at_most" if self.minimise else "at_least", wanted)
         table = self.sweep(ms=[m])
         values = table.values[:, 0]
@@ -254,7 +254,7 @@ class Tethered:
     def enough_k(self, m: int = 1, share: float = SHARE) -> int | None:
         """The shortest tether that gives at least ``share`` of what the longest one, k = T, gives with m changes.
 
-        None where no tether gains anything.
+        None if no tether gains anything.
 
         Examples
         --------
@@ -340,5 +340,5 @@ def tether(cf: CounterfactualMDP, rule: Any, influence: Any, objective: Any = No
     """The question under a rule, a test of influence and an objective, checked; see `CounterfactualMDP.tether`."""
     test = make_influence(influence)
     question = Tethered(cf, make_rule(rule, test), test, make_property(objective), bool(minimise))
-    asked(cf, question.objective)  # says what is wrong with it
+    asked(cf, question.objective)  # raises if something is wrong with it
     return question

@@ -1,10 +1,10 @@
-"""Whether a property was decided, kept in the state: for plans that weigh the return against a property.
+"""States that remember whether a property was decided: for plans that weigh the return against a property.
 
-Such a plan goes on after the property is decided, and what it should do then may depend on how. If nothing leads out of
-the states that decide (who died stays dead), the last state of an episode tells whether the property held. Otherwise
-the state has to remember it: every state is there once while the property is open, and once for each way in which it
-can be decided. The rows, rewards and actions are the same in each copy; only a transition that decides the property
-leads from one copy to another.
+Such a plan continues after the property is decided, and its best actions may depend on how it was decided. If nothing
+leads out of the states that decide (a dead patient stays dead), the last state of an episode says whether the property
+held. Otherwise the state has to remember it: there is one copy of every state while the property is open, and one for
+each way in which it can be decided. Rows, rewards and actions are the same in each copy; only a transition that decides
+the property leads from one copy to another.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Status = Literal["open", "holds", "fails"]
 
 
 class Tracked(NamedTuple):
-    """The name of a state together with what is known of a property.
+    """The name of a state together with the status of a property.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class Tracked(NamedTuple):
 
 
 def tracked(cf: CounterfactualMDP, objective: Property) -> tuple[CounterfactualMDP, Floats]:
-    """The counterfactual MDP whose last state tells whether the property held, and for each state 1 if it did, or 0.
+    """The counterfactual MDP whose last state says whether the property held, and for each state 1 if it did, or 0.
 
-    It is ``cf`` itself where nothing leads out of what decides the property.
+    It is ``cf`` itself if nothing leads out of the states that decide the property.
     """
     found: tuple[CounterfactualMDP, Floats] = cf.remembered(("tracked", objective), lambda: _tracked(cf, objective))
     return found
@@ -80,7 +80,7 @@ def _tracked(cf: CounterfactualMDP, objective: Property) -> tuple[Counterfactual
 
 
 def _stays_decided(mdp: MDP, decided: Decided) -> bool:
-    """Whether all that follows a state that decides has decided in the same way."""
+    """Whether every state that can follow a deciding state decides in the same way."""
     form, states = mdp.form, np.flatnonzero(decided.ended)
     owner, pairs = spans(form.pair_start[states], form.pair_start[states + 1])
     entry_owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
@@ -89,14 +89,14 @@ def _stays_decided(mdp: MDP, decided: Decided) -> bool:
 
 
 class _Copies:
-    """The states of a model once for each status: open ones first, then those decided, one copy after another."""
+    """The states of a model, one copy per status: first the open ones, then the decided ones."""
 
     def __init__(self, cf: CounterfactualMDP, decided: Decided) -> None:
         self._cf, self._decided = cf, decided
         ways = [bool(one) for one in np.unique(decided.holds[decided.ended])[::-1]]
         self._status: list[Status] = ["open", *("holds" if one else "fails" for one in ways)]
         self._S, self._P = cf.mdp.n_states, cf.mdp.n_pairs
-        # Where an open transition leads: to the same copy, or to that of how the state decides.
+        # Where an open transition leads: to the same copy, or to the copy of the status that the next state decides.
         copy = np.zeros(self._S, dtype=np.int64)
         for i, way in enumerate(ways, start=1):
             copy[decided.ended & (decided.holds == way)] = i
