@@ -55,7 +55,7 @@ def test_few_sightings_are_called_few():
     paths = [tether.Path(["sick", "well"], ["treat"]), tether.Path(["sick", "dead"], ["wait"])]
     mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})
     (sentence,) = [one for one in advised(mdp).explain(draws=0).sentences(str) if "learned" in one]
-    assert "seen only once in that state; it always led to the same state: the log cannot say what else is possible" in sentence
+    assert "seen only once in that state; it always led to the same state: the log cannot say" in sentence
 
 
 def test_draws_are_taken_of_learned_models_only():

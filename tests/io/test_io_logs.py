@@ -218,7 +218,7 @@ def test_every_bad_row_is_named_with_its_line(write):
         "line 11: episode 5, t = 0: the action is empty; only an episode's last row may lack it",
         "line 13: episode 5: t = 1 is given twice (first in line 12)",
         "line 13: episode 5, t = 1: next_state is given, but no action led there",
-        "line 13: episode 5, t = 1: the reward 3 has no action that earned it; a reward stands in the row of its "
+        "line 13: episode 5, t = 1: the reward 3 has no action that earned it; a reward belongs in the row of its "
         "action",
     ]
     assert [problem.line for problem in error.problems] == [3, 4, 8, 9, 10, 11, 13, 13, 13]

@@ -115,7 +115,7 @@ def test_files_keep_outcomes(log):
 
 
 def test_an_outcome_called_like_a_state_in_which_something_is_done():
-    with pytest.raises(tether.ModelError, match="the outcome 'sick' is called like a state"):
+    with pytest.raises(tether.ModelError, match="the outcome 'sick' has the name of a state"):
         tether.learn([tether.Path(["sick", "calm"], ["wait"], outcome="sick")])
 
 

@@ -365,7 +365,7 @@ def test_labels_that_are_not_given():
 
 def test_a_prior_over_too_much_is_refused(monkeypatch):
     monkeypatch.setattr("tether.learning.prior._MOST", 1)
-    with pytest.raises(tether.QueryError, match="support='all' makes 1 pairs × 2 states possible, too many to hold"):
+    with pytest.raises(tether.QueryError, match="support='all' makes 1 pairs × 2 states possible, too many for memory"):
         learn([PATH], prior=1, support="all")
 
 
@@ -427,5 +427,5 @@ def test_kinds_are_kept_once_and_asked_about_with_an_example():
     with pytest.raises(tether.QueryError, match=r"empty in 1 step of 3 \(first: episode 0, step 0\), but not in all"):
         tether.learn(gather_kinds(tether.Episodes.from_paths({i: path}) for i, path in enumerate(some)))
     clash = [tether.Path(["a", "a"], ["go"], outcome="b"), tether.Path(["b", "a"], ["go"])]
-    with pytest.raises(tether.ModelError, match="the outcome 'b' is called like a state"):
+    with pytest.raises(tether.ModelError, match="the outcome 'b' has the name of a state"):
         tether.learn(gather_kinds(tether.Episodes.from_paths([path]) for path in clash))

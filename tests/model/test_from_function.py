@@ -239,7 +239,7 @@ def test_a_path_longer_than_the_horizon():
     with pytest.raises(tether.PathError) as caught:
         tether.counterfactual(mdp, tether.Path([0, 1, 2, 3, 4], ["go"] * 4))
     assert str(caught.value) == (
-        "the path has 4 steps, but the model is good for up to 3 only; "
+        "the path has 4 steps, but the model is valid for up to 3 only; "
         "explore it further (horizon=), give rewards for more steps, or cut the path"
     )
 

@@ -91,7 +91,7 @@ def test_labels_cannot_be_changed():
         ({"": ["a"]}, "the label '' cannot be: a label is a text, without spaces around it"),
         ({" x": ["a"]}, "the label ' x' cannot be"),
         ({3: ["a"]}, "the label 3 cannot be"),
-        ({"old": ["a"]}, "the label 'old' is there already, of other states: StateSet('b'); choose another name"),
+        ({"old": ["a"]}, "the label 'old' exists already, for other states: StateSet('b'); choose another name"),
         ({"x": None}, "the label 'x' cannot be removed: there is none; its labels are 'old'"),
         (["a"], "labels are given as a mapping, {\"died\": [state, …]}, not ['a']"),
     ],
@@ -137,13 +137,13 @@ def test_a_label_called_like_a_terminal_state():
     mdp = ending(["dead", "well"])
     assert list(mdp.with_labels({"dead": ["dead"]}).labels) == ["dead", "well"]
     with pytest.raises(
-        ModelError, match="the label 'dead' is called like a terminal state, which is a label by itself"
+        ModelError, match="the label 'dead' has the name of a terminal state, which is a label by itself"
     ):
         mdp.with_labels({"dead": ["dead", "well"]})
     with pytest.raises(ModelError, match="the label 'dead' cannot be removed: it is a terminal state"):
         mdp.with_labels({"dead": None})
     labelled = mdp.with_labels({"over": ["dead", "well"]})
-    with pytest.raises(ModelError, match="the label 'over' is called like a terminal state"):
+    with pytest.raises(ModelError, match="the label 'over' has the name of a terminal state"):
         labelled.with_names(states=["on", "over", "well"])
 
 

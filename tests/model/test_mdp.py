@@ -258,7 +258,7 @@ def test_a_description_of_one_of_everything():
         "transitions   1 (1 per pair, at most 1; 1 pair deterministic)",
         "rewards       R(s, a) for 1 step, from 2.5 to 2.5",
         "probabilities every row sums to 1 (within 0)",
-        "horizon       good for episodes of up to 1 step",
+        "horizon       valid for episodes of up to 1 step",
         "memory        56 B",
     ]
 

@@ -202,7 +202,7 @@ def test_other_directories_are_not_replaced(tmp_path, fill):
     with pytest.raises(FileError) as caught:
         labelled(["b"]).save(target)
     assert str(caught.value) == (
-        f"{target}: this directory holds other files than a saved model, and would be lost; "
+        f"{target}: this directory contains other files than a saved model, and would be lost; "
         "give another name, or remove it first"
     )
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before

@@ -79,7 +79,7 @@ def test_a_description_nested_deeply(saved, depth):
 def test_a_description_that_is_no_text_is_not_replaced(saved):
     _, folder = saved
     (folder / "model.json").write_bytes(b'{"format": "tether model", "version": 1, "x": ' + b"[" * 100_000)
-    with pytest.raises(FileError, match="holds other files than a saved model"):
+    with pytest.raises(FileError, match="contains other files than a saved model"):
         labelled(["b"]).save(folder)
 
 

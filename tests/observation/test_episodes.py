@@ -215,7 +215,7 @@ BAD = {
     "a list for a reward": (([1], [0], "a", "x", [[5]]), "row 0: the reward [5] is not a finite number"),
     "reward without an action": (
         ([1, 1], [0, 1], "ab", ["x", None], [2, 5]),
-        "row 1: episode 1, t = 1: the reward 5 has no action that earned it; a reward stands in the row of its action",
+        "row 1: episode 1, t = 1: the reward 5 has no action that earned it; a reward belongs in the row of its action",
     ),
     "outcome without an action": (
         ([1, 1], [0, 1], "ab", ["x", None], None, [None, "b"]),

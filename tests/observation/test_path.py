@@ -270,7 +270,7 @@ def test_many_problems_of_a_path_are_counted():
 def test_more_steps_than_rewards():
     mdp = MDP.from_arrays([[[1.0]]], np.zeros((2, 1, 1)))
     assert str(refuse([0, 0, 0, 0], [0, 0, 0], mdp)).startswith(
-        "the path has 3 steps, but the model is good for up to 2 only"
+        "the path has 3 steps, but the model is valid for up to 2 only"
     )
     assert observe(mdp, Path([0, 0, 0], [0, 0])).T == 2
 

@@ -1,6 +1,6 @@
-"""The answer to each episode of a batch, by the calls that answer a single one.
+"""The answer for each episode of a batch, by the calls for a single episode.
 
-This is what an audit means: `tether.counterfactual(mdp, path).plan(k, m)`, its exact evaluation, its certificate.
+This defines an audit: `tether.counterfactual(mdp, path).plan(k, m)`, its exact evaluation, its certificate.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["PreparedQuestion", "answer_each", "answer_one"]
 
 @dataclass(frozen=True, eq=False)
 class PreparedQuestion:
-    """A model and a question, and what is the same for all episodes: made once per process."""
+    """A model and a question, and everything that is the same for all episodes: made once per process."""
 
     mdp: MDP
     question: Question
@@ -46,7 +46,7 @@ class PreparedQuestion:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What ``make`` gives, made once for all threads."""
+        """The result of ``make``, computed once for all threads."""
         with self._lock:
             if name not in self._made:
                 self._made[name] = make()
@@ -63,7 +63,7 @@ class PreparedQuestion:
         return cls(mdp, question, outcome_codes(mdp), drawn)
 
     def model_value(self, start: int, steps: int) -> float:
-        """What the policy is worth to anyone who starts in a state, without an observation."""
+        """The value of the policy for anyone who starts in a state, without an observation."""
         policy = self.question.policy
         if policy is None or (isinstance(policy, str) and policy == "observed"):
             return float("nan")
@@ -76,7 +76,7 @@ class PreparedQuestion:
 
 
 def answer_each(asked: PreparedQuestion, cohort: Cohort) -> Answers:
-    """Answer the episodes one after the other; what cannot be answered has a sentence that says why."""
+    """Answer the episodes one after the other; for an episode that cannot be answered, a sentence says why."""
     rows: list[Row | str] = []
     for i, problem in enumerate(cohort.problem):
         if problem is not None:
@@ -143,7 +143,7 @@ def _certificate(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | No
 
 
 def likeliest_changes(cf: CounterfactualMDP, outlook: Evaluation) -> list[Change]:
-    """The likeliest change of each step that may change; of equally likely ones the first by state and action."""
+    """The likeliest change of each step that may change; of equally likely ones, the first by state and action."""
     form, found = cf.mdp.form, []
     for t, decided in enumerate(outlook.chain.taken):
         states, observed = outlook.chain.visits[t].states[decided.source], int(cf.observation.actions[t])

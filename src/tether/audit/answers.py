@@ -1,6 +1,6 @@
-"""The answers to a batch of episodes: arrays by index, the same whoever computed them; kept on disk in this form.
+"""The answers for a batch of episodes: arrays by index, the same whoever computed them; kept on disk in this form.
 
-Names come last (`tether.audit.tables`): indices are small, and can be counted without looking at a name.
+Names come last (`tether.audit.tables`): indices are small, and can be counted without names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NONE, UNRECORDED, UNKNOWN = -1, -2, -3
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that is advised: when, where, what was done, what to do instead, and how likely it is made."""
+    """An advised change: when, where, what was done, what to do instead, and how likely the change is."""
 
     t: int
     state: int
@@ -64,8 +64,8 @@ class Row:
 class Answers:
     """The answers to some episodes, one item each; changes and ends from ``…_start[i]`` to ``…_start[i + 1] - 1``.
 
-    A missing number is NaN, a missing index -1. ``said`` is how an episode ended by a column of the log, where the
-    model has no such outcome; None where it has for all.
+    A missing number is NaN, a missing index -1. ``said`` is how an episode ended by a column of the log, if the model
+    has no such outcome; None if the model has all outcomes.
     """
 
     ids: list[Any]
@@ -148,7 +148,7 @@ class Answers:
 
     @classmethod
     def from_arrow(cls, table: pyarrow.Table, n_labels: int) -> Answers:
-        """The answers that `to_arrow` wrote, for a model with so many labels."""
+        """The answers that `to_arrow` wrote, for a model with ``n_labels``."""
         texts = [name for name in ("ids", "problem", "said") if name in table.column_names]
         found: dict[str, Any] = {name: table.column(name).to_pylist() for name in texts}
         for name in _PLAIN:
@@ -178,7 +178,7 @@ _PLAIN = tuple(_KINDS)
 
 
 def gather(ids: list[Any], rows: Sequence[Row | str], n_labels: int) -> Answers:
-    """Rows put together; a sentence in place of one says why there is none."""
+    """Rows put together; a sentence in place of a row says why there is no answer."""
     found = [None if isinstance(row, str) else row for row in rows]
     problem = [row if isinstance(row, str) else None for row in rows]
     columns: dict[str, Any] = {}

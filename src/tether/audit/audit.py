@@ -1,4 +1,4 @@
-"""Audit a log: the same question of every episode."""
+"""Audit a log: the same question for every episode."""
 
 from __future__ import annotations
 
@@ -48,27 +48,28 @@ def audit(
     step: Any = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Ask the same question of every episode of a log: what should have been done, and what would have followed?
+    """Answer the same question for every episode of a log: what should have been done, and what would have followed?
 
     Parameters
     ----------
     mdp : MDP
     episodes : Episodes, list or mapping of Path, path of a log, or dataframe
-        What `tether.io.read_episodes` reads. States and actions are found among the model's, by their text if need be.
+        Anything that `tether.io.read_episodes` reads. States and actions are matched with the model's, if necessary by
+        their text.
     k, m, rule, influence
-        As in `CounterfactualMDP.plan`. ``k`` left out is the shortest tether that is enough, episode by episode.
+        As in `CounterfactualMDP.plan`. By default ``k`` is the shortest tether that is enough, for each episode.
     objective, minimise
         A property in place of the return (`tether.reach`, `tether.avoid`, `tether.until`), and whether the smallest
         value is wanted; as in `CounterfactualMDP.plan`.
     certify : bool
-        Whether to find out what holds under every causal model. Plans for a property have no certificates, nor have
-        plans that can come to very many states.
+        Whether to compute what holds under every causal model. Plans for a property have no certificates; plans that
+        can reach very many states have none either.
     out : path, optional
-        A directory for the results. Each batch of episodes is kept there when it is done, so that the same call goes on
-        where it was stopped. A model, log or question that changed in between is refused.
+        A directory for the results. Each finished batch of episodes is kept there, so that the same call continues
+        where it was stopped. If the model, the log or the question has changed in between, the call is refused.
     workers : int, optional
-        How many processes answer; by default as many as there are cores, where there is enough to do. The answers do
-        not depend on it.
+        How many processes answer; by default as many as there are cores, if there is enough work. The answers do not
+        depend on it.
     client : distributed.Client, optional
         A client of a Dask cluster, whose workers answer instead. ``out`` must then be on a disk that they share.
     policy : optional
@@ -76,12 +77,12 @@ def audit(
     draws : int
         For a learned model: how many models to draw for credible intervals; ``seed`` says which.
     where : str, optional
-        Which episodes to ask about: ``'outcome == "died" and steps > 5'``. It may look at the columns episode, steps,
+        Which episodes to ask about: ``'outcome == "died" and steps > 5'``. It may use the columns episode, steps,
         observed, logged and outcome.
     strict : bool
         Whether an episode that cannot be answered is an error. Otherwise it is listed, with the reason.
     fresh : bool
-        Whether to begin again, whatever ``out`` holds.
+        Whether to begin again, whatever ``out`` contains.
     columns, time, step
         How to read a table; see `tether.io.read_episodes`.
     progress : callable, optional

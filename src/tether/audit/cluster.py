@@ -1,8 +1,8 @@
 """Many machines: batches answered by the workers of a Dask cluster, each written by the worker that answered it.
 
 The directory of results must be on a disk that all workers share. A model that was opened from disk is opened by each
-worker from its own place there; any other is sent to each worker once. The scheduler gives a batch to another worker
-where one dies. Nothing of Dask is imported unless a client is given.
+worker from the same place; any other model is sent to each worker once. If a worker dies, the scheduler gives its batch
+to another one. Dask is imported only if a client is given.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Cluster:
         return bool(self._client.status == "running" and self._client.scheduler is not None)
 
     def _safely(self, ask: Callable[[], Any]) -> Any:
-        """What a call gives; an error of ours where the scheduler is gone, or where a batch ended its workers."""
+        """The result of a call; a tether error if the scheduler is gone, or if a batch made its workers end."""
         from concurrent.futures import CancelledError
 
         from distributed.comm import CommClosedError
@@ -133,7 +133,7 @@ class Cluster:
         return QueryError(f"the scheduler is gone; what was done is kept in {place}, and the same call goes on there")
 
     def close(self) -> None:
-        """The client is the caller's; only the model is taken back."""
+        """The client belongs to the caller; only the model is removed."""
         self._model = None
 
 
@@ -145,7 +145,7 @@ def _about_worker(parts: str) -> tuple[str, bool]:
 def _answer(
     mdp: MDP, question: Question, cohort: Cohort, file: str, id_type: Any, version: str
 ) -> list[tuple[Any, str]]:
-    """On a worker: answer a batch and write the answers. A worker that came later may be of another version."""
+    """On a worker: answer a batch and write the answers. A worker that joined later may have another version."""
     from distributed import get_worker
 
     if version != __version__:

@@ -1,7 +1,6 @@
 """Some episodes of a log in a model's indices: what one batch of the work is about.
 
-Names were looked up and every step was checked; an episode that is not fit for use has no steps here, and a sentence
-that says why.
+Names are looked up and every step is checked. A broken episode has no steps here, and a sentence that says why.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ class Cohort:
     start : array (episodes + 1,)
         Episode i has the steps ``start[i] … start[i + 1] - 1``.
     state, action, pair, next_state : array (steps,)
-        In the model's indices; ``next_state`` is -1 where the last outcome was not recorded.
+        In the model's indices; ``next_state`` is -1 if the last outcome was not recorded.
     reward : array (steps,) or None
         By the log.
     problem : list of str or None
         Why an episode could not be used.
     said : list of str or None
-        How an episode ended by a column of the log, where the model has no state for it; None where it has for all.
+        How an episode ended by a column of the log, if the model has no state for it; None if it has states for all.
     """
 
     first: int
@@ -96,7 +95,7 @@ class Cohort:
         )
 
     def without_broken(self) -> Cohort:
-        """The same, where an episode with a problem has no steps."""
+        """The same, but an episode with a problem has no steps."""
         lengths, fit = np.diff(self.start), np.array([one is None for one in self.problem], dtype=bool)
         return self._with_steps(np.repeat(fit, lengths), _starts(np.where(fit, lengths, 0)))
 
@@ -119,8 +118,8 @@ def find_episodes(
 ) -> Cohort:
     """The episodes of a log in the indices of a model.
 
-    ``broken`` says of some, by position, why they have no steps; ``alone`` what is wrong with rows of no episode, each
-    of which becomes an episode without an id. ``places`` names the rows of a log that has any.
+    ``broken`` says, by position, why some have no steps. ``alone`` says what is wrong with rows of no episode; each of
+    them becomes an episode without an id. ``places`` names the rows of the log, if it has any.
     """
     states, actions = _places(mdp.states, log.states), _places(mdp.actions, log.actions)
     state, action = states[log.state], actions[log.action]
@@ -158,8 +157,8 @@ def _ended(
 ) -> tuple[list[str | None] | None, dict[int, str]]:
     """Put the states that the outcomes of the log mean in a model into ``next_state``.
 
-    Returns of each episode the outcome that is no class of the model's, None where there is none at all; and why
-    outcomes and last states disagree, by position.
+    Returns for each episode the outcome that is not in the model, None if there is no such episode; and, by position,
+    why outcomes and last states disagree.
     """
     assert log.outcome is not None
     assert log.outcomes is not None
@@ -193,13 +192,13 @@ def _ended(
 
 
 def _places(known: Names, names: Names) -> Ints:
-    """Where a model has each name of a log, found by its text if need be; -1 where it has none."""
+    """The model's index of each name of a log, found by its text if necessary; -1 if there is none."""
     places = np.array([find_index(known, name) for name in names], dtype=np.int64)
     return np.append(places, -1)  # for the index -1
 
 
 def _pairs(mdp: MDP, state: Ints, action: Ints) -> Ints:
-    """The pair of each state and action; -1 where there is none."""
+    """The pair of each state and action; -1 if there is none."""
     start, known = mdp.form.pair_start, (state >= 0) & (action >= 0)
     s = np.where(known, state, 0)
     return np.where(known, search(mdp.form.pair_action, start[s], start[s + 1], action), -1)
@@ -212,7 +211,7 @@ def _possible(mdp: MDP, pairs: Ints, outcomes: Ints) -> Any:
 
 
 def search(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
-    """Where each of ``wanted`` is among the ascending ``values[low:high]`` beside it; -1 where it is not."""
+    """The position of each of ``wanted`` in its own ascending ``values[low:high]``; -1 if it is not there."""
     low, end = low.astype(np.int64), high.astype(np.int64)
     high = end.copy()
     while np.any(low < high):
@@ -241,4 +240,4 @@ def _reason(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None) -> str
         if places is not None:
             problems = tuple(places.located(episode, problem) for problem in problems)
         return "; ".join(map(reason, problems))
-    raise AssertionError("the episode is fit for use")
+    raise AssertionError("the episode is sound")

@@ -2,7 +2,7 @@
 
 Its numbers are those of the single calls (`tether.audit.answering`), bit for bit. It answers the usual question: plans
 by the rule "definition" with influence by supports, and rewards that do not depend on time. Work is shared: the edited
-rows of an observed transition are computed once for all episodes that have it, and scratch is used again.
+rows of an observed transition are computed once for all episodes with this transition, and scratch is reused.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "is_usual"]
 
 _MOST_ENTRIES = 50_000_000
-"""Transitions of a model up to which it is worth knowing what leads to each state."""
+"""The most transitions of a model for which the predecessors of each state are computed."""
 
 _NODES = 1 << 12
-"""For how many nodes there is place at first, when a plan is certified; it doubles where they are more."""
+"""The first size of the scratch for certificates, in nodes; it is doubled if there are more."""
 
 
 def is_usual(mdp: MDP, question: Question) -> bool:
@@ -75,7 +75,7 @@ class Engine:
         return self._answers(cohort, observed, self._solve(cohort, observed))
 
     def _prepare(self, longest: int) -> None:
-        """Have scratch for episodes of so many steps."""
+        """Make sure that there is scratch for episodes of this length."""
         if longest > self._longest:
             mdp, m = self._asked.mdp, min(self._asked.question.m, longest)
             self._longest, self._planning = longest, planning_scratch(mdp, longest, m)
@@ -114,7 +114,7 @@ class Engine:
             found = self._with_more_place(found, first)
 
     def _with_more_place(self, found: Found, episode: int) -> Found:
-        """Place for the ends of an episode, if they could be too many; else for a certificate that comes to more."""
+        """More space: for the ends of an episode, if they could be too many; otherwise for certificates."""
         mdp = self._asked.mdp
         if found.end_code.size - found.end_start[episode] >= mdp.n_states:
             self._certifying = certifying_scratch(mdp, self._longest, 2 * self._certifying.node.size)
@@ -165,7 +165,7 @@ class Engine:
         return answers if not unanswered else self._one_by_one(cohort, answers, unanswered)
 
     def _one_by_one(self, cohort: Cohort, answers: Answers, unanswered: list[int]) -> Answers:
-        """Episodes that the kernel leaves out, by the single calls, put among the others."""
+        """Answer the episodes that the kernel leaves out, by the single calls, and put them among the others."""
         rows: list[Row | str] = [answers.row(i) for i in range(len(answers))]
         for i in unanswered:
             try:

@@ -1,4 +1,4 @@
-"""Whether a log and a model fit each other, as far as a policy can tell."""
+"""Whether a log and a model agree, as far as a policy can show."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from tether._foundation.words import number
 __all__ = ["ROUNDING", "Consistency"]
 
 ROUNDING = 1e-9
-"""A difference of values counts where it is more than this, relative to their size."""
+"""A difference of values counts if it is more than this, relative to their size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consistency:
-    """Whether a log and a model fit each other, as far as a policy can tell.
+    """Whether a log and a model agree, as far as a policy can show.
 
-    The mean over episodes of the exact counterfactual value of a policy is its value in the model, whatever policy the
-    log was made with: what the luck of one episode adds, that of others takes away. A log that the model did not make
-    need not keep to that.
+    If the model made the log, the mean over episodes of a policy's exact counterfactual value is its value in the
+    model, whatever policy made the log: good and bad luck cancel on average. For a log that the model did not make,
+    this need not be true.
 
     Attributes
     ----------
     episodes : int
     counterfactual, model : float
-        The policy's mean value over the episodes, with their luck and for anyone.
+        The policy's mean value over the episodes: with their luck, and for anyone.
     difference, standard_error : float
-        Of the two means.
+        Of the difference of the two means.
     """
 
     episodes: int
@@ -44,8 +44,8 @@ class Consistency:
     def __str__(self) -> str:
         means = f"{number(self.counterfactual)} on average with the luck of the episodes, {number(self.model)} without"
         if self.holds:
-            return f"The policy is worth {means}: the model fits the log, as far as this can tell."
+            return f"The policy is worth {means}: this test finds no contradiction between the model and the log."
         return (
             f"The policy is worth {means}. They are more than three standard errors ({number(self.standard_error)}) "
-            "apart: the log is hardly what this model would make, and what is computed with it may mislead."
+            "apart: it is unlikely that this model made the log, so results computed with it may mislead."
         )

@@ -8,7 +8,7 @@
     decisions.parquet
     outcomes.parquet
 
-A process may be stopped at any moment: the next one goes on with the batches that are missing. One process at a time
+A process may be stopped at any moment: the next one continues with the missing batches. Only one process at a time
 works in a directory.
 """
 
@@ -163,7 +163,7 @@ def _make_parts(folder: Path) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Let no other process work in the directory; the system frees it when this process ends, in whatever way."""
+    """Let no other process work in the directory; the system releases it when this process ends, however it ends."""
     try:
         import fcntl
     except ImportError:  # a system without such locks
@@ -183,7 +183,7 @@ def _alone(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(handle)  # the file stays: one who has it open already must not be alone with it
+        os.close(handle)  # the file stays: another process may have it open already
 
 
 def _described(about: dict[str, Any]) -> bytes:
@@ -191,7 +191,7 @@ def _described(about: dict[str, Any]) -> bytes:
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
-    """What the directory says about itself; None where there is no audit in it."""
+    """The description in the directory; None if there is no audit in it."""
     file = folder / _ABOUT
     try:
         content = file.read_bytes()

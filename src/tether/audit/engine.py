@@ -1,7 +1,7 @@
-"""How batches are answered: by the single calls, or by the engine for many episodes where there are many.
+"""How batches are answered: by the single calls, or, if there are many episodes, by the compiled engine.
 
-The answers are the same, bit for bit. The engine has to know of every state what leads to it, and its kernel has to be
-loaded: for a few episodes, or for a few in a very large model, the single calls are done sooner.
+The answers are the same, bit for bit. The engine needs the predecessors of every state, and its kernel has to be
+loaded. So for a few episodes, or for a few in a very large model, the single calls are faster.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Answering = Callable[[Cohort], Answers]
 """A batch to its answers."""
 
 _SINGLE, _LOADING, _PREPARING = 1e-2, 0.5, 7e-7
-"""About how many seconds take: an episode by itself; the kernel; a transition of the model, when the engine is made."""
+"""About how many seconds these take: one episode by itself; loading the kernel; each transition, to make the engine."""
 
 
 def prepare(asked: PreparedQuestion) -> Answering:
-    """What answers batches, one at a time: one for each thread."""
+    """A function that answers batches, one at a time: one for each thread."""
     if is_usual(asked.mdp, asked.question):
         answer: Answering = _WhenWorthIt(asked)
     else:
@@ -34,12 +34,12 @@ def prepare(asked: PreparedQuestion) -> Answering:
 
 
 def _with_outcomes(found: Answers, cohort: Cohort) -> Answers:
-    """The answers with the outcomes that only the log knows."""
+    """The answers with the outcomes that only the log has."""
     return found if cohort.said is None else replace(found, said=cohort.said)
 
 
 class _WhenWorthIt:
-    """The single calls, until an engine would have been made in the time that they have taken."""
+    """Uses the single calls until they have taken as long as it takes to make an engine; then the engine."""
 
     def __init__(self, asked: PreparedQuestion) -> None:
         self._asked, self._answered = asked, 0

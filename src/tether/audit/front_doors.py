@@ -1,4 +1,4 @@
-"""What an audit hands on to a later folder: its report, which `tether.views` makes."""
+"""What an audit passes on to a later folder: its report, which `tether.views` makes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class AuditDoors:
     ) -> pathlib.Path:
         """Write an overview as one HTML file, and the reports of the top episodes beside it.
 
-        The page loads nothing. Its one script sorts and filters the table of episodes; all can be read without it. It
-        lists the top episodes only: `table` has them all.
+        The page loads nothing. Its one script sorts and filters the table of episodes; the page can be read without it.
+        It lists the top episodes only: `table` has all of them.
 
         Parameters
         ----------

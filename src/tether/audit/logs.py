@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "Log", "MemoryLog", "open_log", "open_pieces"]
 
 BATCH = 256
-"""How many episodes are answered at once, and lost at most where an audit is stopped."""
+"""How many episodes are answered at once; a process that is stopped loses at most these."""
 
 
 class Log(Protocol):
-    """Episodes in a fixed order, to be had in batches."""
+    """Episodes in a fixed order, available in batches."""
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are in all, to tell how far the work is."""
+        """How many rows there are in all, to show progress."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class Log(Protocol):
         ...
 
     def digest(self) -> str:
-        """What it holds, in short: another log has another one."""
+        """A digest of its contents: another log has another one."""
         ...
 
     def batches(self, mdp: MDP) -> Iterator[tuple[int, Cohort]]:
@@ -77,7 +77,7 @@ class MemoryLog:
 
     @property
     def id_type(self) -> Any:
-        """Whole numbers where all ids are, else text."""
+        """Whole numbers if all ids are, else text."""
         import pyarrow as pa
 
         return pa.int64() if are_whole(self.episodes.ids) else pa.string()
@@ -115,7 +115,7 @@ def open_log(
     time: str | None = None,
     step: Any = None,
 ) -> Log:
-    """The log behind what was given: episodes, a list of paths, a file, a directory of Parquet files, a dataframe."""
+    """The log of episodes, a list of paths, a file, a directory of Parquet files, or a dataframe."""
     reading = {"columns": columns, "time": time, "step": step}
     if isinstance(episodes, Episodes | list | tuple) or _are_paths(episodes):
         given = [name for name, value in reading.items() if value]
@@ -134,7 +134,7 @@ def open_log(
 def open_pieces(
     log: str | os.PathLike[str], *, columns: Mapping[str, Any] | None = None, time: str | None = None, step: Any = None
 ) -> PiecewiseLog | None:
-    """A log in files that is read piece by piece; None where it is read as a whole."""
+    """A log in files that is read piece by piece; None if it is read as a whole."""
     from tether.audit.streamed import StreamedLog, is_streamed
     from tether.audit.textlog import is_large_text, open_text
     from tether.io.opening import must_exist

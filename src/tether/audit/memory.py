@@ -1,4 +1,4 @@
-"""The arrays that the kernels for many episodes take: the model, scratch, and place for what is found."""
+"""The arrays that the kernels for many episodes take: the model, scratch, and space for the results."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def following_scratch(mdp: MDP, longest: int, m: int) -> Following:
 
 
 def certifying_scratch(mdp: MDP, longest: int, nodes: int) -> Certifying:
-    """Scratch for certificates of plans that can come to so many nodes."""
+    """Scratch for certificates of plans that can reach up to a number of nodes."""
     from tether._kernels.audit.arrays import Certifying
     from tether._kernels.sets import limits_for, row_scratch_for
 
@@ -121,7 +121,7 @@ def certifying_scratch(mdp: MDP, longest: int, nodes: int) -> Certifying:
 
 
 def place_for(episodes: int, steps: int, labels: int) -> Found:
-    """Place for what is found of so many episodes, with so many steps in all."""
+    """Space for the results of a number of episodes, with a number of steps in all."""
     from tether._kernels.audit.arrays import Found
 
     return Found(

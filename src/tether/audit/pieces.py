@@ -1,7 +1,7 @@
-"""A log that is read piece by piece, each of whole episodes: what is the same for Parquet and for text.
+"""A log that is read in pieces of whole episodes: the common part for Parquet and text.
 
-The rows of an episode must follow each other; an episode whose rows lie apart is noticed and listed. All that is kept
-of what was read is eight bytes per episode, to notice that.
+The rows of an episode must follow each other; an episode whose rows are not together is noticed and listed. For this,
+eight bytes per episode are kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tether.observation.path import Path
 
 __all__ = ["PiecewiseLog", "Seen", "changes_of", "last_change"]
 
-_APART = "its rows lie apart in the log, so that an earlier part was taken for all of it; sort the log by episode"
+_APART = "its rows are not together in the log, and an earlier part was taken for all of it; sort the log by episode"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +45,15 @@ class PiecewiseLog:
 
     @abstractmethod
     def digest(self) -> str:
-        """What it holds, and how it is read, in short."""
+        """A digest of its contents, and of how it is read."""
 
     @abstractmethod
     def pieces(self) -> Iterator[tuple[Any, int, Source | None]]:
-        """Tables of whole episodes, with how many rows each has, and where these are if the table does not say it."""
+        """Tables of whole episodes, with their numbers of rows, and the places of the rows if the table has none."""
 
     @property
     def id_type(self) -> Any:
-        """Whole numbers where all ids are, else text."""
+        """Whole numbers if all ids are, else text."""
         import pyarrow as pa
 
         return pa.int64() if self.has_whole_ids else pa.string()
@@ -82,7 +82,7 @@ class PiecewiseLog:
             )
 
     def sound(self) -> Iterator[Episodes]:
-        """The episodes of each piece; an error where some are broken."""
+        """The episodes of each piece; an error if some are broken."""
         seen = Seen()
         for table, _, source in self.pieces():
             found = read_sound_episodes(table, **self.reading, source=source)
@@ -109,13 +109,13 @@ class PiecewiseLog:
 
 
 def last_change(ids: Any) -> int:
-    """The first row of the last episode, which the next piece may go on with; 0 where all rows are of one."""
+    """The first row of the last episode, which the next piece may continue; 0 if all rows are of one episode."""
     changes = changes_of(ids.combine_chunks())
     return int(changes[-1]) if changes.size else 0
 
 
 def changes_of(ids: Any) -> Ints:
-    """The rows whose id is another than that of the row before."""
+    """The rows whose id differs from that of the row before."""
     codes = np.asarray(ids.dictionary_encode().indices.fill_null(-1))
     return np.flatnonzero(codes[1:] != codes[:-1]) + 1
 
@@ -140,7 +140,7 @@ class Seen:
 
 
 def _hash(one: Any) -> int:
-    """A hash of eight bytes; of a whole number itself, as Python's is the same for -1 and -2."""
+    """A hash of eight bytes. A whole number is its own hash, because Python's is the same for -1 and -2."""
     return one if type(one) is int and -(2**63) <= one < 2**63 else hash(one)
 
 

@@ -1,4 +1,4 @@
-"""What is asked of every episode of a log, checked once; a small record that goes to every worker."""
+"""The question for every episode of a log, checked once; a small record that goes to every worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Question", "make_question"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of every episode.
+    """The question for every episode.
 
     Attributes
     ----------
@@ -26,13 +26,13 @@ class Question:
     rule, influence
         What a tether is.
     certify : bool
-        Whether to find out what holds under every causal model.
+        Whether to compute what holds under every causal model.
     policy : optional
         A policy to evaluate instead of planning.
     draws : int
         How many models to draw for credible intervals, 0 for none; ``seed`` says which.
     objective, minimise
-        A property in place of the return; and whether the smallest is wanted.
+        A property in place of the return; and whether less is better.
     """
 
     k: int | None
@@ -48,7 +48,7 @@ class Question:
 
     @property
     def named(self) -> dict[str, Any]:
-        """The question in plain values, as files keep it and pages tell it."""
+        """The question in plain values, for files and pages."""
         plans = self.policy is None
         return {
             "k": self.k if plans else None,

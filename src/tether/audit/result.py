@@ -1,4 +1,4 @@
-"""What an audit found: three tables, and what they come to."""
+"""The result of an audit: three tables, and their summary."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 __all__ = ["Audit"]
 
 _REASONS = 3
-"""Of how many episodes without an answer the sentences say why."""
+"""For how many episodes without an answer the sentences say why."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(AuditDoors):
-    """What an audit of a log found; made by `tether.audit`.
+    """The result of an audit of a log; made by `tether.audit`.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Audit(AuditDoors):
         What was asked: k, m, rule, influence, objective, minimise, certify, policy, draws, seed, where.
     mdp : MDP
     directory : pathlib.Path or None
-        Where the tables lie as Parquet files, if ``out`` said so; they are then read when they are first asked for.
+        Where the tables are as Parquet files, if ``out`` was given; they are then read when first used.
 
     Examples
     --------
@@ -92,14 +92,14 @@ class Audit(AuditDoors):
 
     @cached_property
     def _rows(self) -> EpisodeRows:
-        """The table of episodes, to look through: of a directory it need not fit into memory."""
+        """The table of episodes, row by row; in a directory it need not fit into memory."""
         if self.directory is None or "table" in self.__dict__:
             return TableRows(self.table)
         return FileRows(self.directory / "episodes.parquet")
 
     @cached_property
     def summary(self) -> Summary:
-        """What the table of episodes comes to, found without holding it in memory.
+        """The summary of the table of episodes, computed without loading it into memory as a whole.
 
         Examples
         --------
@@ -134,7 +134,7 @@ class Audit(AuditDoors):
     def top(self, n: int = 20, by: str = "gain") -> pyarrow.Table:
         """The n episodes with the largest gain, or the largest guaranteed gain (``by="guaranteed_gain"``).
 
-        Episodes without any gain are not among them; of equal ones the first of the log come first.
+        Episodes without any gain are left out; equal ones are in the log's order.
 
         Examples
         --------
@@ -152,7 +152,7 @@ class Audit(AuditDoors):
     def consistency(self) -> Consistency | None:
         """For a policy: whether its counterfactual values agree with the model's on average, as they should.
 
-        None where no policy was asked about, or where it has no value without an observation ("observed").
+        None if there is no policy, or if it has no value without an observation ("observed").
 
         Examples
         --------
@@ -191,7 +191,7 @@ class Audit(AuditDoors):
         return next(plan for _, plan in self.plans([episode]))
 
     def plans(self, episodes: Iterable[Any]) -> Iterator[tuple[Any, Plan]]:
-        """The plans of some episodes in full, one after the other, with their ids; the log is looked through once.
+        """The plans of some episodes in full, one after the other, with their ids; the log is read once.
 
         Examples
         --------
@@ -206,7 +206,7 @@ class Audit(AuditDoors):
 
         asked = self._asked
         if asked.policy is not None:
-            raise QueryError("a policy was asked about, no plan was made: tether.counterfactual(mdp, path).evaluate(…)")
+            raise QueryError("this audit is about a policy, not plans: tether.counterfactual(mdp, path).evaluate(…)")
         for episode, path in self.paths(episodes).items():
             cf = counterfactual(self.mdp, in_names_of(self.mdp, path))
             tied = cf.tether(
@@ -215,7 +215,7 @@ class Audit(AuditDoors):
             yield episode, tied.plan(asked.k, asked.m)
 
     def is_gained(self) -> Any:
-        """Which episodes gain something, rounding aside, as an array of truth values.
+        """Which episodes gain more than rounding, as an array of truth values.
 
         Examples
         --------
@@ -227,7 +227,7 @@ class Audit(AuditDoors):
         return self._is_more(1.0)
 
     def is_lost(self) -> Any:
-        """Which episodes lose something, rounding aside; a policy may do so, a plan never does.
+        """Which episodes lose more than rounding; this can happen with a policy, never with a plan.
 
         Examples
         --------
@@ -248,7 +248,7 @@ class Audit(AuditDoors):
         return np.concatenate(found)
 
     def listed(self, most: int) -> pyarrow.Table:
-        """The episodes that a page lists: those with the largest gains; of a policy, with the largest losses too.
+        """The episodes that a page lists: those with the largest gains; for a policy, also the largest losses.
 
         Examples
         --------
@@ -294,7 +294,7 @@ class Audit(AuditDoors):
         return as_pandas(self.table)
 
     def sentences(self) -> list[str]:
-        """What was found, in a few sentences.
+        """The result in a few sentences.
 
         Examples
         --------
@@ -328,7 +328,7 @@ class Audit(AuditDoors):
         return sentences if summary.consistency is None else [*sentences, str(summary.consistency)]
 
     def _first_reasons(self, wrong: int) -> str:
-        """Why some episodes were not answered, of the first few."""
+        """Why some episodes were not answered, for the first few."""
         shown = self.first_problems(_REASONS).to_pylist()
         reasons = "; ".join(
             f"{'a row of no episode' if one['episode'] is None else one['episode']} ({one['problem']})" for one in shown

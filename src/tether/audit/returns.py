@@ -1,4 +1,4 @@
-"""Returns of what was done, of all episodes of a batch at once; the same bits as of single episodes."""
+"""Observed returns of all episodes of a batch at once; the same bits as for single episodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def observed_returns(mdp: MDP, cohort: Cohort) -> Floats:
 
 
 def logged_returns(mdp: MDP, cohort: Cohort) -> Floats:
-    """The same by the log's own rewards; an unknown one counts 0. NaN where there are none."""
+    """The same by the log's own rewards; an unknown one counts as 0. NaN if there are none."""
     if cohort.reward is None:
         return np.full(len(cohort), np.nan)
     unknown = np.isnan(cohort.reward)
@@ -46,7 +46,7 @@ def logged_returns(mdp: MDP, cohort: Cohort) -> Floats:
 
 
 def last_states(cohort: Cohort) -> Ints:
-    """The last state of each episode, -1 where it was not recorded, -2 where there is no episode."""
+    """The last state of each episode, -1 if it was not recorded, -2 if there is no episode."""
     last = np.full(len(cohort), -2, dtype=np.int64)
     there = np.flatnonzero(np.diff(cohort.start) > 0)
     last[there] = cohort.next_state[cohort.start[there + 1] - 1]

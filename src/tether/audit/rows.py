@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["EpisodeRows", "FileRows", "TableRows", "find_problems", "find_top", "is_more"]
 
 _AT_ONCE = 1 << 16
-"""How many rows are looked at together."""
+"""How many rows are read together."""
 
 
 class EpisodeRows(Protocol):
@@ -37,7 +37,7 @@ class EpisodeRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Of a table in memory."""
+    """Rows of a table in memory."""
 
     table: pyarrow.Table
 
@@ -56,7 +56,7 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """Of a Parquet file, of which no more is in memory than is looked at."""
+    """Rows of a Parquet file; only the part in use is in memory."""
 
     file: Path
 
@@ -96,13 +96,13 @@ class FileRows:
 
 
 def is_more(values: Floats, observed: Floats) -> Any:
-    """Where values are above 0 by more than rounding, measured by the return of what was done."""
+    """Where values are above 0 by more than rounding, relative to the observed return."""
     with np.errstate(invalid="ignore"):
         return values > ROUNDING * np.maximum(1.0, np.abs(observed))
 
 
 def find_top(rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = False) -> Ints:
-    """The places of the n episodes with the largest gains, or losses; of equal ones the first of the log come first."""
+    """The positions of the n episodes with the largest gains, or losses; equal ones are in the log's order."""
     kept_values, kept_places = np.empty(0), np.empty(0, np.int64)
     before = 0
     for table in rows.batches([by, "observed"]):
@@ -118,7 +118,7 @@ def find_top(rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = Fals
 
 
 def find_problems(rows: EpisodeRows, most: int | None = None) -> pyarrow.Table:
-    """The episodes without an answer: ``episode`` and ``problem``; only the first ones where ``most`` says how many."""
+    """The episodes without an answer: ``episode`` and ``problem``; with ``most``, only the first ones."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

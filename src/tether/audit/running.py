@@ -1,4 +1,4 @@
-"""An audit from the first batch to the tables: what is done is kept, what is missing is answered."""
+"""An audit from the first batch to the tables: finished batches are kept, missing ones are answered."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ def run_in_directory(
 ) -> None:
     """Answer the batches that are missing, each into its file, and make the tables."""
     batches = _Batches(log, mdp, where, directory.done(), progress)
-    if batches.is_any_missing():  # nobody is hired for nothing
+    if batches.is_any_missing():  # otherwise no worker is started
         with closing(hire()) as workers:
             for number, answers in workers.answers(batches):
                 _note(answers, strict)
-                if isinstance(answers, Answers):  # else it was written where it was answered
+                if isinstance(answers, Answers):  # otherwise the worker has written it
                     write_part(directory.part(number), answers, log.id_type)
                 batches.tell(number)
     directory.finish(TableMaker(mdp, log.id_type), batches.count)
 
 
 class _Batches:
-    """The batches of a log that are not done, numbered; it is told of each that is."""
+    """The batches of a log that are not finished, numbered; `done` reports each finished one."""
 
     def __init__(self, log: Log, mdp: MDP, where: Condition | None, done: set[int], progress: Progress | None) -> None:
         self._all = enumerate(log.batches(mdp))
@@ -121,14 +121,14 @@ class _Batches:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Which episodes are asked about, and what is asked of them: ``observed`` is the value of what was done."""
+    """Which episodes to ask about, and the question: ``observed`` is the observed value."""
 
     where: Where
     objective: Property | None
 
 
 def chosen(mdp: MDP, cohort: Cohort, condition: Condition, codes: Any) -> Cohort:
-    """The episodes of a batch that a condition holds of; those that are broken stay, to be listed."""
+    """The episodes of a batch for which a condition holds; broken ones stay, to be listed."""
     naming = TableMaker(mdp, None)
     kept = []
     for i, problem in enumerate(cohort.problem):
@@ -138,7 +138,7 @@ def chosen(mdp: MDP, cohort: Cohort, condition: Condition, codes: Any) -> Cohort
 
 
 def _known(mdp: MDP, cohort: Cohort, i: int, condition: Condition, codes: Any, naming: TableMaker) -> dict[str, Any]:
-    """The columns of an episode that a condition looks at."""
+    """The columns of an episode that a condition uses."""
     seen, where = cohort.observation(i), condition.where
     known: dict[str, Any] = {"episode": cohort.ids[i], "steps": seen.T}
     if "observed" in where.names:
@@ -153,7 +153,7 @@ def _known(mdp: MDP, cohort: Cohort, i: int, condition: Condition, codes: Any, n
 
 
 def _note(answers: Answers | Written, strict: bool) -> None:
-    """Where nothing may be wrong, raise what is wrong with a batch."""
+    """With ``strict``, raise the problems of a batch."""
     if strict and answers.wrong:
         listed = [Problem(why, value=one, episode=one) for one, why in answers.wrong]
         raise PathError(listed[:LIMIT], total=len(listed))

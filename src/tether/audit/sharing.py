@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SharedRows", "leads_to"]
 
 _MOST_BYTES = 256 << 20
-"""How many bytes of edited rows are kept for the batches to come; beyond, they are computed anew."""
+"""How many bytes of edited rows are kept for later batches; beyond, they are computed again."""
 
 
 def leads_to(mdp: MDP) -> tuple[Ints, Ints]:
@@ -32,8 +32,8 @@ def leads_to(mdp: MDP) -> tuple[Ints, Ints]:
 class SharedRows:
     """Edited rows by observed transition, kept from batch to batch up to a limit, for all threads.
 
-    One thread at a time adds rows. Others go on reading what they were given: rows are only ever added after those that
-    are there, and a larger pool, or a new one, is other memory.
+    One thread at a time adds rows. Other threads continue to read the rows they have: rows are only added after the
+    existing ones, and a larger or a new pool is other memory.
     """
 
     def __init__(self, mdp: MDP, model: Model, lead_start: Ints, lead_pair: Ints) -> None:

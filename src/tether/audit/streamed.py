@@ -1,7 +1,7 @@
 """A log of Parquet files that is larger than memory: one file, or a directory of them, read piece by piece.
 
-The files of a directory are taken in the order of their names. The rows of an episode must follow each other, be it
-from one file to the next.
+The files of a directory are read in the order of their names. The rows of an episode must follow each other, also from
+one file to the next.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tether.io.columns import table_kind
 __all__ = ["StreamedLog", "is_streamed"]
 
 _WHOLE = 5_000_000
-"""A Parquet file of up to so many rows is read as a whole, and may have its rows in any order."""
+"""A Parquet file of up to this many rows is read as a whole, and may have its rows in any order."""
 
 _PIECE = 1 << 17
 """How many rows are read at once, at least: an episode is never cut."""
 
 _HASHED = 1 << 31
-"""Up to so many bytes the contents of the files are hashed; beyond, what their footers say, and when they changed."""
+"""Up to this many bytes the contents of the files are hashed; beyond, their footers and times."""
 
 
 def is_streamed(log: str | os.PathLike[str]) -> bool:
@@ -119,6 +119,6 @@ class StreamedLog(PiecewiseLog):
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Parquet files in a directory and below it, but for hidden ones."""
+    """Parquet files in a directory and below it, except hidden ones."""
     found = [file for suffix in ("parquet", "pq") for file in folder.rglob(f"*.{suffix}")]
     return sorted(file for file in found if not any(part[0] in "._" for part in file.relative_to(folder).parts))

@@ -1,6 +1,6 @@
-"""What the table of episodes comes to, found in one walk through it: counts, gains, outcomes, how the values compare.
+"""The summary of the table of episodes, computed in one pass: counts, gains, outcomes, how the values compare.
 
-All that is kept is eight bytes per episode with a gain or a loss, to draw how these are spread.
+Only eight bytes per episode with a gain or a loss are kept, to draw their distribution.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMPARED = ("value", "model_value")
 
 @dataclass(slots=True)
 class Helped:
-    """Of the episodes with one observed outcome: how many there are, gain something, lose something."""
+    """For one observed outcome: how many episodes have it, how many gain something, how many lose something."""
 
     episodes: int = 0
     gained: int = 0
@@ -35,7 +35,7 @@ class Helped:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What an audit comes to.
+    """The summary of an audit.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Summary:
     gains : array
         Of the episodes that gain something, or lose something (below 0), in the log's order.
     verdicts : mapping
-        Of the episodes that gain something, how many have each verdict.
+        How many of the episodes that gain something have each verdict.
     is_certified : bool
         Whether any episode has a verdict.
     outcomes : mapping from str to Helped

@@ -6,25 +6,25 @@ The columns of the table of episodes, one row per episode in the log's order:
 |---|---|---|
 | ``episode`` | int64, or text | the id by the log; empty for a row of the log that belongs to no episode |
 | ``steps`` | int64 | T |
-| ``observed`` | float64 | the return of what was done, by the model's rewards; of a property, 1 or 0 |
-| ``logged`` | float64 | the same by the log's own rewards, where it has them |
-| ``outcome`` | text | how it ended, by the log's own column where it has one; else by the model: a label, or |
+| ``observed`` | float64 | the observed return, by the model's rewards; for a property, 1 or 0 |
+| ``logged`` | float64 | the same by the log's own rewards, if it has them |
+| ``outcome`` | text | how it ended, by the log's own column if it has one; else by the model: a label, or |
 | | | an absorbing state; ``(none)``, ``(not recorded)`` |
 | ``value``, ``gain`` | float64 | the expected return of the plan or policy; how much better than ``observed`` |
 | ``k``, ``m`` | int64 | the limits of the plan; empty for a policy |
-| ``changes`` | list of struct | of each step the likeliest change, if any: ``t``, ``state``, ``observed_action``, |
-| | | ``advised_action``, and ``probability``, that just this change is made |
+| ``changes`` | list of struct | for each step the likeliest change, if any: ``t``, ``state``, ``observed_action``, |
+| | | ``advised_action``, and ``probability``, that exactly this change is made |
 | ``P(label)`` | float64 | for each label of the model, the probability of ending in one of its states |
 | ``ends`` | list of struct | ``outcome``, ``probability``: the same by class, one per state (its first label) |
 | ``strength`` | float64 | mean of the expected strength over the steps (until the objective is decided) |
 | ``influenced_steps`` | float64 | the expected number of influenced steps |
-| ``guaranteed_gain`` | float64 | what is gained under every causal model; below 0 where it could do harm |
+| ``guaranteed_gain`` | float64 | the gain under every causal model; below 0 if it could do harm |
 | ``verdict`` | text | of the certificate: ``holds``, …, ``could do harm`` |
-| ``credible_low``, ``credible_high`` | float64 | the 90 % credible interval of ``value``, where models were drawn |
-| ``model_value`` | float64 | what the policy is worth from the same first state without the observation |
-| ``problem`` | text | why there is no answer; empty where there is one |
+| ``credible_low``, ``credible_high`` | float64 | the 90 % credible interval of ``value``, if models were drawn |
+| ``model_value`` | float64 | the value of the policy from the same first state without the observation |
+| ``problem`` | text | why there is no answer; empty if there is one |
 
-What was not asked for, and what a broken episode does not have, is empty.
+Cells are empty if they were not asked for, or if a broken episode does not have them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from tether.model.mdp import MDP
 __all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]
 
 NO_OUTCOME, NOT_RECORDED = "(none)", "(not recorded)"
-"""What an end is called that is no outcome, and one that was not recorded."""
+"""The names of an end that is no outcome, and of an end that was not recorded."""
 
 
 _SAID = -1000
-"""The code of the first outcome that a column of the log names, and the model does not know."""
+"""The code of the first outcome that a column of the log has and the model does not."""
 
 
 class TableMaker:
@@ -104,7 +104,7 @@ class TableMaker:
         return self._lists(found, found.end_start, parts)
 
     def _lists(self, found: Answers, start: Ints, parts: dict[str, Any]) -> Any:
-        """A list per episode, none at all for one without an answer."""
+        """One list per episode, null for one without an answer."""
         import pyarrow as pa
 
         items = pa.StructArray.from_arrays(list(parts.values()), names=list(parts))
@@ -189,7 +189,7 @@ class Tally:
             self._ends[before, after] = self._ends.get((before, after), 0.0) + one
 
     def _observed(self, found: Answers) -> Ints:
-        """The codes of observed outcomes; those that only the log knows get codes of their own, below `_SAID`."""
+        """The codes of observed outcomes; those that only the log has get codes of their own, below `_SAID`."""
         if found.said is None:
             return found.outcome
         codes = found.outcome.copy()
@@ -204,9 +204,9 @@ class Tally:
     def decisions(self, naming: TableMaker) -> Any:
         """One row per (state, observed action, advised action), the most frequent first.
 
-        ``episodes`` have it, ``times`` is how often, as an episode may have it at several steps; ``mean_gain`` and
-        ``total_gain`` are those of these episodes; ``certified`` is the share of them whose gain holds under every
-        causal model, empty where no certificates were asked for.
+        ``episodes`` is how many episodes have it; ``times`` is how often, because an episode may have it at several
+        steps; ``mean_gain`` and ``total_gain`` are over these episodes; ``certified`` is the share of them whose gain
+        holds under every causal model, empty without certificates.
         """
         import pyarrow as pa
 

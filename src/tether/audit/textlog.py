@@ -1,7 +1,7 @@
-"""A log in a CSV or TSV file that is larger than memory, be it compressed: read piece by piece.
+"""A log in a CSV or TSV file that is larger than memory, also compressed: read piece by piece.
 
-It is gone through once before, to see how many rows it has, whether its ids are whole numbers, and whether the rows of
-each episode follow each other. Where they do not, a file that is not too large is read as a whole instead.
+It is first read once, to find how many rows it has, whether its ids are whole numbers, and whether the rows of each
+episode follow each other. If they do not, a file that is not too large is read as a whole instead.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tether.io.values import are_all_whole
 __all__ = ["TextLog", "is_large_text", "open_text"]
 
 _WHOLE, _WHOLE_PACKED = 1 << 24, 1 << 21
-"""A file of up to so many bytes, or of so many that are compressed, is read as a whole."""
+"""A file of up to this many bytes, or this many compressed bytes, is read as a whole."""
 
 _MOST = 1 << 31
-"""Up to so many bytes a text is read as a whole where the rows of its episodes lie apart."""
+"""Up to this many bytes a text is read as a whole if the rows of its episodes are not together."""
 
 _BLOCK = 1 << 22
 """How many bytes are read at once."""
@@ -119,7 +119,7 @@ def _texts(name: str, reading: dict[str, Any], noted: Any = lambda _: None) -> I
 
 
 def open_text(log: str | os.PathLike[str], reading: dict[str, Any]) -> TextLog | None:
-    """Go through a text once; None where it is to be read as a whole, because the rows of episodes lie apart."""
+    """Read a text once; None if it must be read as a whole, because the rows of episodes are not together."""
     name, (wanted, optional) = os.fspath(log), log_columns(**reading)
     size, rows, digest, ids = 0, 0, hashlib.sha256(), _Ids()
 
@@ -143,7 +143,7 @@ def open_text(log: str | os.PathLike[str], reading: dict[str, Any]) -> TextLog |
     if ids.apart is not None and size > _MOST:
         fix = "a log of this size is read piece by piece: sort it by episode"
         episode, line = ids.apart
-        raise FileError(Problem(f"the rows of the episode {episode} lie apart", file=name, line=line, fix=fix))
+        raise FileError(Problem(f"the rows of the episode {episode} are not together", file=name, line=line, fix=fix))
     if ids.apart is not None:
         return None
     return TextLog(name, reading, wanted["episode"] not in texts, rows, digest.hexdigest(), frozenset(texts))
@@ -158,7 +158,7 @@ class _Ids:
         self._seen = Seen()
 
     def add(self, column: Any, text: Text) -> None:
-        """Look at the ids of a piece."""
+        """Check the ids of a piece."""
         import pyarrow as pa
 
         ids = _ids(column).combine_chunks()
@@ -179,7 +179,7 @@ class _Ids:
 
 
 def _ids(column: Any, whole: bool = False) -> Any:
-    """Ids as the reader of logs tells them apart: without spaces around them; of whole numbers 1.0 is 1."""
+    """Ids as the reader of logs distinguishes them: without spaces around them; as a whole number, 1.0 is 1."""
     import pyarrow.compute as pc
 
     trimmed = pc.utf8_trim_whitespace(column)

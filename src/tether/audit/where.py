@@ -1,4 +1,4 @@
-"""Which episodes are asked about: ``outcome == "died" and steps > 5``, a tiny language that runs nothing.
+"""Which episodes to ask about: ``outcome == "died" and steps > 5``, a tiny language that runs no code.
 
 Names are columns that are known before an episode is answered; constants are numbers and texts in quotes; comparisons
 are ``== != < <= > >= in``, joined by ``and``, ``or`` and ``not``.
@@ -16,7 +16,7 @@ from tether.errors import Problem, QueryError
 __all__ = ["COLUMNS", "Where", "make_where"]
 
 COLUMNS = ("episode", "steps", "observed", "logged", "outcome")
-"""The columns that can be asked for; `tether.audit.tables` says what they hold."""
+"""The columns that a condition can use; `tether.audit.tables` describes them."""
 
 Known = Mapping[str, Any]
 Test = Callable[[Known], Any]
@@ -36,7 +36,7 @@ _LONGEST = 2000
 
 
 class Where:
-    """A condition on episodes; ``names`` are the columns it looks at.
+    """A condition on episodes; ``names`` are the columns it uses.
 
     Examples
     --------
@@ -50,12 +50,12 @@ class Where:
         self.text, self._test, self.names = text, test, names
 
     def holds(self, known: Known) -> bool:
-        """Whether it holds of an episode, given its columns."""
+        """Whether it holds for an episode, given its columns."""
         return bool(self._test(known))
 
 
 def make_where(text: str) -> Where:
-    """Read a condition; an error that says what can be written where it is none."""
+    """Read a condition; if it is not one, the error says what can be written."""
     names: set[str] = set()
     if not isinstance(text, str) or len(text) > _LONGEST:
         raise _wrong(text, "it is not a text of up to 2,000 characters")

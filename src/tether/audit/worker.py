@@ -1,7 +1,7 @@
-"""A process that answers batches: started by `tether.audit.workers`, asked and answering through its two pipes.
+"""A process that answers batches: started by `tether.audit.workers`; questions and answers go through its two pipes.
 
-It ends when its input does, so that it never outlives whoever started it. It imports nothing of the caller's program:
-a script needs no ``if __name__ == "__main__"`` to be audited from.
+It ends when its input ends, so that it never outlives the process that started it. It imports nothing of the caller's
+program: a script that starts an audit needs no ``if __name__ == "__main__"``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def send(stream: IO[bytes], what: Any) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """Read one object; EOFError where there is none any more."""
+    """Read one object; EOFError if there are no more."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
@@ -40,7 +40,7 @@ def receive(stream: IO[bytes]) -> Any:
 def main() -> None:
     """Answer until the input ends: first the model and the question come, then batches."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what anybody prints must not get between the answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # printed text must not get between the answers
     questions = sys.stdin.buffer
     answer = None
     while True:
@@ -48,7 +48,7 @@ def main() -> None:
             asked = receive(questions)
         except EOFError:
             return
-        except Exception as error:  # what cannot be read here: a class of the caller's own program
+        except Exception as error:  # something cannot be read here: a class of the caller's own program
             send(answers, error if _is_sendable(error) else RuntimeError(str(error)))
             continue
         try:

@@ -25,7 +25,7 @@ __all__ = ["Here", "Processes", "Threads", "WorkerError", "Workers", "core_count
 Item = TypeVar("Item")
 
 _WORTH, _WORTH_THREADS = 10_000, 4_000
-"""From so many steps on, processes are worth starting, and threads."""
+"""From this many steps on, it is worth starting processes, and threads."""
 
 
 class Workers(Protocol):
@@ -36,7 +36,7 @@ class Workers(Protocol):
         ...
 
     def close(self) -> None:
-        """End all that was started."""
+        """End everything that was started."""
         ...
 
 
@@ -59,7 +59,7 @@ class Here:
 
 
 class Threads:
-    """Several threads of this process, for what runs in compiled code and needs no lock of Python."""
+    """Several threads of this process, for compiled code that runs without Python's lock."""
 
     def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
         from tether.audit.answering import PreparedQuestion
@@ -118,7 +118,7 @@ class Processes:
         return found
 
     def close(self) -> None:
-        """End the processes, whatever they are at."""
+        """End the processes, whatever they are doing."""
         for one in self._every:
             one.end()
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -133,7 +133,7 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
-            start_new_session=True,  # Ctrl-C is for us: we end it
+            start_new_session=True,  # Ctrl-C goes to the parent, which ends it
         )
 
     def ask(self, what: Any) -> Any:
@@ -165,7 +165,7 @@ class _Process:
 
 
 class WorkerError(Exception):
-    """What went wrong in a worker, and is none of our own errors."""
+    """An error in a worker that is not a tether error."""
 
 
 def each(
@@ -187,9 +187,9 @@ def each(
 
 
 def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int) -> Workers:
-    """Who is to answer: so many threads or processes, or as many as are worth starting.
+    """The workers: the given number of threads or processes, or as many as are worth starting.
 
-    Plans are made in compiled code, which threads run side by side; all else needs processes.
+    Compiled code makes plans, and threads run it side by side; everything else needs processes.
     """
     from tether.audit.compiled import is_usual
 
@@ -202,7 +202,7 @@ def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int)
     try:
         return Processes(mdp, question, wanted)
     except (WorkerError, pickle.PicklingError, AttributeError, TypeError) as error:
-        if workers is None:  # it was not asked for
+        if workers is None:  # not asked for
             return Here(mdp, question)
         raise QueryError(
             f"the model or the policy cannot be sent to other processes ({error}): its names, or its functions, are of "

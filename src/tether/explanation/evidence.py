@@ -87,9 +87,7 @@ def default_draws(plan: Plan, draws: int | None) -> int:
     if draws == 1:
         raise QueryError("one draw does not show how sure an answer is: draws must be 0, for none, or at least 2")
     if draws and mdp.counts is None:
-        raise QueryError(
-            "this model was not learned from episodes, so nothing says how uncertain it is; see tether.learn"
-        )
+        raise QueryError("this model was not learned from episodes, so it is unknown how sure it is; see tether.learn")
     return draws
 
 

@@ -268,7 +268,7 @@ def outcomes_in_words(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
     if not compared:
         return []
     (first, comparison), others = compared[0], compared[1:]
-    # "by": an absorbing state at T was reached at some time up to T. "at": of other labels only the last state is known.
+    # "by": an absorbing state at T was reached at some time up to T. "at": otherwise only the last state is known.
     when = "by" if all(_stays(cf, name) for name, _ in compared) else "at"
     parts = [f"{first_letter(first)} {when} t = {cf.T}: {comparison}"]
     return ["; ".join([*parts, *(f"{name}: {one}" for name, one in others)]) + "."]

@@ -238,7 +238,7 @@ def _of_actions(rewards: list[float | None], complaints: Complaints) -> list[flo
     if last and earlier and not any(earlier):
         return [*earlier[:-1], last]
     if last:
-        what, fix = f"the reward {last!r} has no action that earned it", "a reward stands in the row of its action"
+        what, fix = f"the reward {last!r} has no action that earned it", "a reward belongs in the row of its action"
         complaints.add(what, row=len(earlier), value=last, fix=fix)
     return earlier
 

@@ -1,6 +1,6 @@
-"""What a plan, or each plan of a sweep, is worth in drawn models; and what the best plan there would be.
+"""The value of a plan, or of each plan of a sweep, in drawn models; and the best plan of each drawn model.
 
-Drawn models come in blocks, side by side (`tether.learning.worlds`): every question is asked once per block.
+Drawn models come in blocks, side by side (`tether.learning.worlds`): every question is answered once per block.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["plan_in_draws", "sweep_in_draws"]
 
 
 class _Change(NamedTuple):
-    """A step in which a plan, in the state it is most likely in, does something else than was done."""
+    """A step in which a plan, in its likeliest state, changes the observed action."""
 
     t: int
     state: int
@@ -35,7 +35,7 @@ class _Change(NamedTuple):
 
 
 class _OfBlock(NamedTuple):
-    """What a block of draws says of a plan, draw by draw; ``actions`` of the best plans, one column per change."""
+    """The results of a plan in a block of draws, draw by draw; ``actions`` are those of the best plans, by change."""
 
     values: Floats
     observed: Floats
@@ -46,7 +46,7 @@ class _OfBlock(NamedTuple):
 
 
 def plan_in_draws(plan: Plan, blocks: Iterable[CounterfactualMDP]) -> PlanUncertainty:
-    """What a plan is worth in drawn models, followed as it is."""
+    """The value of a plan in drawn models, followed without changes."""
     follower, changes = Follower([plan], [plan.m]), _changes(plan)
     found = [_plan_in_block(plan, follower, changes, worlds) for worlds in blocks]
     values, observed, best, off_plan = (
@@ -66,7 +66,7 @@ def plan_in_draws(plan: Plan, blocks: Iterable[CounterfactualMDP]) -> PlanUncert
 
 
 def sweep_in_draws(sweep: Sweep, blocks: Iterable[CounterfactualMDP]) -> SweepUncertainty:
-    """What each plan of a sweep is worth in drawn models, followed as it is."""
+    """The value of each plan of a sweep in drawn models, followed without changes."""
     ks, ms = np.unique(sweep.ks), np.unique(sweep.ms)
     row, column = np.searchsorted(ks, sweep.ks), np.searchsorted(ms, sweep.ms)
     about: Any = {"rule": sweep.rule, "influence": sweep.influence}
@@ -93,7 +93,7 @@ def _plan_in_block(plan: Plan, follower: Follower, changes: list[_Change], world
 
 
 def _best_in_block(plan: Plan, changes: list[_Change], worlds: CounterfactualMDP) -> tuple[Floats, Ints]:
-    """What the best plan within the same limits is worth in each world, and what it does where ``plan`` changes."""
+    """The value of the best plan within the same limits in each world, and its actions where ``plan`` changes."""
     question = worlds.tether(rule=plan.rule, influence=plan.influence, objective=plan.objective, minimise=plan.minimise)
     found = question.thresholds_for(plan.k)
     solved = solve_backward(question.weighed(found), np.array([plan.k]), plan.m, keep=True)
@@ -117,7 +117,7 @@ def _actions(worlds: CounterfactualMDP, chain: Chain, mass: Floats, t: int, stat
     world, states = np.divmod(chain.visits[t].states, worlds.mdp.n_states // worlds.graph.copies)
     here = np.flatnonzero(states == state)
     action = worlds.mdp.form.pair_action[chain.taken[t].pairs[here]]
-    weight = np.full((likeliest.size, worlds.mdp.n_actions), -1.0)  # of an action that is not taken
+    weight = np.full((likeliest.size, worlds.mdp.n_actions), -1.0)  # for actions that are not taken
     weight[world[here], action] = 0.0
     np.add.at(weight, (world[here], action), mass[here])
     likeliest[world[here]] = np.argmax(weight[world[here]], axis=1)

@@ -17,10 +17,10 @@ __all__ = ["check_no_state", "with_ends"]
 
 
 def with_ends(log: Episodes) -> Episodes:
-    """The log with the outcome of an episode in place of its last state, where the log has outcomes.
+    """The log with the outcome of an episode in place of its last state, if the log has outcomes.
 
-    Nothing is done in a last state, so that no decision is lost with it; and the same last state may be that of
-    episodes that ended differently.
+    No action is taken in a last state, so no decision is lost. And episodes that ended differently may have the same
+    last state.
 
     Examples
     --------
@@ -36,24 +36,24 @@ def with_ends(log: Episodes) -> Episodes:
         return log
     ended = np.flatnonzero(log.outcome >= 0)
     check_no_state(log.outcomes, log.states, log.state)
-    # The state of each code, and then that of each outcome.
+    # The states of the codes, then those of the outcomes.
     names = list(dict.fromkeys([*log.states, *log.outcomes]))
     place = {name: i for i, name in enumerate(names)}
     to_state = np.array([place[name] for name in log.outcomes], dtype=np.int64)
     after = log.next_state.astype(np.int64)
     after[log.start[1:][ended] - 1] = to_state[log.outcome[ended]]
     used = np.unique(np.concatenate((log.state, after[after >= 0])))
-    renumber = np.full(len(names) + 1, -1, dtype=np.int64)  # the last place is that of what was not recorded
+    renumber = np.full(len(names) + 1, -1, dtype=np.int64)  # the last place is for outcomes that were not recorded
     renumber[used] = np.arange(used.size)
     states = make_names([names[int(i)] for i in used], None, "state")
     return replace(log, states=states, state=renumber[log.state], next_state=renumber[after])
 
 
 def check_no_state(outcomes: Iterable[Any], states: Names, acted_in: Ints) -> None:
-    """Refuse an outcome that is called like a state in which something is done."""
+    """Refuse an outcome with the name of a state in which an action was taken."""
     done = set(np.unique(acted_in).tolist())
     for outcome in outcomes:
         if states.find(outcome) in done:
-            what = f"the outcome {outcome!r} is called like a state of the log in which something is done"
+            what = f"the outcome {outcome!r} has the name of a state of the log in which an action was taken"
             fix = "rename one of the two, or leave the outcomes out: columns={'outcome': ''}"
             raise ModelError(Problem(what, state=outcome, value=outcome, fix=fix, argument="outcome"))

@@ -1,11 +1,10 @@
-"""What a plan is worth in another model than the one it was made for, followed as it is.
+"""The value of a plan in another model than the one it was made for, followed without changes.
 
 The other model has the same rows with other probabilities; or it is several such models side by side
-(`tether.learning.worlds`), in each of which the plan is followed. What can happen there need not be the same: an
-outcome that the observation rules out under one set of probabilities is possible under another. So a plan may
-come to a state about which it says nothing. It then takes the observed action where that is available, and
-otherwise what the model it was made for thinks best from there on (`MDP.solve`). How likely it is to come to
-such a state is computed along.
+(`tether.learning.worlds`), and the plan is followed in each. Other things can happen there: an outcome that the
+observation rules out under one set of probabilities may be possible under another. So a plan may reach a state that
+it does not know. There it takes the observed action, or if that is not available, the action that is best in the
+model it was made for (`MDP.solve`). The probability of reaching such a state is computed too.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ class Follower:
     def __init__(self, plans: list[Plan], ms: list[int]) -> None:
         self.plans, self.ms = plans, ms
         self.made_for = plans[0].cf
-        self._width = max(ms) + 1  # a node's "changes" hold the plan, too: plan · width + changes left
+        self._width = max(ms) + 1  # the "changes" of a node encode the plan, too: plan · width + changes left
 
     def follow(self, cf: CounterfactualMDP) -> tuple[Floats, Floats]:
-        """Expected return in each world of each plan with each number of changes, and how likely it gets off the plan.
+        """Expected return of each plan with each number of changes in each world, and how likely it leaves the plan.
 
         Two arrays (worlds, plans, numbers of changes).
         """
@@ -83,7 +82,7 @@ class Follower:
         return Taken.for_certain(pairs, left, runs), off
 
     def _otherwise(self, t: int, states: Ints) -> Ints:
-        """Pairs to take where a plan says nothing."""
+        """Pairs to take in states that a plan does not know."""
         if states.size == 0:
             return np.empty(0, dtype=np.int64)
         wanted = states * self.made_for.mdp.n_actions + self.made_for.observation.actions[t]
@@ -108,7 +107,7 @@ class Follower:
 
 
 def _choice(plan: Plan, t: int, states: Ints, changes: Ints, runs: Ints) -> Ints:
-    """The number of the chosen pair among those of each state, -1 where the plan says nothing."""
+    """The number of the chosen pair among those of each state, -1 if the plan does not know the state."""
     nodes, choice = plan.nodes[t], plan.choices[t]
     width = max(plan.T + 2, int(runs.max(initial=0)) + 1)
     own = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs.astype(np.int64)
@@ -121,7 +120,7 @@ def _choice(plan: Plan, t: int, states: Ints, changes: Ints, runs: Ints) -> Ints
 
 
 def expected_return(cf: CounterfactualMDP, chain: Chain, lost: list[Ints]) -> tuple[Floats, Floats]:
-    """Expected return from each node of the first layer, and the probability of ever being at a node that is lost."""
+    """Expected return from each node of the first layer, and the probability of ever reaching a node of ``lost``."""
     mdp, last = cf.mdp, chain.visits[-1]
     value = np.zeros(last.size) if mdp.final_reward is None else mdp.final_reward[last.states]
     off = np.zeros(last.size)

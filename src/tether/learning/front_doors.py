@@ -1,6 +1,6 @@
-"""What learning hands on to later folders, which are imported when it is asked: a log in files is read by `tether.io`.
+"""What learning passes on to later folders, which are imported when called: `tether.io` reads a log in files.
 
-One that is larger than memory comes piece by piece, as `tether.audit` reads it.
+A log larger than memory comes piece by piece, as in `tether.audit`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What learning needs of a log: its steps, each kind of them once, with how often it occurs.
+"""The kinds of steps in a log, each with how often it occurs: all that learning needs.
 
-Two steps are of one kind where state, action, outcome and reward are the same, and where both or neither are the last
-ones of their episodes. A log larger than memory comes to this piece by piece: what is kept grows with the number of
-kinds, not with the log.
+Two steps are of one kind if state, action, outcome and reward are the same, and if both or neither are the last of
+their episodes. A log larger than memory is reduced to kinds piece by piece: the memory grows with the number of kinds,
+not with the log.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ __all__ = ["Kinds", "gather_kinds"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kinds:
-    """Kinds of steps, by index; ``next_state`` is -1 where it was not recorded, ``reward`` NaN where it is empty.
+    """Kinds of steps, by index; ``next_state`` is -1 if it was not recorded, ``reward`` NaN if it is empty.
 
     Attributes
     ----------
     states, actions : Names
     state, action, next_state, reward, last
-        Of each kind; ``last`` says whether it is the last step of episodes. ``reward`` is None for a log without.
+        For each kind; ``last`` says whether it is the last step of episodes. ``reward`` is None for a log without
+        rewards.
     times : array
         How often each kind occurs.
     episodes : int
@@ -37,7 +38,7 @@ class Kinds:
     example : callable
         An episode and a step of it, for a kind by index.
     outcomes : sequence of str or None
-        How episodes ended by a column of the log, where it has one.
+        How episodes ended, by a column of the log, if it has one.
     """
 
     states: Names
@@ -152,7 +153,7 @@ class _Gathered:
 
 
 def _codes(known: dict[Any, int], names: Names) -> Ints:
-    """The codes of names, new ones for those that are new; and -1 for the index -1."""
+    """The codes of names; new names get new codes; -1 for the index -1."""
     return np.array([*(known.setdefault(name, len(known)) for name in names), -1], dtype=np.int64)
 
 

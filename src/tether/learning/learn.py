@@ -5,13 +5,13 @@ With n(s,a,s') the number of times that a in s led to s', and α the prior,
     P(s'|s,a) = (n(s,a,s') + α) / Σ_j (n(s,a,j) + α)        j over the possible outcomes of (s,a)
 
 For α = 0 this is maximum likelihood. For α > 0 it is the mean of the Dirichlet posterior: as if, before the
-log, every possible outcome of every pair had been seen α times. Which outcomes are possible, ``support`` says.
+log, every possible outcome of every pair had been seen α times. ``support`` says which outcomes are possible.
 
-What the log does not say is not made up. A pair that was seen too seldom is not available; a state in which
-no action is left is terminal: absorbing, reward 0. A pair whose outcome was never recorded leads to an end,
-so that the episodes it is in stay possible. Where the log says in a column of its own how an episode ended, its last
-action leads there: an outcome such as "died" is a terminal state. What an empty reward counts is asked, not guessed.
-`learned` tells which pairs, states and rewards these are.
+Nothing is invented that is not in the log. A pair that was seen too rarely is not available. A state in which no action
+is left is terminal: absorbing, reward 0. A pair whose outcome was never recorded leads to an end state, so that its
+episodes stay possible. If the log has a column for how an episode ended, its last action leads there: an outcome such
+as "died" is a terminal state. The user must say what an empty reward counts as. `learned` lists these pairs, states
+and rewards.
 """
 
 from __future__ import annotations
@@ -61,33 +61,33 @@ def learn(
     Parameters
     ----------
     episodes : Episodes, paths, or the name of a log
-        What happened. A file is read as `tether.io.read_episodes` does it; a large one, or a directory of Parquet
-        files, piece by piece, so that it need not fit into memory. Outcomes of episodes, where there are any, become
+        What happened. A file is read as by `tether.io.read_episodes`; a large file, or a directory of Parquet files, is
+        read piece by piece, so that it need not fit into memory. Outcomes of episodes, if there are any, become
         terminal states, in place of the last states.
     prior : float
-        Pseudo-count α: each possible outcome of a pair counts as seen so many times more. 0: maximum likelihood.
+        Pseudo-count α: each possible outcome of a pair counts as seen α times more. 0: maximum likelihood.
         1: every distribution over the possible outcomes was equally likely before the log (Laplace); 0.5 is
         Jeffreys' choice.
     minimum : int
-        A pair seen fewer times is not available in the model, `learned` says which these are.
+        A pair seen fewer times is not available in the model; `learned` lists these pairs.
     support : {"seen", "all"}, MDP or callable
         Which outcomes of a pair are possible, and so get the prior: those that were seen (the model stays sparse);
         all states (it does not); those that another model gives the pair; or those that ``support(state, action)``
-        lists. What was seen is always possible. Beware of "all": every row then shares an outcome with the observed
-        one, the influence test `support` always holds, and k limits nothing; use `tether.effective` with it.
+        lists. Outcomes that were seen are always possible. Be careful with "all": every row then shares an outcome with
+        the observed one, the influence test `support` is always passed, and k limits nothing; use `tether.effective`.
     rewards : {"transition", "pair"}
-        Mean rewards of each transition, R(s,a,s'), or of each pair, R(s,a), as the log has them. A transition
-        that only the prior makes possible earns the mean of its pair.
+        Mean rewards of each transition, R(s,a,s'), or of each pair, R(s,a), in the log. A transition that only the
+        prior makes possible has the mean of its pair.
     empty_rewards : {"zero", "mean"}, optional
-        What an empty reward counts: 0; or as many rewards of the same transition do on average (of the same pair,
-        where the transition has none; 0, where the pair has none). Where rewards stand only in the last steps of
-        episodes, empty ones count 0. Where only some of the others are empty, there is no telling what that means:
-        learning stops and asks.
+        What an empty reward counts as: 0; or the mean of the same transition (of the same pair, if the transition has
+        none; 0, if the pair has none). If only the last steps of episodes have rewards, empty ones count as 0. If other
+        steps have rewards too, the meaning of an empty one is unclear: without this argument, learning stops with an
+        error.
     states, actions : iterable of hashable, optional
-        The names of the model, in the order wanted; at least all that are in the log.
+        The names of the model, in their order; at least all names of the log.
     end : hashable
-        Where a pair leads whose outcome was never recorded: a terminal state of this name, added only if it is
-        needed, or a state of the log in which nothing is done. None: such a pair is not available.
+        Pairs whose outcome was never recorded lead to the terminal state of this name. It is added only if it is
+        needed; it may be a state of the log in which no action was taken. None: such pairs are not available.
     columns, time, step
         How to read a file; see `tether.io.read_episodes`.
 
@@ -165,10 +165,10 @@ _ENDS = -2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Seen:
-    """Steps in the indices of the model to be: pair = state · actions + action, and outcome, -1 if not recorded.
+    """Steps in the indices of the future model: pair = state · actions + action, and outcome, -1 if not recorded.
 
-    Each occurs ``times`` times. ``end`` is the outcome of pairs for which none was ever recorded, -1 for none; states
-    from ``n_real`` on are not of the log.
+    Each occurs ``times`` times. ``end`` is the outcome of pairs whose outcome was never recorded, -1 if there are none.
+    States from ``n_real`` on are not in the log.
     """
 
     states: Names
@@ -204,7 +204,7 @@ class _Seen:
         if there >= 0 and np.any(log.state == there):
             message = (
                 f"actions whose outcome was never recorded would lead to {end!r}, but the log has a state of that name "
-                "in which something is done"
+                "in which an action was taken"
             )
             fix = "give the end another name (end='(over)'), or let such actions not be available (end=None)"
             raise ModelError(Problem(message, state=end, value=end, fix=fix, argument="end"))
@@ -214,7 +214,7 @@ class _Seen:
 
     @property
     def unplaced(self) -> int:
-        """Rewards of the log that are in no transition."""
+        """How many rewards of the log belong to no transition."""
         return int(self.times[self.given & (self.outcome < 0)].sum())
 
     def tally(self) -> Transitions:
@@ -265,7 +265,7 @@ def _relabel(found: Names, given: Any, noun: str) -> tuple[Names, Ints]:
 
 
 def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts) -> MDP:
-    """The model of these transitions; ``counts`` are still without those of its entries."""
+    """The model of these transitions; ``counts`` do not yet have the counts of its entries."""
     states, actions = seen.states, seen.actions
     if table.pair.size == 0:
         raise ModelError(

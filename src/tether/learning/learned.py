@@ -1,4 +1,4 @@
-"""What a learned model rests on, in words: how much was seen, what was left out, and what was made of it."""
+"""What a learned model is based on, in words: how much was seen, what was left out, and which choices were made."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LISTED = 4
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Learned:
-    """What a learned model rests on; prints as a few sentences.
+    """What a learned model is based on; prints as a few sentences.
 
     Attributes
     ----------
     episodes, steps : int
         How many there were.
     transitions : int
-        How many of the steps the model was made of: those with an outcome, of pairs seen often enough.
+        How many of the steps were used: those with an outcome, of pairs seen often enough.
     unrecorded : int
         Last steps without an outcome.
     prior : float
@@ -37,21 +37,21 @@ class Learned:
     minimum : int
         How often a pair had to be seen.
     pairs : int
-        Pairs that are available, but for those of terminal states.
+        Pairs that are available, without those of terminal states.
     times : tuple of int
         How often these were seen: the least, the median, the most.
     dropped : tuple of (state, action, int)
         Pairs seen less often than ``minimum``, and how often; they are not available.
     terminal : tuple of names
-        States in which no action is left; they are taken for terminal.
+        States in which no action is left; they are terminal.
     end : name or None
-        Where pairs lead whose outcome was never recorded.
+        The state that pairs lead to whose outcome was never recorded.
     empty_rewards : {"", "last", "zero", "mean"}
-        What empty rewards count; see `tether.Counts`.
+        What empty rewards count as; see `tether.Counts`.
     empty : int
         How many steps have an empty reward.
     unplaced : int
-        Rewards that are in no transition, because the outcome of their step was not recorded.
+        Rewards that belong to no transition, because the outcome of their step was not recorded.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Learned:
     unplaced: int = 0
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """One sentence for each thing worth knowing; ``name`` says how a name is shown."""
+        """One sentence for each fact; ``name`` turns a name into text."""
         sentences = [
             self._source(),
             self._pairs(),
@@ -166,7 +166,7 @@ def _some(listed: list[str], total: int) -> str:
 
 
 def learned(mdp: MDP) -> Learned:
-    """Say what a learned model rests on: how much was seen, what was left out, what was made of it.
+    """What a learned model is based on: how much was seen, what was left out, which choices were made.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""Uncertain models: how far to trust an answer when the probabilities were learned from a log.
+"""Uncertain models: how far an answer can be trusted if the probabilities were learned from a log.
 
 A learned model remembers how often it saw each transition. Given these counts, the row of each pair follows a
 Dirichlet distribution with parameters n(s,a,s') + α, independently of the other rows (`tether.learn`). Models
-are drawn from it, and each is asked the same question: what is this plan worth here, is it still better than
-what was done, and would the best plan here make the same changes? Rewards stay what they are, their means.
+are drawn from it, and each answers the same question: what is this plan worth here, is it still better than
+what was done, and would the best plan here make the same changes? Rewards are not drawn: they stay the means.
 
-An outcome that the model takes for impossible stays so in every draw, and a pair with a single possible outcome is
-certain, whatever the prior: the answers then look surer than they are. To let more happen than was seen, learn with
-``support=`` (`tether.learn`).
+An outcome that is impossible in the model is impossible in every draw, and a pair with a single possible outcome is
+certain, whatever the prior: the answers then look surer than they are. To allow more outcomes than were seen, learn
+with ``support=`` (`tether.learn`).
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ Progress = Callable[[int, int], None]
 """Called with how many draws are done, and how many there are."""
 
 _MOST = 100_000
-"""More draws than anyone needs; a slip of the finger should not fill the memory."""
+"""More draws than anyone needs; a typing error should not fill the memory."""
 
 _ARRAYS = ("pair_start", "pair_action", "row_start", "next_state", "probability", "terminal")
 
 _LEAST = 1e-300
-"""What can happen keeps a probability, however small: all draws have the same transitions."""
+"""The smallest probability of a possible outcome: all draws have the same transitions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Posterior:
-    """Models that a log leaves possible; made by `posterior`. The same draws, whatever is asked of them.
+    """Models that a log leaves possible; made by `posterior`. All its answers use the same draws.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Posterior:
     shape: Floats
 
     def draw(self, i: int) -> MDP:
-        """The i-th model, i = 0 … draws - 1; it shares all but its probabilities with the learned one."""
+        """The i-th model, i = 0 … draws - 1; it shares everything with the learned one except its probabilities."""
         i = whole_number("i", i, 0)
         if i >= self.draws:
             raise QueryError(f"there are {counted(self.draws, 'draw')}, 0 … {self.draws - 1}; not {i}")
@@ -87,10 +87,10 @@ class Posterior:
     @overload
     def of(self, asked: Sweep, progress: Progress | None = None) -> SweepUncertainty: ...
     def of(self, asked: Plan | Sweep, progress: Progress | None = None) -> PlanUncertainty | SweepUncertainty:
-        """What a plan, or each plan of a sweep, is worth in the drawn models.
+        """The value of a plan, or of each plan of a sweep, in the drawn models.
 
-        Every draw is conditioned on the same observed path, by the same mechanism. A plan is followed as it is;
-        beside it stands the best plan made with the draw itself, within the same limits.
+        Every draw is conditioned on the same observed path, by the same mechanism. A plan is followed without changes,
+        and compared with the best plan of the drawn model, within the same limits.
 
         Parameters
         ----------
@@ -110,14 +110,14 @@ class Posterior:
         return sweep_in_draws(asked, self._worlds(asked.cf, asked.values.size, progress))
 
     def _worlds(self, cf: CounterfactualMDP, plans: int, progress: Progress | None) -> Iterator[CounterfactualMDP]:
-        """The draws, conditioned on the observed path; a block at a time, side by side."""
+        """The draws, conditioned on the observed path; block by block, side by side."""
         for block in self._blocks(block_size(cf.mdp, cf.T, plans)):
             yield drawn_worlds(cf, self._probabilities(cf.mdp, block))
             if progress is not None:
                 progress(block.stop, self.draws)
 
     def _blocks(self, size: int) -> Iterator[range]:
-        """Which draws are made at a time, so many at the most."""
+        """Which draws are made at a time, at most ``size``."""
         return (range(first, min(first + size, self.draws)) for first in range(0, self.draws, size))
 
     def _probabilities(self, mdp: MDP, which: range) -> Floats:
@@ -165,9 +165,9 @@ def posterior(mdp: MDP, draws: int | None = None, *, rng: Any = 0) -> Posterior:
     mdp : MDP
         A model that `tether.learn` made.
     draws : int, optional
-        How many models to draw; by default 100, fewer of a large model.
+        How many models to draw; by default 100, fewer for a large model.
     rng : int or numpy Generator
-        The same seed gives the same models; None for others each time.
+        The same seed gives the same models; None gives other models each time.
 
     Returns
     -------
@@ -189,12 +189,10 @@ def posterior(mdp: MDP, draws: int | None = None, *, rng: Any = 0) -> Posterior:
     if not isinstance(mdp, MDP):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.posterior(tether.learn(episodes))")
     if mdp.counts is None:
-        raise QueryError(
-            "this model was not learned from episodes, so nothing says how uncertain it is; see tether.learn"
-        )
+        raise QueryError("this model was not learned from episodes, so it is unknown how sure it is; see tether.learn")
     draws = usual_draws(mdp) if draws is None else whole_number("draws", draws, 1)
     if draws > _MOST:
-        raise QueryError(f"draws must be at most {_MOST:,}, not {draws:,}; a few hundred tell enough")
+        raise QueryError(f"draws must be at most {_MOST:,}, not {draws:,}; a few hundred are enough")
     words = random_generator(rng).integers(0, 2**64, size=2, dtype=np.uint64)
     lengths, concentration = np.diff(mdp.form.row_start), mdp.counts.concentration
     if concentration.size != mdp.n_transitions:
@@ -208,7 +206,7 @@ def posterior(mdp: MDP, draws: int | None = None, *, rng: Any = 0) -> Posterior:
 
 
 def _same(one: Form, other: Form) -> bool:
-    """Whether two forms are of one model; a plan that was pickled apart from its model has one of its own."""
+    """Whether two forms are of one model; a plan that was pickled apart from its model has its own copy."""
     if one is other or (one.place is not None and one.place == other.place):
         return True
     pairs = [(getattr(one, name), getattr(other, name)) for name in _ARRAYS]

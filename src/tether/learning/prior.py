@@ -1,4 +1,4 @@
-"""What a learned model holds possible: the outcomes that were seen, and those that a prior adds to them."""
+"""The possible outcomes in a learned model: those that were seen, and those that a prior adds."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Support", "Transitions", "add_support", "checked_prior"]
 Support = Literal["seen", "all"] | MDP | Callable[[Any, Any], Iterable[Any]]
 
 _MOST = 200_000_000
-"""More transitions than this are not worth trying to hold."""
+"""More transitions than this would not fit into memory."""
 
 _SMALLEST, _LARGEST = 1e-12, 1e12
-"""Within these a pseudo-count neither vanishes beside a count nor swallows it."""
+"""Between these, a pseudo-count is neither lost beside a count nor much larger than any count."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Transitions:
 
 
 def checked_prior(prior: Any, support: Any) -> float:
-    """The pseudo-count as a float, or an error that says what goes with what."""
+    """The pseudo-count as a float, or an error that says which values are allowed."""
     number = isinstance(prior, int | float | np.integer | np.floating) and not isinstance(prior, bool)
     if not number or not (prior == 0 or _SMALLEST <= prior <= _LARGEST):
         allowed = f"0, or a number from {_SMALLEST:g} to {_LARGEST:g}"
@@ -54,7 +54,7 @@ def add_support(table: Transitions, states: Names, actions: Names, n_real: int, 
     if support == "all":
         if pairs.size * n_real > _MOST:
             raise QueryError(
-                f"support='all' makes {pairs.size:,} pairs × {n_real:,} states possible, too many to hold; give "
+                f"support='all' makes {pairs.size:,} pairs × {n_real:,} states possible, too many for memory; give "
                 "a model or a function that says what each pair can lead to"
             )
         key = (pairs[:, None] * n_states + np.arange(n_real)).reshape(-1)

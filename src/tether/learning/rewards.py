@@ -1,7 +1,7 @@
-"""What the steps of a log earned: what an empty reward counts, and mean rewards of transitions and pairs.
+"""The rewards of a log: what an empty reward counts as, and mean rewards of transitions and pairs.
 
-An empty reward is not filled in silently. Where rewards stand only in the last steps of episodes, the others are 0:
-the log tells an outcome. Where only some of the others are empty, both 0 and "not known" make sense, and lead to
+An empty reward is not filled in silently. If only the last steps of episodes have rewards, the others are 0: the log
+rewards an outcome. If only some of the others are empty, an empty one may mean 0 or "not known". The two lead to
 different models; the user has to say which.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Earnings", "fill_empty", "mean_rewards"]
 
 
 def fill_empty(log: Kinds, asked: str | None) -> tuple[Floats | None, Literal["", "last", "zero", "mean"]]:
-    """The rewards of the log, with 0 for empty ones where they count 0; and what empty ones count."""
+    """The rewards of the log, with 0 for empty ones if they count as 0; and what empty ones count as."""
     if asked not in (None, "zero", "mean"):
         raise QueryError(Problem(f"empty_rewards must be 'zero' or 'mean', not {asked!r}", value=asked))
     if log.reward is None:
@@ -38,7 +38,7 @@ def fill_empty(log: Kinds, asked: str | None) -> tuple[Floats | None, Literal[""
 
 
 def _which_empty(log: Kinds, empty: Any) -> Problem:
-    """The question that only the user can answer, with a place of each kind that it is about."""
+    """The question that only the user can answer, with an example of each kind."""
     first, given = int(np.argmax(empty)), int(np.argmax(~empty & ~log.last))
     (one, t), (other, u) = log.example(first), log.example(given)
     message = (
@@ -52,7 +52,7 @@ def _which_empty(log: Kinds, empty: Any) -> Problem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Earnings:
-    """What steps earned, NaN where that is not known: by pair (state · actions + action) and outcome, -1 for none.
+    """The rewards of steps, NaN if unknown: by pair (state · actions + action) and outcome, -1 if there is none.
 
     ``times`` is how often each occurs.
     """
@@ -64,7 +64,7 @@ class Earnings:
 
 
 def mean_rewards(table: Transitions, earned: Earnings, n_states: int, by_pair: bool) -> Floats:
-    """Mean reward of each transition; of its pair where that is wanted, or where none was recorded for it."""
+    """Mean reward of each transition; the mean of its pair with ``by_pair``, or if the transition has no reward."""
     given = ~np.isnan(earned.reward)
     pair, outcome, reward, times = (
         column[given] for column in (earned.pair, earned.outcome, earned.reward, earned.times)
@@ -82,7 +82,7 @@ def mean_rewards(table: Transitions, earned: Earnings, n_states: int, by_pair: b
 
 
 def _means(group: Ints, values: Floats, times: Ints, size: int) -> Floats:
-    """Mean by group, NaN for one without values; exact where all values of a group are the same."""
+    """Mean by group, NaN for a group without values; exact if all values of a group are the same."""
     lowest = np.full(size, np.inf)
     np.minimum.at(lowest, group, values)
     with np.errstate(over="ignore", invalid="ignore"):  # a mean that is not finite is reported with its place

@@ -1,17 +1,17 @@
 """How sure the probabilities of a learned model are: simultaneous intervals from the counts behind it.
 
-With x of n times seen, the interval of Clopper and Pearson holds every probability under which neither "so often" nor
-"so seldom" would have been a surprise of less than α / 2. It is exact: it holds the truth with a chance of at least
-1 - α, whatever the truth is. A model has many probabilities. For all of its intervals to hold at once, α is shared out
+An outcome was seen x of n times. The interval of Clopper and Pearson contains every probability p for which neither "x
+or more" nor "x or fewer" is less likely than α / 2. It contains the truth with a probability of at least 1 - α,
+whatever the truth is. A model has many probabilities. For all of its intervals to hold at once, the error is divided
 evenly among them (Bonferroni):
 
     α = (1 - confidence) / (number of intervals)
 
 A row with two outcomes is one interval, because the other is its complement; a row with a single outcome has none.
 
-The possible outcomes of a pair are those that the model has: what was never seen there and is not among them is taken
-for impossible. An outcome that the model holds possible without having seen it (`tether.learn` with ``support=``) has
-an interval from 0. The number of times that a pair was seen is taken as given.
+The possible outcomes of a pair are those of the model: any other outcome counts as impossible. An outcome that is
+possible in the model but was never seen (`tether.learn` with ``support=``) has an interval from 0. How often a pair was
+seen is taken as given.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Intervals", "clopper_pearson", "row_intervals"]
 _TINY = 1e-300
 
 _CLOSE = 1e-12
-"""How closely, relatively, an end of an interval is found."""
+"""The relative tolerance of the ends of an interval."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -40,12 +40,12 @@ class Intervals:
     Attributes
     ----------
     lower, upper : array
-        The ends, in the order of the model's entries. The model's own probabilities lie within, also where a prior has
-        moved them out of what the counts alone say.
+        The ends, in the order of the model's entries. The model's own probabilities lie within; if a prior has moved
+        one outside, the interval is widened.
     confidence : float
         The joint level: with at least this confidence all intervals hold at once.
     count : int
-        How many intervals share what is left to 1.
+        How many intervals share the error, 1 - confidence.
     method : str
 
     Examples
@@ -82,7 +82,7 @@ def row_intervals(mdp: MDP, confidence: float) -> Intervals:
         raise QueryError(f"confidence must be a number above 0 and below 1, such as 0.95, not {confidence!r}")
     if mdp.counts is None:
         raise QueryError(
-            "this model was not learned from episodes, so nothing says how sure its probabilities are; leave out "
+            "this model was not learned from episodes, so it is unknown how sure its probabilities are; leave out "
             "confidence=, or learn a model: tether.learn(episodes)"
         )
     form, seen = mdp.form, mdp.counts.transitions
@@ -104,7 +104,7 @@ def row_intervals(mdp: MDP, confidence: float) -> Intervals:
 
 
 def clopper_pearson(seen: Ints, trials: Ints, alpha: float) -> tuple[Floats, Floats]:
-    """The interval of each probability, of confidence 1 - ``alpha``: what was ``seen`` so many times of ``trials``.
+    """The interval of each probability, with confidence 1 - ``alpha``, for an outcome ``seen`` in some of ``trials``.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def clopper_pearson(seen: Ints, trials: Ints, alpha: float) -> tuple[Floats, Flo
 
 
 def _at_least(seen: Ints, trials: Ints, chance: float) -> Floats:
-    """The p at which being seen so often, or more often, has just this chance: P(Bin(trials, p) ≥ seen) = chance."""
+    """The p for which P(Bin(trials, p) ≥ seen) = chance."""
     found = np.zeros(seen.size)
     always = (seen == trials) & (trials > 0)
     found[always] = chance ** (1.0 / trials[always])

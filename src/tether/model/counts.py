@@ -25,27 +25,26 @@ class Counts:
     Attributes
     ----------
     transitions : array (entries,)
-        How often each transition was seen; 0 for one that only the prior makes possible, and in states that
-        the model takes for terminal.
+        How often each transition was seen; 0 for one that only the prior makes possible, and in terminal states.
     prior : float
         The pseudo-count that was added to each; 0 for maximum likelihood.
     episodes, steps : int
         How many episodes and steps there were.
     unrecorded : int
-        How many of these steps are an episode's last one without an outcome.
+        How many of these steps are the last of an episode, without a recorded outcome.
     minimum : int
         How often a pair had to be seen.
     dropped : array (pairs, 3)
         Pairs seen less often, and so not available: state, action and how often it was seen.
     end : int
-        Index of the state that was taken for the outcome of pairs whose outcome was never recorded; -1 for none.
+        Index of the state that pairs lead to whose outcome was never recorded; -1 if there is none.
     empty_rewards : {"", "last", "zero", "mean"}
-        What empty rewards count: 0, because rewards stand only in the last steps of episodes ("last"); 0, because
-        that was asked for ("zero"); the mean of their transition ("mean"). "" where no reward is empty.
+        What empty rewards count as: 0, because only the last steps of episodes have rewards ("last"); 0, because that
+        was asked for ("zero"); the mean of their transition ("mean"). "" if no reward is empty.
     empty : int
         How many steps have an empty reward.
     unplaced : int
-        Rewards that are in no transition, because the outcome of their step was not recorded.
+        Rewards that belong to no transition, because the outcome of their step was not recorded.
 
     Examples
     --------
@@ -76,7 +75,7 @@ class Counts:
         self.dropped.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By the constructor, as `Form`: a pickle forgets that an array is read-only.
+        # By the constructor, as in `Form`: a pickle does not keep arrays read-only.
         contents = Counts, tuple(getattr(self, one.name) for one in fields(self) if one.init)
         return pickled_as(self.place, "counts", contents)
 

@@ -1,4 +1,4 @@
-"""What a model holds, in numbers."""
+"""The contents of a model, in numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Description", "describe"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Description:
-    """What a model holds, in numbers; prints as a few lines of text.
+    """The contents of a model, in numbers; prints as a few lines of text.
 
     Attributes
     ----------
@@ -33,19 +33,19 @@ class Description:
     unavailable : int
         State–action combinations that are not available.
     rewards : str
-        ``"R(s, a)"`` or ``"R(s, a, s')"``, with the number of steps where they depend on time.
+        ``"R(s, a)"`` or ``"R(s, a, s')"``, with the number of steps if they depend on time.
     reward_range : tuple of float
         Smallest and largest reward.
     normalised_rows : int
-        Rows whose given probabilities missed 1 by more than rounding (1e-12) and were normalised.
+        Rows whose given probabilities did not sum to 1 within rounding (1e-12), and were normalised.
     largest_deviation : float
-        The most any row missed 1 by.
+        The largest difference of a row's sum from 1.
     tolerance : float
-        The most it was allowed to.
+        The largest difference that was allowed.
     horizon : int or None
-        Longest episode the model is good for; None for any.
+        The longest episode that the model is valid for; None for no limit.
     labels : mapping of str to int
-        How many states each label has; terminal states, which are labels by themselves, are not among them.
+        How many states each label has, without the labels of terminal states.
     nbytes : int
         Memory of the arrays.
 
@@ -100,7 +100,7 @@ class Description:
             ("probabilities", normalised),
         ]  # fmt: skip
         if self.horizon is not None:
-            lines.append(("horizon", f"good for episodes of up to {counted(self.horizon, 'step')}"))
+            lines.append(("horizon", f"valid for episodes of up to {counted(self.horizon, 'step')}"))
         if self.labels:
             text = ", ".join(f"{name} ({counted(n, 'state')})" for name, n in self.labels.items())
             lines.append(("labels", text))

@@ -1,7 +1,6 @@
-"""From columns of names to indices: whole columns at once where they come as numbers or as Arrow's dictionary codes.
+"""From columns of names to indices: whole columns at once, if they are numbers or Arrow's dictionary codes.
 
-Only the distinct names are ever looked at in Python. A list of Python objects is the exception: every item is looked
-at.
+Only the distinct names are handled in Python. A list of Python objects is the exception: every item is handled.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ class Coded:
         return None if code < 0 else self.names[code]
 
     def empty_rows(self) -> Ints:
-        """The rows of the cells that are empty; mostly there are none, and no array is made to see that."""
+        """The rows of the empty cells; usually there are none, and then no array is made to find this out."""
         there = self.codes.size and self.codes.min() < 0
         return np.flatnonzero(self.codes == EMPTY) if there else np.empty(0, np.int64)
 
     def tolist(self) -> list[Any]:
-        """The name of each cell, None where it is empty."""
+        """The name of each cell, None if it is empty."""
         lookup = np.empty(len(self.names) + 1, dtype=object)
         for code, name in enumerate(self.names):  # one by one: NumPy would take a tuple apart
             lookup[code] = name
@@ -92,13 +91,13 @@ def encode(
     columns : sequence of columns
         Lists, arrays, dataframe columns, or `Coded`.
     noun : str
-        What the names are of: "state", "action".
+        What is named: "state", "action".
     headings : sequence of str
         The heading of each column, for messages.
     given : iterable of hashable, optional
         The names, in the order wanted.
     complaints : Complaints, optional
-        Where to note what cannot be a name; by default it is raised as a `ModelError`.
+        Where to note cells that cannot be names; by default they raise a `ModelError`.
     blank : bool
         Whether cells may be empty (None, NaN or the empty text).
 
@@ -161,7 +160,7 @@ def as_integers(column: Any) -> npt.NDArray[Any] | None:
 
 
 def _number_off(items: list[Any], index: dict[Any, int], heading: str, complaints: Complaints) -> Ints:
-    """Number items as they come, the same for equal ones; those that cannot be hashed are noted."""
+    """Number items in their order, equal items alike; items that cannot be hashed are noted."""
     codes = np.full(len(items), UNUSABLE, dtype=np.int64)
     for row, item in enumerate(items):
         try:
@@ -194,7 +193,7 @@ def _in_order(names: Sequence[Any]) -> bool:
 
 
 def _found_in(names: Names, part: Coded, heading: str, noun: str, complaints: Complaints) -> Ints:
-    """The codes of a column in the order of ``names``; those of cells without a name stay what they are."""
+    """The codes of a column in the order of ``names``; codes of cells without a name do not change."""
     table = np.empty(len(part.names) + 2, dtype=np.int32)
     table[:-2] = names.find_all(part.names)
     table[-2:] = UNUSABLE, EMPTY

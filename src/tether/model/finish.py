@@ -54,7 +54,7 @@ def finish(
     _check_rewards(where, rewards, complaints)
     _check_terminal(where, ends, complaints)
     complaints.raise_any()
-    with np.errstate(over="ignore"):  # a sum of inf is reported like any other
+    with np.errstate(over="ignore"):  # an infinite sum is reported like any other
         sums = np.add.reduceat(probability, row_start[:-1])
     deviation = np.abs(sums - 1.0)
     _check_sums(where, sums, deviation > tolerance, tolerance, complaints)
@@ -63,7 +63,7 @@ def finish(
     rounding = Rounding(int(np.count_nonzero(deviation > 1e-12)), float(deviation.max()), float(tolerance))
     _normalise(probability, row_start, sums)
     rewards = _by_pair_if_possible(rewards, row_start)
-    rewards = Rewards(np.ascontiguousarray(rewards.values), rewards.by_entry)  # a step of it is one run of memory
+    rewards = Rewards(np.ascontiguousarray(rewards.values), rewards.by_entry)  # one step is contiguous
     if ends.size:
         pair_start, pair_action, row_start, next_state, probability, rewards = _with_terminal(
             ends, len(actions), pair_start, pair_action, row_start, next_state, probability, rewards
@@ -73,7 +73,7 @@ def finish(
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """Names a pair or an entry in the user's words, and finds the row of the user's table behind it."""
+    """Names a pair or an entry by the user's names, and finds its row in the user's table."""
 
     states: Names
     actions: Names
@@ -106,7 +106,7 @@ class _Where:
         return self._first_row(int(self.pair_start[state]), int(self.pair_start[state + 1]))
 
     def _first_row(self, first: int, stop: int) -> int | None:
-        """The first row of some pairs in a file; in memory, several rows are known by their names."""
+        """The first row of a pair in a file; None in memory, where names are enough to find a pair."""
         if self.rows is None or self.source.file is None:
             return None
         return int(np.min(self.rows[int(self.row_start[first]) : int(self.row_start[stop])]))
@@ -174,7 +174,7 @@ def _check_sums(where: _Where, sums: Floats, is_off: Ints, tolerance: float, com
 
 
 def _check_defined(where: _Where, ends: Ints, frontier: Ints | None, complaints: Complaints) -> None:
-    """Note states that are led to, but that no row says how to leave."""
+    """Note next states that have no rows of their own."""
     without = np.diff(where.pair_start) == 0
     without[ends] = False
     if frontier is not None:
@@ -235,7 +235,7 @@ def says_yes(
     wanted: str,
     error: type[ModelError] | type[QueryError],
 ) -> bool:
-    """What a user's function says of a state; messages begin with ``what``, and name what was ``wanted``."""
+    """What a user's function returns for a state; messages begin with ``what``, and name what was ``wanted``."""
     try:
         answer = predicate(state)
     except Exception as raised:
@@ -270,7 +270,7 @@ def _normalise(probability: Floats, row_start: Ints, sums: Floats) -> None:
 
 
 def _by_pair_if_possible(rewards: Rewards, row_start: Ints) -> Rewards:
-    """Rewards by pair where all entries of each row have the same one; mostly the first chunk tells."""
+    """Rewards by pair, if all entries of each row have the same; usually the first chunk decides."""
     if not rewards.by_entry:
         return rewards
     by_pair = rewards.values[..., row_start[:-1]]
@@ -294,7 +294,7 @@ def _with_terminal(
 ) -> tuple[Ints, Ints, Ints, Ints, Floats, Rewards]:
     """Give each terminal state every action, each leading back to it for a reward of 0.
 
-    Every action, not one: an observed action that goes on after the end must not count as changed.
+    Every action, not only one: observed actions after the end must not count as changed.
     """
     pair_at = np.repeat(pair_start[ends], n_actions)
     entry_at = row_start[pair_at]

@@ -1,4 +1,4 @@
-"""The one tabular form every model is brought to; `tether.model.finish` checks it and completes it.
+"""The one tabular form of every model; `tether.model.finish` checks and completes it.
 
 Pairs (state, action) are numbered state by state, actions ascending; each pair has a row of
 possible next states, ascending, with their probabilities, all positive::
@@ -12,11 +12,11 @@ A pair that is absent is an action that is not available. Rewards belong to pair
 entries, R(s,a,s'), and may carry a leading time axis; a reward that is the same for every entry
 of each row is kept by pair.
 
-Where episodes end there is no special kind of state, there are absorbing ones: a state is *absorbing* if every action
-that is available in it leads back to it for certain. A state declared terminal (``terminal=``, the same for every way
-of building a model) has no rows of its own: it is given every action, each leading back to it for a reward of 0. A
-state may also absorb by its own rows, with fewer actions and with rewards; where the observed action is then not
-available, nobody can be said to have chosen otherwise, and taking another one is not counted as a change.
+Episodes end in absorbing states: a state is *absorbing* if every action that is available in it leads back to it for
+certain. A state declared terminal (``terminal=``, the same for every way of building a model) has no rows of its own:
+it gets every action, each leading back to it for a reward of 0. A state may also be absorbing by its own rows, with
+fewer actions and with rewards. If the observed action is not available there, taking another one does not count as a
+change: there was no other choice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 TOLERANCE = 1e-6
-"""How far from 1 a row may sum and still be taken for a distribution written with rounding."""
+"""How far from 1 the sum of a row may be: a smaller difference counts as rounding."""
 
 LARGEST_REWARD = 1e150
 """The largest size of a reward: ten thousand can be added up, and squared for their spread, without overflow."""
@@ -64,7 +64,7 @@ class Rewards:
 
     @property
     def horizon(self) -> int | None:
-        """Number of steps rewards are given for, or None where they do not depend on time."""
+        """The number of steps with rewards; None if rewards do not depend on time."""
         return int(self.values.shape[0]) if self.values.ndim == 2 else None
 
     def at(self, t: int) -> Floats:
@@ -103,7 +103,7 @@ class Form:
         self.terminal.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By the constructor, not field by field: a pickle forgets that an array is read-only.
+        # By the constructor, not field by field: a pickle does not keep arrays read-only.
         contents = Form, tuple(getattr(self, one.name) for one in fields(self) if one.init)
         return pickled_as(self.place, "form", contents)
 

@@ -33,7 +33,7 @@ def form_from_arrays(
     tolerance: float,
     reward_axes: str | None,
 ) -> tuple[Names, Names, Form]:
-    """Bring P and R to the tabular form; see `tether.MDP.from_arrays` for what they may be."""
+    """Convert P and R to the tabular form; see `tether.MDP.from_arrays` for their possible shapes."""
     matrices = _sparse_list(P, "P")
     rows = _dense_rows(P) if matrices is None else _sparse_rows(matrices)
     state_names = make_names(states, rows.n_states, "state")
@@ -82,7 +82,7 @@ class _Pairs(NamedTuple):
 
 
 def _sparse_list(values: Any, name: str) -> list[Any] | None:
-    """The sparse matrices of a list, one an action; None where ``values`` holds none."""
+    """The sparse matrices of a list, one per action; None if ``values`` contains none."""
     if hasattr(values, "tocsr"):
         advice = f"give a list with one sparse (S, S) matrix per action: [{name}0, {name}1, …]"
         raise ModelError(f"{name} is one sparse matrix; {advice}")
@@ -162,7 +162,7 @@ def _clean_csr(matrix: Any) -> Any:
 
 
 def _rewards(R: Any, pairs: _Pairs, n_states: int, n_actions: int, axes: str | None) -> Rewards:
-    """Pick from R the rewards of the pairs, or entries, that exist; the rest is never looked at."""
+    """Take from R the rewards of the pairs, or entries, that exist; the rest is not read."""
     if R is None:
         return Rewards(np.zeros(pairs.action.size), by_entry=False)
     matrices = _sparse_list(R, "R")
@@ -177,7 +177,7 @@ def _rewards(R: Any, pairs: _Pairs, n_states: int, n_actions: int, axes: str | N
 
 
 def _reward_axes(array: Floats, n_states: int, n_actions: int, axes: str | None) -> str:
-    """Which of the four shapes R has. (S, A, S) comes before (T, S, A) where both fit."""
+    """Which of the four shapes R has. If both fit, (S, A, S) is taken before (T, S, A)."""
     tails = {"sa": (n_states, n_actions), "sas": (n_states, n_actions, n_states)}
     fits = [
         name

@@ -1,8 +1,7 @@
-"""From functions to the tabular form: walk from the initial states and write down what is met.
+"""From functions to the tabular form: walk from the initial states and record every transition.
 
-The walk spends its time in the user's functions. What is written down goes into flat arrays a row at a time; names are
-numbered by a dictionary that calls Python only for those it has not met, and numbers are looked at one by one only
-where something is wrong with them.
+The walk should spend its time in the user's functions. Transitions go into flat arrays, one row at a time. A dictionary
+numbers the names, and calls Python only for new ones. Numbers are checked one by one only if something is wrong.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ def form_from_function(
 ) -> tuple[Names, Names, Form]:
     """Breadth first from ``initial``; see `tether.MDP.from_function`.
 
-    States at depth ``horizon`` are known as outcomes but not expanded: no episode of that length
-    acts in them. Nor are states where episodes end, of which ``actions`` and ``step`` are not asked.
+    States at depth ``horizon`` are outcomes and are not expanded: no episode of that length acts in
+    them. States where episodes end are not expanded either: ``actions`` and ``step`` are not called for them.
     """
     for name, limit in (("horizon", horizon), ("max_states", max_states)):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1):
@@ -48,7 +47,7 @@ def form_from_function(
             raise ModelError(f"{name} must be a function, not {function!r}")
     if not callable(terminal):
         if isinstance(terminal, str) or not isinstance(terminal, Iterable):
-            terminal_states(make_names([], None, "state"), terminal)  # which refuses it in words
+            terminal_states(make_names([], None, "state"), terminal)  # it raises the error
         terminal = plain(terminal)
     walk = _Walk(actions, step, reward, max_states, _end_test(terminal))
     walk.begin(_initial_states(initial))
@@ -57,7 +56,7 @@ def form_from_function(
         explored, depth = walk.expand(explored), depth + 1
     state_names = make_names(walk.names, None, "state")
     if horizon is None and not callable(terminal):
-        terminal_states(state_names, terminal)  # refuses one that the walk never came to
+        terminal_states(state_names, terminal)  # refuses a state that the walk never met
     action_names = make_names(list(walk.actions), None, "action")
     columns = walk.columns()
     form = form_from_codes(
@@ -72,7 +71,7 @@ def form_from_function(
 
 
 class _Numbers(dict[Any, int]):
-    """Names numbered in the order they are first asked for; ``met`` looks at each new one."""
+    """Names numbered in the order of first use; ``met`` checks each new one."""
 
     def __init__(self, met: Callable[[Any, int], None]) -> None:
         self.met = met
@@ -225,7 +224,7 @@ class _Walk:
         return available
 
     def _possible(self, given: Any) -> dict[Any, float]:
-        """The outcomes of a pair that are not impossible, with their probabilities, of whatever step() gave."""
+        """The possible outcomes of a pair, with their probabilities, from the result of step()."""
         assert self.now is not None
         state, action = self.now
         if not isinstance(given, Mapping):
@@ -240,7 +239,7 @@ class _Walk:
 
 
 def _all_possible(given: dict[Any, Any]) -> bool:
-    """Whether there are outcomes, and none is of probability 0; False also where that cannot be said."""
+    """Whether there are outcomes, none with probability 0; False also if the values cannot be compared."""
     try:
         return bool(given) and all(given.values())
     except (TypeError, ValueError):
@@ -298,7 +297,7 @@ def _number(value: Any, what: str, state: Any, action: Any, after: Any) -> float
 
 
 def _takes_three(reward: Callable[..., float] | None) -> bool:
-    """Whether ``reward`` takes state, action and next state; True where its signature does not say."""
+    """Whether ``reward`` takes state, action and next state; True if its signature is unknown."""
     if reward is None:
         return False
     try:

@@ -18,7 +18,7 @@ from tether.model.names import Names, plain
 __all__ = ["form_from_codes", "form_from_table"]
 
 _PART = 1 << 17
-"""So many rows are sorted at a time: what that takes stays in the processor's cache."""
+"""How many rows are sorted at a time: few enough for the processor's cache."""
 
 _THREADS = 4
 """How many parts are sorted at once."""
@@ -38,9 +38,9 @@ def form_from_table(
     source: Source | None = None,
     own: bool = False,
 ) -> tuple[Names, Names, Form]:
-    """Bring a table of transitions to the tabular form; see `tether.MDP.from_table`.
+    """Convert a table of transitions to the tabular form; see `tether.MDP.from_table`.
 
-    ``source`` says where the table is, if it was read from a file. ``own`` says that nobody else has the columns: the
+    ``source`` says where the table is, if it was read from a file. ``own`` says that nothing else uses the columns: the
     model may keep and change them.
     """
     source = source or Source()
@@ -115,7 +115,7 @@ def form_from_codes(
 
 
 def _pair_keys(s: Ints, a: Ints, n_states: int, n_actions: int, own: bool) -> Ints:
-    """One number for each pair, ascending by state and action; in the place of the states, where these may go."""
+    """One number for each pair, ascending by state and action; written over the states, if these may be changed."""
     kind = np.int64 if max(n_states * n_actions, s.size) >= 2**31 else np.int32  # row numbers take its place later
     key: Ints = _its_own(s, own) if s.dtype == kind else s.astype(kind)
     key *= n_actions
@@ -131,10 +131,10 @@ def _first_of_each(key: Ints) -> Ints:
 def _sort_within_pairs(
     first: Ints, next_state: Ints, probability: Floats, reward: Floats | None, scratch: Ints
 ) -> Ints | range:
-    """Sort the rows of each pair by next state, in place; which row of the table each one is, in that order.
+    """Sort the rows of each pair by next state, in place; returns the table row of each, in the new order.
 
-    ``first`` is where each pair begins. A part at a time, so that large tables need no large arrays beside those of the
-    model; ``scratch`` has one number for each row, which are those of the table in the end.
+    ``first`` is where each pair begins. Rows are sorted in parts, so that large tables need no other large arrays than
+    those of the model. ``scratch`` has one number per row; at the end these are the rows of the table.
     """
     size = next_state.size
     bounds = np.append(first, size)
@@ -149,7 +149,7 @@ def _sort_within_pairs(
         if np.all(both[1:] >= both[:-1]):
             scratch[part] = np.arange(low, high)
             return True
-        order = np.argsort(both, kind="stable")  # quick where rows of a pair stand together
+        order = np.argsort(both, kind="stable")  # fast if the rows of a pair are together
         scratch[part] = order + low
         for column in (next_state, probability, reward):
             if column is not None:
@@ -166,7 +166,7 @@ def _sort_within_pairs(
 
 
 def _its_own(column: Any, own: bool) -> Any:
-    """The column itself where it may be changed, or a copy."""
+    """The column itself if it may be changed, otherwise a copy."""
     return column if own and column.flags.writeable else np.array(column)
 
 
@@ -231,7 +231,7 @@ def _is_number(value: Any) -> bool:
 def _check_zero_rows(
     states: Names, actions: Names, s: Ints, a: Ints, probability: Floats, complaints: Complaints
 ) -> None:
-    """Note pairs whose every row has probability 0: that is a slip, not an unavailable action."""
+    """Note pairs whose every row has probability 0: this is a mistake, not an unavailable action."""
     if probability.all():
         return
     key = s.astype(np.int64) * len(actions) + a

@@ -1,7 +1,7 @@
-"""What can be asked of a plain model, and how it is kept on disk: each method hands the question on.
+"""The questions about a plain model, and how it is kept on disk: each method passes its question on.
 
-What answers is imported when it is asked: solving, simulating and evaluating come later in the walk, and the storage
-needs the model itself.
+The module that answers is imported when a method is called: solving, simulating and evaluating come later in the walk,
+and the storage needs the model itself.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["ModelDoors"]
 
 
 class ModelDoors:
-    """Methods of `tether.MDP`, which is the only class that has them.
+    """Methods of `tether.MDP`, the only class that has them.
 
-    ``self`` is typed as Any: the class that it is then is defined after this one.
+    ``self`` is typed as Any, because its class is defined after this one.
     """
 
     __slots__ = ()
@@ -30,8 +30,9 @@ class ModelDoors:
     def save(self: Any, directory: str | os.PathLike[str]) -> None:
         """Write the model to a directory: plain ``.npy`` files and a small JSON.
 
-        The directory appears when it is complete; a saved model that was there before is replaced in one step, other
-        files are not. Names are saved if they are numbers, texts, truth values or (named) tuples of these.
+        The directory appears when it is complete. An older saved model there is replaced in one step; a directory with
+        other files is not replaced. Names can be saved if they are numbers, texts, truth values or (named) tuples of
+        these.
 
         Examples
         --------
@@ -54,8 +55,8 @@ class ModelDoors:
         directory : path
         check : bool
             Read and check every number again. By default this is done once for each version of the files, when a
-            model is first opened: about half a second for 12 million transitions. That it was done is remembered in
-            the user's cache directory, and opening the model again takes a moment whatever its size.
+            model is first opened: about half a second for 12 million transitions. The user's cache directory remembers
+            it, so that opening the model again is fast whatever its size.
 
         Examples
         --------
@@ -74,8 +75,8 @@ class ModelDoors:
     def in_memory(self: Any) -> MDP:
         """The same model with all its numbers in memory, and not on disk.
 
-        A model that was opened from disk pickles as its place, to be opened there again; this one carries its numbers
-        along, as a machine needs that does not see the same disk. It also does not mind if the files change.
+        A model that was opened from disk pickles as its place, and is opened there again. This copy pickles with its
+        numbers, for machines that do not share the disk. It is also independent of later changes of the files.
 
         Examples
         --------
@@ -93,14 +94,14 @@ class ModelDoors:
     def solve(
         self: Any, steps: int | None = None, *, objective: Property | None = None, minimise: bool = False
     ) -> Solution:
-        """The optimal plan of the plain model over so many steps: what to do and expect in every state.
+        """The optimal plan of the plain model over some steps: what to do and what to expect in every state.
 
         Parameters
         ----------
         steps : int, optional
-            How many; by default as many as the model is good for, if that is limited (``horizon``).
+            How many; by default the horizon of the model, if it has one.
         objective : `tether.reach` (goal), `tether.avoid` (bad) or `tether.until` (hold, goal), optional
-            What is asked for instead of the return: values are then the probability that it holds within the steps.
+            A property instead of the return: values are then the probability that it holds within the steps.
         minimise : bool
             Ask for the smallest value, not the largest.
 
@@ -119,7 +120,7 @@ class ModelDoors:
     def simulate(
         self: Any, policy: Any, steps: int | None = None, *, start: Any = None, rng: Any = None, noise: float = 0.0
     ) -> Path:
-        """Draw one episode of the plain model: an observed path to try things on.
+        """Draw one episode of the plain model: an observed path for trying things out.
 
         Parameters
         ----------

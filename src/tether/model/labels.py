@@ -1,11 +1,10 @@
 """Labels: named sets of states, such as "died" or "goal".
 
-A state has a name of its own; a label is a word for several states. Labels are given by `tether.MDP.with_labels`,
-come with files of PRISM and Storm, and with the cases. A state that was declared terminal when the model was built is
-a label by itself, which holds that one state: its name is the state's name as text, ``"dead"``, ``"15"``,
-``"(0, 3, 20)"``.
+A state has a name of its own; a label is a word for several states. Labels come from `tether.MDP.with_labels`, from
+files of PRISM and Storm, and with the cases. A state that was declared terminal when the model was built is a label by
+itself, for that one state. Its name is the state's name as text: ``"dead"``, ``"15"``, ``"(0, 3, 20)"``.
 
-Inside, a label is an ascending array of state indices, so that one of millions of states costs four bytes per state.
+Inside, a label is an ascending array of state indices: four bytes per state.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class StateSet(Set[Any]):
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> Any:
-        return frozenset(it)  # of `&`, `|` and `-`
+        return frozenset(it)  # the result of `&`, `|` and `-`
 
     def __repr__(self) -> str:
         first = [self._states[s] for s in self.indices[:12].tolist()]
@@ -74,7 +73,7 @@ class StateSet(Set[Any]):
 
 
 class LabelSets(Mapping[str, Ints]):
-    """What a model keeps of its labels: for each the indices of its states, ascending, read-only."""
+    """The labels of a model as it keeps them: for each the indices of its states, ascending, read-only."""
 
     __slots__ = ("_sets",)
 
@@ -96,18 +95,18 @@ class LabelSets(Mapping[str, Ints]):
 
     @property
     def ends(self) -> dict[str, Ints]:
-        """Those that can say how an episode ended: all but ``init``, by which PRISM and Storm mark where one starts."""
+        """The labels that can say how an episode ended: all except ``init``, which marks where one starts."""
         return {name: states for name, states in self._sets.items() if name != "init"}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By the constructor: a pickle forgets that an array is read-only.
+        # By the constructor: a pickle does not keep arrays read-only.
         return LabelSets, (self._sets,)
 
 
 class Labels(Mapping[str, StateSet]):
     """The labels of a model: an immutable mapping from the name of a label to its states.
 
-    First those that were given, in the order in which they were; then the terminal states, each a label by itself.
+    First the given labels, in their order; then the terminal states, each a label by itself.
 
     Examples
     --------
@@ -134,7 +133,7 @@ class Labels(Mapping[str, StateSet]):
 
     def __iter__(self) -> Iterator[str]:
         yield from self._sets
-        # Two terminal states may be written alike, 1 and "1", or as a label that was given: that is one label.
+        # Two terminal states may have the same text (1 and "1"), also as a given label: this is one label.
         texts = dict.fromkeys(name_text(self._states[s]) for s in self._terminal.tolist())
         yield from (text for text in texts if text not in self._sets)
 
@@ -175,7 +174,7 @@ def name_text(name: Any) -> str:
 
 
 def terminal_set(states: Names, terminal: Ints, text: Any) -> Ints:
-    """The terminal states whose names are written as ``text``; none, mostly."""
+    """The terminal states whose names are written as ``text``; usually none."""
     found = [s for s in terminal.tolist() if name_text(states[s]) == text]
     return np.array(found, dtype=np.int32)
 
@@ -199,7 +198,7 @@ def with_label_sets(states: Names, sets: LabelSets, terminal: Ints, given: Any) 
         if indices.size == 0:
             raise ModelError(Problem(f"the label {name!r}: no state has it", value=name))
         if name in merged and not np.array_equal(merged[name], indices):
-            message = f"the label {name!r} is there already, of other states: {StateSet(states, merged[name])!r}"
+            message = f"the label {name!r} exists already, for other states: {StateSet(states, merged[name])!r}"
             raise ModelError(Problem(f"{message}; choose another name, or take it away with None first", value=name))
         merged[name] = indices
     check_names(states, merged, terminal)
@@ -207,11 +206,11 @@ def with_label_sets(states: Names, sets: LabelSets, terminal: Ints, given: Any) 
 
 
 def check_names(states: Names, sets: Mapping[str, Ints], terminal: Ints) -> None:
-    """Refuse a label that is called like a terminal state, which is a label by itself, but holds other states."""
+    """Refuse a label with the name of a terminal state, which is a label by itself, but with other states."""
     for name, indices in sets.items():
         own = terminal_set(states, terminal, name)
         if own.size and not np.array_equal(own, indices):
-            message = f"the label {name!r} is called like a terminal state, which is a label by itself; rename one"
+            message = f"the label {name!r} has the name of a terminal state, which is a label by itself; rename one"
             raise ModelError(Problem(message, value=name))
 
 
@@ -258,5 +257,5 @@ def _of_column(states: Names, what: str, column: Ints, error: ErrorKind) -> Ints
 
 
 def _has_truth_values(states: Names) -> bool:
-    """Whether states are called True and False; a number that equals one is none."""
+    """Whether states are named True and False; numbers equal to them do not count."""
     return any(s >= 0 and isinstance(states[s], bool) for s in (states.find(True), states.find(False)))

@@ -42,16 +42,16 @@ class MDP(ModelDoors):
     form : Form
         The arrays (read-only); see `tether.model.form`.
     horizon : int or None
-        Longest episode the model is good for: it is limited where the model was explored to a
-        horizon, or where rewards are given for so many steps.
+        The longest episode that the model is valid for. It is limited if the model was explored to a
+        horizon, or if rewards are given for a number of steps.
     discount : float
-        What a reward is worth for each step it comes later; 1 by default. Set by `with_objective`.
+        The factor for each step by which a reward comes later; 1 by default. Set by `with_objective`.
     final_reward : array (states,) or None
         Reward of the state in which an episode ends. Set by `with_objective`.
     counts : Counts or None
         How often each transition was seen, for a model learned from episodes.
     place : Place or None
-        Where the model lies on disk, if it was opened from there and not changed since.
+        Where the model is on disk, if it was opened from there and not changed since.
     label_sets : LabelSets
         The labels that were given, as indices. Set by `with_labels`; `labels` shows them by name.
 
@@ -88,7 +88,7 @@ class MDP(ModelDoors):
             self.final_reward.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By the constructor, as `Form`: a pickle forgets that an array is read-only.
+        # By the constructor, as in `Form`: a pickle does not keep arrays read-only.
         contents = MDP, tuple(getattr(self, one.name) for one in fields(self) if one.init)
         return pickled_as(self.place, "model", contents)
 
@@ -112,16 +112,16 @@ class MDP(ModelDoors):
             ``P[s, a, s']``, or ``P[a][s, s']``. An all-zero row: the action is not available there.
         R : array, optional
             ``(S, A)`` or ``(S, A, S)``, with an optional leading time axis ``(T, …)``; or a sequence of
-            A sparse (S, S) matrices. Looked at only where P is not zero. None: no rewards (all 0).
+            A sparse (S, S) matrices. Read only where P is not zero. None: no rewards (all 0).
         states, actions : iterable of hashable, optional
             Names; 0 … n-1 by default.
         terminal : iterable of names, or callable, optional
             States without rows where episodes end: absorbing under every action, reward 0. A list, or a function
             of a state's name that gives True or False.
         tolerance : float
-            How far from 1 a row may sum; within it, rows are normalised and `describe` says by how much.
+            How far from 1 the sum of a row may be. Within it, rows are normalised, and `describe` says by how much.
         reward_axes : {"sa", "sas", "tsa", "tsas"}, optional
-            The axes of R, for the one case its shape leaves open: with S = A = T, a cube is read as "sas".
+            The axes of R, for the one case that its shape does not decide: with S = A = T, a cube is read as "sas".
 
         Examples
         --------
@@ -168,8 +168,8 @@ class MDP(ModelDoors):
         reward : sequence of float, optional
             The reward of each transition.
         states, actions : iterable of hashable, optional
-            The names in the order wanted. By default whole numbers come in ascending order, other
-            names in the order in which they first appear, the column ``state`` before ``next_state``.
+            The names, in their order. By default whole numbers come in ascending order, other names in
+            the order in which they first appear, the column ``state`` before ``next_state``.
         terminal, tolerance
             As in `from_arrays`.
 
@@ -205,7 +205,7 @@ class MDP(ModelDoors):
         tolerance: float = TOLERANCE,
         max_states: int | None = None,
     ) -> MDP:
-        """Build a model from functions, exploring only what can be reached.
+        """Build a model from functions, exploring only states that can be reached.
 
         Parameters
         ----------
@@ -218,15 +218,15 @@ class MDP(ModelDoors):
         reward : callable, optional
             ``reward(s, a)`` or ``reward(s, a, next_state)``.
         horizon : int, optional
-            Explore so many steps and no further: the model then serves episodes of up to that
-            length that begin in ``initial``.
+            Explore only this many steps: the model is then valid for episodes of up to that length that
+            begin in ``initial``.
         terminal : iterable of names, or callable, optional
-            States where episodes end: ``actions`` and ``step`` are not asked about them, they absorb under every
-            action, reward 0. A list, or a function of a state's name that gives True or False.
+            States where episodes end: ``actions`` and ``step`` are not called for them; they are absorbing under every
+            action, with reward 0. A list, or a function of a state's name that returns True or False.
         tolerance : float
             As in `from_arrays`.
         max_states : int, optional
-            Give up beyond this many states, instead of filling the memory.
+            Stop with an error beyond this many states, instead of filling the memory.
 
         Examples
         --------
@@ -271,8 +271,8 @@ class MDP(ModelDoors):
         Parameters
         ----------
         labels : mapping from str
-            Of each label its states: a list of them, a function of a state's name that gives True or False, or a
-            column of truth values in the model's order. None takes a label away.
+            The states of each label: a list of them, a function of a state's name that returns True or False, or a
+            column of truth values in the model's order. None removes a label.
 
         Examples
         --------
@@ -287,7 +287,7 @@ class MDP(ModelDoors):
     def labels(self) -> Labels:
         """The labels of the model: named sets of states.
 
-        Terminal states are labels by themselves, called as the state is: see `tether.model.labels`.
+        Terminal states are labels by themselves, with the name of the state: see `tether.model.labels`.
 
         Examples
         --------
@@ -307,8 +307,8 @@ class MDP(ModelDoors):
         discount : float, optional
             Between 0 and 1.
         final_reward : callable, mapping or array, optional
-            Of each state: a function of its name, a mapping from names (0 where one is missing), or
-            an array in the model's order.
+            For each state: a function of its name, a mapping from names (0 for missing ones), or an
+            array in the model's order.
 
         Examples
         --------

@@ -1,6 +1,6 @@
-"""Names: the names by which users know states and actions, and the way back to an index.
+"""Names: the users' names of states and actions, and the index of each name.
 
-A name is any hashable object. Inside, everything is an index; `Names` is where the two meet.
+A name is any hashable object. Inside, everything is an index; `Names` translates between the two.
 Names 0 … n-1 cost no memory, whatever n is.
 """
 
@@ -21,7 +21,7 @@ from tether.errors import ModelError, Problem
 __all__ = ["Names", "as_array", "is_missing", "make_names", "name_list", "plain", "trusted_names"]
 
 _LISTED = 12
-"""How many names an error message lists before it turns to a summary."""
+"""How many names an error message lists; if there are more, it gives a summary."""
 
 
 class Names(Sequence[Any]):
@@ -42,7 +42,7 @@ class Names(Sequence[Any]):
         """Index of ``name``, or -1."""
 
     def find_all(self, names: Sequence[Any]) -> npt.NDArray[np.int32]:
-        """Index of each of ``names``, -1 for those not here."""
+        """Index of each of ``names``, -1 for unknown ones."""
         return np.fromiter(map(self.find, names), dtype=np.int32, count=len(names))
 
     def __contains__(self, name: object) -> bool:
@@ -63,19 +63,19 @@ class Names(Sequence[Any]):
         return hash((len(self), self[0] if len(self) else None))
 
     def known(self, noun: str) -> str:
-        """Say in a few words what names there are, for an error message."""
+        """Which names there are, in a few words, for an error message."""
         n = len(self)
         if n <= _LISTED:
             return f"it has {counted(n, noun)}: " + name_list(self)
         return f"it has {n:,} {noun}s, {self[0]!r} … {self[n - 1]!r}"
 
     def missing(self, name: Any, noun: str, **fields: Any) -> Problem:
-        """Say that ``name`` is not here, and what might have been meant; ``fields`` are further ones of `Problem`."""
+        """That ``name`` is unknown, and which name might be meant; ``fields`` are further ones of `Problem`."""
         about = {"value": name, noun: name, "fix": f"{self.known(noun)}{self.near(name)}"}
         return Problem(f"the model has no {noun} {name!r}", **(about | fields))
 
     def near(self, name: Any) -> str:
-        """A hint at what might have been meant by an unknown name, or nothing."""
+        """A hint which name might be meant by an unknown one, or empty."""
         if isinstance(name, list):
             return f" (a list cannot be a name; did you mean the tuple {tuple(name)!r}?)"
         twin = {str(one): one for one in self[:10_000]}
@@ -147,7 +147,7 @@ class _Listed(Names):
 
     def find(self, name: Any) -> int:
         if isinstance(name, np.generic):
-            name = name.item()  # as `plain` did: a datetime64 does not equal the date it stands for
+            name = name.item()  # as in `plain`: a datetime64 does not equal its date
         try:
             return self._index.get(name, -1)
         except TypeError:
@@ -243,12 +243,12 @@ def _unhashable(place: str, item: Any, why: str) -> Problem:
 
 
 def is_missing(item: Any) -> bool:
-    """Whether a name is no name: None, or what does not equal itself, as NaN, NaT and pandas' NA."""
+    """Whether a name is missing: None, or a value that does not equal itself, such as NaN, NaT and pandas' NA."""
     if item is None:
         return True
     try:
         return bool(item != item)  # noqa: PLR0124
-    except TypeError:  # NA will not say
+    except TypeError:  # the comparison with NA is not a truth value
         return True
 
 

@@ -1,9 +1,9 @@
-"""Where a model lies on disk: what is pickled in the place of its arrays.
+"""The place of a model on disk: it is pickled instead of the model's arrays.
 
 A model that was opened from disk is mapped, and every process on the machine, or on a shared disk, can map it again. So
-it is pickled as its place: the directory and a digest of what ``model.json`` said. Two cases fall back to the contents:
-the directory is gone, or holds another version, when the model is pickled; or `MDP.in_memory` was asked for. If the
-directory changes between pickling and unpickling, that is an error, and not another model.
+it is pickled as its place: the directory and a digest of ``model.json``. In two cases the contents are pickled instead:
+if the directory is gone or has another version when the model is pickled; or if `MDP.in_memory` was called. If the
+directory changes between pickling and unpickling, unpickling is an error; it never gives another model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Part = Literal["model", "form", "counts", "states", "actions"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory, and which version of a model it held.
+    """A directory, and which version of a model was in it.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Place:
         return cls(str(folder.absolute()), hashlib.sha256(described).hexdigest())
 
     def is_there(self) -> bool:
-        """Whether the directory still holds this version."""
+        """Whether the directory still has this version."""
         from tether.model.storage.meta import MODEL
 
         folder = Path(self.directory)
@@ -54,7 +54,7 @@ class Place:
 
 
 def pickled_as(place: Place | None, part: Part, contents: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What ``__reduce__`` of a model, or of a part of one, gives: its place, or else its contents."""
+    """The result of ``__reduce__`` for a model, or a part of one: its place, or otherwise its contents."""
     return (opened_again, (place, part)) if place is not None and place.is_there() else contents
 
 

@@ -35,7 +35,7 @@ Kind = Literal["reach", "avoid", "until"]
 
 _ARGUMENTS: dict[Kind, tuple[str, ...]] = {"reach": ("goal",), "avoid": ("bad",), "until": ("hold", "goal")}
 _NAMED = 3
-"""States of a set that are named in words; more are counted."""
+"""How many states of a set are named in words; more are counted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +93,7 @@ class Property:
         return f"{words[-1]} is not reached" + (f", or not with {words[0]} until then" if self.kind == "until" else "")
 
     def on(self, mdp: MDP) -> Decided:
-        """Which states of a model decide the property, and how; an error where a set has no state.
+        """Which states of a model decide the property, and how; an error if a set has no state.
 
         Examples
         --------
@@ -124,8 +124,8 @@ def reach(goal: str | Iterable[Any] | Callable[[Any], bool]) -> Property:
     Parameters
     ----------
     goal : str, iterable or callable
-        A label of the model, a list of states, or a function that says of a state's name whether it is one. Where no
-        label has the name, a text is the name of a single state, or what that name reads like: ``"5"`` for 5.
+        A label of the model, a list of states, or a function of a state's name that returns True or False. A text that
+        is not a label is the name of a single state, or how that name reads: ``"5"`` for 5.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def make_property(objective: Any) -> Property | None:
 
 
 def parse_property(text: str) -> Property:
-    """A property as the command line takes it: a word for what, then labels; quote a label that has spaces.
+    """A property as written on the command line: its kind, then labels; quote a label that has spaces.
 
     >>> parse_property("until safe 'the goal'")
     <Property: until safe 'the goal'>
@@ -230,7 +230,7 @@ def _members(mdp: MDP, what: str, given: Any) -> Ints:
     """The states of a set, by index; there is at least one."""
     if isinstance(given, str):
         alone = -1 if given in mdp.labels else _alone(mdp.states, given)
-        if alone >= 0:  # the name of a state, where no label is called so
+        if alone >= 0:  # no label has this name, but a state has
             return np.array([alone])
         if given not in mdp.labels:
             some = mdp.labels.known() if mdp.labels else f"it has no labels; {mdp.states.known('state')}"
@@ -257,7 +257,7 @@ def _alone(states: Names, text: str) -> int:
 
 
 def _as_text(given: Any) -> str:
-    """A set as text: a label, quoted where it has to be; or its states in braces; or the name of its function."""
+    """A set as text: a label, quoted if necessary; or its states in braces; or the name of its function."""
     if isinstance(given, str):
         return shlex.quote(given)
     if isinstance(given, tuple):

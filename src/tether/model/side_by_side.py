@@ -1,7 +1,7 @@
 """Copies of a model side by side, as one model.
 
-State s of the i-th copy is i·S + s, its pair x is i·P + x, and its entry e is i·E + e. Nothing leads from one copy to
-another, so that a question about the whole is the same question about each copy, asked at once.
+State s of the i-th copy is i·S + s, its pair x is i·P + x, and its entry e is i·E + e. No transition leads from one
+copy to another. So a question about the whole answers the same question for all copies at once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ __all__ = ["copied_form", "copied_model", "shifted", "shifted_starts"]
 def copied_model(mdp: MDP, probability: Floats) -> MDP:
     """Copies of a model that differ in their probabilities: ``probability`` has one row per copy.
 
-    States have no names there but their numbers, and no labels. A single copy is the model itself, with other
-    probabilities.
+    Its states are named by numbers, and have no labels. A single copy is the model itself, with other probabilities.
     """
     n = len(probability)
     if n == 1:
@@ -51,11 +50,11 @@ def copied_form(form: Form, n: int, probability: Floats) -> Form:
 
 
 def shifted(index: Ints, n: int, size: int) -> Ints:
-    """Indices of the first copy in each of ``n``, copy after copy; ``size`` is how many there are to a copy."""
+    """Indices of the first copy in each of ``n``, copy after copy; ``size`` is how many there are per copy."""
     all_copies = np.arange(n, dtype=np.int64)[:, None] * size + index
     return all_copies.astype(index.dtype).reshape(-1)
 
 
 def shifted_starts(start: Ints, n: int) -> Ints:
-    """The same of where spans start, the end of the last one included."""
+    """The same for the starts of spans, and the end of the last span."""
     return np.append(shifted(start[:-1], n, int(start[-1])), np.array([n * int(start[-1])], start.dtype))

@@ -1,12 +1,14 @@
 """From the rows of a log to whole episodes: cells read, rows sorted, every contradiction found.
 
-A row of a log is (episode, t, state, action[, reward, next_state, outcome]). The rows of an episode may come in any
-order; by t they follow each other without a gap. The state of the next row is the outcome of an action. The
-last row of an episode may leave the action empty (it is then only the last state), name the outcome in
-``next_state``, or do neither (the last outcome was not recorded). Where ``next_state`` is given it agrees
-with the next row. A reward stands in the row of its action; where all rewards but 0 stand in last rows without
-an action, each is that of the action before. The outcome is that of the whole episode: it may stand in any of its
-rows, or in all, but not two different ones.
+A row of a log is (episode, t, state, action[, reward, next_state, outcome]):
+
+- The rows of an episode may come in any order; sorted by t they must follow each other without a gap.
+- The state of the next row is the outcome of an action. If ``next_state`` is given, it must agree with the next row.
+- The last row of an episode may have no action (it is then only the last state), may name the outcome in
+  ``next_state``, or neither (the last outcome was not recorded).
+- A reward is in the row of its action. If all rewards other than 0 are in last rows without an action, each belongs to
+  the action before.
+- ``outcome`` is the outcome of the whole episode: in any of its rows, or in all, but always the same.
 """
 
 from __future__ import annotations
@@ -32,9 +34,9 @@ __all__ = ["ByRow", "Steps", "arrange_log", "arrange_sound", "episode_rows"]
 class Steps:
     """The steps of all episodes, one after the other, by index.
 
-    Episode i has the steps ``start[i] … start[i + 1] - 1``; ``next_state`` is -1 where it was not recorded,
-    ``reward`` NaN, and None where the log has no rewards. ``outcome`` is how each episode ended, among ``outcomes``:
-    -1 where the log does not say it, None where it has no such column.
+    Episode i has the steps ``start[i] … start[i + 1] - 1``. ``next_state`` is -1 if it was not recorded. ``reward`` is
+    NaN if it is empty, and None if the log has no rewards. ``outcome`` is how each episode ended, as an index into
+    ``outcomes``: -1 if the log does not say it, None if the log has no such column.
     """
 
     ids: Names
@@ -50,9 +52,9 @@ class Steps:
 
 
 def arrange_log(columns: Mapping[str, Any], complaints: Complaints) -> Steps:
-    """Bring the columns of a log to steps; raises all that ``complaints`` holds of it where that cannot be done.
+    """Convert the columns of a log to steps; if that cannot be done, raises all problems in ``complaints``.
 
-    ``columns`` are named episode, t, state and action, and may hold reward, next_state and outcome; all of one length.
+    ``columns`` are episode, t, state and action, and optionally reward, next_state and outcome; all of one length.
     """
     log = _checked(read_cells(columns, complaints), complaints)
     complaints.raise_any()
@@ -60,10 +62,10 @@ def arrange_log(columns: Mapping[str, Any], complaints: Complaints) -> Steps:
 
 
 def arrange_sound(columns: Mapping[str, Any], found: ByRow) -> tuple[Steps, dict[int, Problem], list[Problem]]:
-    """The same, with what is wrong told of each episode: an episode that is not fit for use has no steps.
+    """The same, with problems by episode: a broken episode has no steps.
 
-    ``found`` may hold problems of rows that were found before. Returns the steps, the first problem of each
-    episode that has one, by its position among the ids, and the problems of rows that belong to no episode.
+    ``found`` may contain earlier problems of rows. Returns the steps; the first problem of each broken episode, by its
+    position among the ids; and the problems of rows that belong to no episode.
     """
     cells = read_cells(columns, found)
     _checked(cells, found)
@@ -71,7 +73,7 @@ def arrange_sound(columns: Mapping[str, Any], found: ByRow) -> tuple[Steps, dict
     alone: list[Problem] = []
     for row in map(int, found.rows()):
         problem = found.problem(row)
-        if problem.argument:  # it is about how the log is read, and so about all of its episodes
+        if problem.argument:  # it is about how the log is read, so about all its episodes
             raise found.error(problem)
         episode = int(cells.episode[row])
         if episode < 0:
@@ -99,7 +101,7 @@ class ByRow(Complaints):
 
     def add(self, what: str | Problem, line: int | None = None, *, row: int | None = None, **fields: Any) -> None:
         problem = what if isinstance(what, Problem) else Problem(what, **fields)
-        if row is None:  # of the log as a whole: there is no episode that it could be told of
+        if row is None:  # about the log as a whole, not about one episode
             raise self.error(self.source.located(problem, line=line))
         self._first.setdefault(row, lambda: problem)
 
@@ -136,9 +138,9 @@ def _checked(cells: Cells, complaints: Complaints) -> _Log:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Log:
-    """The rows fit for use, episode by episode and by t. ``row`` is where each was given; ``last`` of its episode.
+    """The usable rows, by episode and t. ``row`` is the given row of each; ``last`` marks the last of an episode.
 
-    ``as_given`` says that these are all rows, in the order in which they were given.
+    ``as_given`` says that these are all rows, in the given order.
     """
 
     cells: Cells
@@ -158,7 +160,7 @@ class _Log:
         return Problem(what, state=state, time=t, episode=episode, **{"place": f"t = {t}", **fields})
 
     def column(self, cells: Any) -> Any:
-        """A column of the cells by these rows; of a large log that is in order nothing is copied."""
+        """A column of the cells in the order of these rows; a log that is already in order is not copied."""
         return cells if self.as_given else cells[self.row]
 
     def given_row(self, at: int) -> int:
@@ -211,7 +213,7 @@ def _gaps(log: _Log, complaints: Complaints) -> None:
 
 
 def _no_step_numbers(log: _Log, complaints: Complaints, at: Ints, step: Ints) -> None:
-    """Where most steps are gaps, t is a time: one problem, and how to say so."""
+    """If most steps are gaps, t is a time: then there is one problem, with its fix."""
     sizes, times = np.unique(step, return_counts=True)
     usual, first = int(sizes[np.argmax(times)]), int(at[0])
     what = f"t goes from {log.t[first - 1]} to {log.t[first]}, and {counted(at.size - 1, 'more time')} not up by 1; "
@@ -258,13 +260,13 @@ def _outcome_alone(log: _Log, complaints: Complaints) -> None:
 
     def problem(i: int) -> Problem:
         what = f"the reward {reward[i]:g} has no action that earned it"
-        return log.problem(i, what, value=float(reward[i]), fix="a reward stands in the row of its action")
+        return log.problem(i, what, value=float(reward[i]), fix="a reward belongs in the row of its action")
 
     complaints.add_each(np.flatnonzero(ends & ~np.isnan(reward) & (reward != 0)), problem, row=log.given_row)
 
 
 def _only_in_ends(reward: Floats, ends: Ints) -> bool:
-    """Whether rewards stand only in last rows without an action: each is then that of the action before."""
+    """Whether only last rows without an action have rewards: each then belongs to the action before."""
     return bool(np.all(ends | np.isnan(reward) | (reward == 0)))
 
 
@@ -281,7 +283,7 @@ def _disagree(log: _Log, complaints: Complaints) -> None:
 
 
 def _two_outcomes(log: _Log, complaints: Complaints) -> None:
-    """An episode has one outcome; where most have several, the column is something else."""
+    """An episode has one outcome; if most have several, the column is something else."""
     outcomes, code = log.cells.outcomes, log.cells.outcome
     if outcomes is None or code is None:
         return
@@ -290,7 +292,7 @@ def _two_outcomes(log: _Log, complaints: Complaints) -> None:
     value, episode = code[said], log.episode[said]
     first = np.ones(said.size, dtype=bool)
     first[1:] = episode[1:] != episode[:-1]
-    begin = np.maximum.accumulate(np.where(first, np.arange(said.size), 0))  # of each row, the first of its episode
+    begin = np.maximum.accumulate(np.where(first, np.arange(said.size), 0))  # for each row, the first of its episode
     differs = np.flatnonzero(value != value[begin])
     _, once = np.unique(episode[differs], return_index=True)
     at = differs[once]
@@ -311,7 +313,7 @@ def _two_outcomes(log: _Log, complaints: Complaints) -> None:
 
 
 def _outcome_of_episodes(log: _Log) -> Ints | None:
-    """The outcome of each episode, -1 where no row says it."""
+    """The outcome of each episode, -1 if no row has it."""
     if log.cells.outcome is None:
         return None
     found = np.full(len(log.cells.ids), -1, dtype=np.int64)
@@ -321,7 +323,7 @@ def _outcome_of_episodes(log: _Log) -> Ints | None:
 
 
 def _of_actions(log: _Log, reward: Floats) -> Floats:
-    """The rewards, with that of a last row without an action in the row before it, where it is that action's."""
+    """The rewards; the reward of a last row without an action is moved to the row before, if it belongs there."""
     ends = log.last & (log.action < 0)
     at = np.flatnonzero(ends & ~np.isnan(reward) & (reward != 0))
     if at.size:

@@ -1,6 +1,6 @@
-"""The cells of a log: names by index, whole numbers, rewards; what is empty, and what cannot be read.
+"""The cells of a log: names by index, whole numbers, rewards; empty cells, and cells that cannot be read.
 
-Empty are None, NaN and the empty text.
+None, NaN and the empty text are empty.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["Cells", "code", "read_cells", "without_floats"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """The log in numbers, row by row as given: names by index, -1 where empty; rewards NaN where empty.
+    """The log in numbers, row by row as given: names by index, -1 if empty; rewards NaN if empty.
 
-    ``outcome`` is that of the episode, among ``outcomes``; None where the log has no such column.
+    ``outcome`` is the outcome of the episode, as an index into ``outcomes``; None if the log has no such column.
 
     ``sound`` are the rows, ascending, of the episodes in which every cell could be read.
     """
@@ -44,9 +44,9 @@ class Cells:
 
 
 def read_cells(columns: Mapping[str, Any], complaints: Complaints) -> Cells:
-    """Read every cell of a log; what cannot be read is noted in ``complaints``.
+    """Read every cell of a log; cells that cannot be read are noted in ``complaints``.
 
-    A row of which something was noted before is not fit for use, whatever its cells hold.
+    A row with an earlier problem is not used, whatever its cells contain.
     """
     noted = np.zeros(len(columns["state"]), dtype=bool)
     noted[complaints.rows()] = True
@@ -67,7 +67,7 @@ def read_cells(columns: Mapping[str, Any], complaints: Complaints) -> Cells:
     sound &= next_state >= -1
     if outcome is not None:
         sound &= outcome >= -1
-    # What is wrong with one row would only be reported again as a gap: its whole episode is left out of the rest.
+    # A wrong row would be reported again as a gap, so its whole episode is left out of the other checks.
     spoiled = np.zeros(len(ids), dtype=bool)
     spoiled[episode[~sound & (episode >= 0)]] = True
     usable = sound.copy()
@@ -86,7 +86,7 @@ def code(columns: Sequence[Any], headings: Sequence[str], complaints: Complaints
 
 
 def without_floats(column: Any) -> Any:
-    """Whole numbers with an empty cell among them, which come as floats from most readers of tables, as names."""
+    """Whole numbers as names. With an empty cell among them, most readers of tables give them as floats."""
     numbers = None if isinstance(column, Coded) else _as_integers(column)
     if numbers is None or numbers[1].all():
         return column if numbers is None else numbers[0]
@@ -125,7 +125,7 @@ def _is_empty(item: Any) -> bool:
 
 
 def _whole_numbers(column: Any, noted: Flags, complaints: Complaints) -> tuple[Ints, Ints]:
-    """The column t, and which of its rows hold a whole number; nothing more is said of rows that were ``noted``."""
+    """The column t, and which of its rows have a whole number; rows that were ``noted`` are not reported again."""
     if isinstance(column, list) and all(type(item) is int and abs(item) < 2**63 for item in column):
         column = np.array(column, dtype=np.int64)
     numbers = _as_integers(column)
@@ -154,7 +154,7 @@ def _is_whole(item: Any) -> bool:
 
 
 def _rewards(column: Any, size: int, complaints: Complaints) -> tuple[Floats | None, Ints]:
-    """The column reward as numbers, NaN where a cell is empty, and which rows are fit for use."""
+    """The column reward as numbers, NaN for an empty cell, and which rows can be used."""
     if column is None:
         return None, np.ones(size, dtype=bool)
     if not isinstance(column, np.ndarray) and hasattr(column, "to_numpy"):

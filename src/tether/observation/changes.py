@@ -1,12 +1,12 @@
 """What counts as a change of an observed action.
 
 An action other than the observed one is a change, with one exception: in an absorbing state (every available action
-leads back to it for certain) where the observed action is not available, no action is a change. Nobody can be said to
-have chosen otherwise there.
+leads back to it for certain) where the observed action is not available, no action is a change. There was no other
+choice.
 
-That is what m counts. What is told of a policy leaves out more: in an absorbing state where every action earns the
-same, nothing is left to do, and whatever is done there changes nothing. The best plans do there what was done; other
-policies need not.
+This is what m counts. Sentences and tables about a policy leave out more: in an absorbing state where every action
+earns the same, nothing is left to do, and no action changes anything. The best plans take the observed action there;
+other policies need not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def nothing_to_change(form: Form, states: Ints, observed: int) -> Flags:
     begin, end = form.pair_start[states], form.pair_start[np.asarray(states, np.int64) + 1]
     found = np.zeros(states.size, dtype=bool)
     some = np.flatnonzero(end > begin)
-    some = some[_stays(form, begin[some], states[some])]  # few have even a first action that leads back
+    some = some[_stays(form, begin[some], states[some])]  # usually few states have a first action that leads back
     if some.size:
         pairs, first = _pairs_of(form, states[some])
         bound = _stays(form, pairs, np.repeat(states[some], end[some] - begin[some])) & (

@@ -1,8 +1,8 @@
 """What did the episode earn: by its log, and by the model's rewards for the same steps?
 
-The two need not agree. A model has one reward per transition (s, a, s'), or per pair (s, a). Where the same
-transition was rewarded differently at different times, a learned model, or one made of an environment's table,
-holds the average. Both returns are discounted in the same way, and to both the model's final reward is added:
+The two need not agree. A model has one reward per transition (s, a, s'), or per pair (s, a). If the same
+transition had different rewards at different times, a learned model, or one made from an environment's table,
+has the average. Both returns are discounted in the same way, and both include the model's final reward:
 
     logged = Σ γ^t · r_t + γ^T · final        model = Σ γ^t · R_t(s_t, a_t, s_{t+1}) + γ^T · final
 
@@ -28,22 +28,22 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Earned:
-    """What the log says an episode earned, beside what the model says of the same steps.
+    """The return of an episode by its log, beside the return of the same steps by the model.
 
     Attributes
     ----------
     logged : float
-        The return by the rewards of the log, where an unknown reward counts 0.
+        The return by the rewards of the log; an unknown reward counts as 0.
     model : float
         The return by the rewards of the model; for an outcome that was not recorded, the expected one.
     unknown : int
-        Steps whose reward the log does not say.
+        How many steps have no reward in the log.
     filled : bool
-        Whether the model's rewards are means that also stand for unknown ones (``empty_rewards="mean"``).
+        Whether the model's rewards are means that also replace unknown ones (``empty_rewards="mean"``).
     expected : bool
-        Whether the last outcome was not recorded, so that the model can only say what to expect of that step.
+        Whether the last outcome was not recorded, so that the model's return of that step is an expectation.
     differ : bool
-        Whether the two returns are not the same, rounding aside.
+        Whether the two returns differ by more than rounding.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Earned:
     differ: bool
 
     def sentence(self) -> str:
-        """Both returns, and why they differ; nothing where they are the same."""
+        """Both returns, and why they differ; empty if they are the same."""
         if not self.differ:
             return ""
         empty = f" (with 0 for {counted(self.unknown, 'empty reward')})" if self.unknown else ""
@@ -82,7 +82,7 @@ class Earned:
 
 
 def earned(mdp: MDP, seen: Observation, path: Path) -> Earned | None:
-    """Compare the log's own rewards of an episode with the model's; None where the log has none."""
+    """Compare the log's own rewards of an episode with the model's; None if the log has none."""
     if path.rewards is None:
         return None
     given = [0.0 if reward is None else reward for reward in path.rewards]
@@ -132,7 +132,7 @@ def step_rewards(mdp: MDP, seen: Observation) -> list[float]:
 
 
 def _outcome(mdp: MDP, seen: Observation, t: int) -> tuple[Ints, Floats]:
-    """The outcomes of the observed row, and how likely each was: 1 for the one recorded, P where none was."""
+    """The outcomes of the observed row, and their probabilities: 1 for a recorded outcome, else those of the model."""
     entries = mdp.entries(int(seen.pairs[t]))
     next_state, outcome = mdp.form.next_state[entries], int(seen.states[t + 1])
     chance = mdp.form.probability[entries] if outcome < 0 else (next_state == outcome).astype(np.float64)

@@ -1,8 +1,8 @@
 """How an episode ended, by a column of the log: an outcome such as "died", beside the last state or in place of it.
 
-A log often says for each patient how it ended, in a column of its own. In a model learned from such a log, the last
-action of an episode leads to the outcome: it is a terminal state (`tether.learn`). In any other model it is a label, or
-a state, that the model has, or a word that only the log knows. `Meaning` says which.
+A log often has a column that says how each episode ended. In a model learned from such a log, the last action of an
+episode leads to the outcome, which is a terminal state (`tether.learn`). In any other model the outcome is a label of
+the model, a state of it, or a word that only the log has. `Meaning` says which.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def _text(outcome: Any, heading: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meaning:
-    """What an outcome means in a model: the states that have it as a label (``members``), and the one called so.
+    """What an outcome means in a model: the states with this label (``members``), and the state with this name.
 
-    ``own`` is -1 where no state is.
+    The latter is ``own``, -1 if there is none.
     """
 
     mdp: MDP
@@ -64,11 +64,11 @@ class Meaning:
         return cls(mdp, outcome, np.empty(0, np.int64) if states is None else states.indices, mdp.states.find(outcome))
 
     def end(self, last: int, pair: int) -> int:
-        """The state in which an episode with this outcome ended, by index; -1 where that is not known.
+        """The state in which an episode with this outcome ended, by index; -1 if that is not known.
 
-        ``last`` is the last state of the log, ``pair`` the last state and action, -1 where they are not known. The last
-        state stands where it has the outcome as a label, and where the model knows no such state. A `PathError` says
-        that it has another label.
+        ``last`` is the last state of the log, ``pair`` the last state and action, -1 if they are not known. The last
+        state is kept if it has the outcome as a label, or if the model has no state for the outcome. If it has another
+        label, a `PathError` is raised.
         """
         if last >= 0 and np.isin(last, self.members):
             return last
@@ -91,7 +91,7 @@ class Meaning:
 
 
 def settled(mdp: MDP, path: Path) -> Path:
-    """The path with the last state that its outcome means in a model, where it means one.
+    """The path, with the last state that its outcome means in a model, if it means one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Episodes: many observed paths, kept as arrays, as a log of them is read and as a model is learned from them.
+"""Episodes: many observed paths, kept as arrays, as a log has them and as learning needs them.
 
 One of them is a `tether.Path`. Episodes were observed; `tether.Trajectories` are drawn from a policy.
 
@@ -48,11 +48,11 @@ class Episodes(Steps, Mapping[Any, Path]):
     state, action, next_state : array (steps,)
         What happened in each step, by index; ``next_state`` is -1 for a last outcome that was not recorded.
     reward : array (steps,) or None
-        What each step earned, NaN where that is not known; None for a log without rewards.
+        The reward of each step, NaN if unknown; None for a log without rewards.
     outcomes : Names or None
         How episodes ended, by the log's own column, such as "died"; None for a log without one.
     outcome : array (episodes,) or None
-        Which of these, -1 where the log does not say it.
+        Which of these, -1 if the log does not say it.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Episodes(Steps, Mapping[Any, Path]):
                 array.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By the constructor: a pickle forgets that an array is read-only.
+        # By the constructor: a pickle does not keep arrays read-only.
         return Episodes, tuple(getattr(self, field.name) for field in fields(self))
 
     @classmethod
@@ -102,9 +102,9 @@ class Episodes(Steps, Mapping[Any, Path]):
         action : sequence of hashable
             Empty (None, NaN or "") in an episode's last row if that is only the last state.
         reward : sequence of float, optional
-            What the step earned; empty where that is not known.
+            The reward of the step; empty if unknown.
         next_state : sequence of hashable, optional
-            What the action led to. Needed only in an episode's last row; elsewhere, where it is not empty, it
+            What the action led to. Needed only in an episode's last row. In other rows it may be empty; otherwise it
             must be the state of the next row.
         outcome : sequence of str, optional
             How the episode ended, such as "died": in all of its rows, or in some, empty in the others. Numbers and
@@ -141,7 +141,7 @@ class Episodes(Steps, Mapping[Any, Path]):
         Parameters
         ----------
         paths : iterable of Path, or mapping to Path
-            With their own rewards and outcomes, where they have them.
+            With their own rewards and outcomes, if they have any.
 
         Examples
         --------
@@ -208,7 +208,7 @@ class Episodes(Steps, Mapping[Any, Path]):
         return self[episode]
 
     def rewards(self, episode: Any) -> Floats | None:
-        """What the steps of an episode earned, NaN where that is not known; None for a log without rewards.
+        """The rewards of an episode's steps, NaN if unknown; None for a log without rewards.
 
         Examples
         --------
@@ -240,7 +240,7 @@ class Episodes(Steps, Mapping[Any, Path]):
         actions = _places(mdp.actions, self.actions, self.action[steps])
         path = self._path(place)
         if found.min() < 0 or actions.min() < 0 or path.outcome is not None:
-            return observe(mdp, path)  # which says what the model does not have, and finds the outcome in it
+            return observe(mdp, path)  # it reports unknown names, and finds the outcome in the model
         return replace(observe_indices(mdp, found, actions), rewards=path.rewards)
 
     def _place_of(self, episode: Any) -> int:
@@ -264,7 +264,7 @@ class Episodes(Steps, Mapping[Any, Path]):
         return Path(states, actions, rewards, outcome=self.outcome_of(place))
 
     def outcome_of(self, place: int) -> str | None:
-        """How an episode ended by the log's own column, by its position among the ids; None where that is not said.
+        """How an episode ended by the log's own column, by its position among the ids; None if the log does not say.
 
         Examples
         --------
@@ -297,7 +297,7 @@ class Episodes(Steps, Mapping[Any, Path]):
 
 
 def _places(known: Names, names: Names, codes: Ints) -> Ints:
-    """Where a model has what a log calls by these codes; -1 for what it does not have."""
+    """The model's indices for the codes of a log; -1 for names that the model does not have."""
     distinct, inverse = np.unique(codes, return_inverse=True)
     return np.array([known.find(names[int(one)]) for one in distinct], dtype=np.int64)[inverse]
 
@@ -317,7 +317,7 @@ def _known(ids: Names) -> str:
 
 
 def _joined_rewards(paths: list[Path]) -> Floats | None:
-    """What each step earned, NaN where a path does not say it; None where no path does."""
+    """The reward of each step, NaN if a path does not have it; None if no path has rewards."""
     if all(path.rewards is None for path in paths):
         return None
     each = [[None] * path.T if path.rewards is None else path.rewards for path in paths]
@@ -325,7 +325,7 @@ def _joined_rewards(paths: list[Path]) -> Floats | None:
 
 
 def _joined_outcomes(paths: list[Path]) -> tuple[Names | None, Ints | None]:
-    """The outcomes of paths, and which of them each has; None where none has one."""
+    """The outcomes of paths, and which of them each has; None if no path has one."""
     found = [path.outcome for path in paths]
     if all(one is None for one in found):
         return None, None
@@ -334,7 +334,7 @@ def _joined_outcomes(paths: list[Path]) -> tuple[Names | None, Ints | None]:
 
 
 def _ordered(steps: Steps, given: list[Any]) -> Episodes:
-    """The episodes in the order of their names: whole numbers ascend, whatever the order they were given in."""
+    """The episodes in the order of their names: whole numbers ascending, whatever the given order."""
     place = np.array([steps.ids.find(one) for one in given])
     if np.array_equal(place, np.arange(place.size)):
         return Episodes.of(steps)

@@ -17,7 +17,7 @@ __all__ = ["observe_indices", "path_of"]
 def observe_indices(mdp: MDP, states: Any, actions: Any) -> Observation:
     """An observation from the indices of states s_0 … s_T and actions a_0 … a_{T-1}.
 
-    The last state may be left out, or be -1, where it was not recorded. Each step must be possible in the model.
+    The last state may be left out, or be -1, if it was not recorded. Each step must be possible in the model.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def observe_indices(mdp: MDP, states: Any, actions: Any) -> Observation:
         for pair, outcome in zip(pairs[: last - 1], s[1:last], strict=True)
     )
     if not possible or (mdp.horizon is not None and mdp.horizon < a.size):
-        return observe(mdp, _named(mdp, s[:last], a))  # which says in names what is wrong
+        return observe(mdp, _named(mdp, s[:last], a))  # it reports what is wrong, in names
     for array in (s, a, pairs):
         array.flags.writeable = False
     return Observation(s, a, pairs)

@@ -1,7 +1,7 @@
 """The observation: one episode that really happened, s_0, a_0, s_1, …, a_{T-1}[, s_T].
 
 T counts transitions. The last outcome s_T may be missing: a record often ends with an action
-whose result nobody wrote down. The last step then says nothing, and stays nominal.
+whose result was not written down. Nothing is then inferred from the last step; its rows stay nominal.
 
 Three things are easily confused. A `Path` is one episode that happened, in names. `tether.Episodes` are many
 of them, as a log has them, in arrays. `tether.Trajectories` did not happen: they are drawn from a policy.
@@ -36,14 +36,14 @@ class Path:
     Parameters
     ----------
     states : iterable of hashable
-        s_0 … s_T, or s_0 … s_{T-1} where the last outcome was not recorded.
+        s_0 … s_T, or s_0 … s_{T-1} if the last outcome was not recorded.
     actions : iterable of hashable
         a_0 … a_{T-1}.
     rewards : iterable of float, optional
-        What each of the T steps earned, as the log or the environment says; None (or NaN) for a step of which
-        that is not known. Plans use the rewards of the model; these are only compared with them.
+        The reward of each of the T steps in the log or the environment; None (or NaN) if it is unknown. Plans use the
+        rewards of the model; these are only compared with them.
     outcome : str, optional
-        How the episode ended, where the log says it in a column of its own: "died". See `tether.observation.ends`.
+        How the episode ended, if the log has a column for it: "died". See `tether.observation.ends`.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Path:
 
 
 def _rewards(given: Any, T: int) -> tuple[float | None, ...] | None:
-    """A reward per step, None where it is not known; None if none is."""
+    """One reward per step, None if unknown; None if no reward is known."""
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise PathError(Problem(f"rewards must be a list of numbers, one per step, not {given!r}", value=given))
     rewards = [_reward(t, value) for t, value in enumerate(plain(given))]
@@ -155,11 +155,11 @@ class Observation:
     Attributes
     ----------
     states : array (T + 1,)
-        -1 at T where the last outcome was not recorded.
+        -1 at T if the last outcome was not recorded.
     actions, pairs : array (T,)
         The observed action, and the pair of state and action, of each step.
     rewards : tuple or None
-        What each step earned, as `Path` has it.
+        The reward of each step, as in `Path`.
     """
 
     states: Ints
@@ -188,7 +188,7 @@ def observe(mdp: MDP, path: Path) -> Observation:
         raise PathError(f"expected a tether.Path, not {type(path).__name__}: tether.Path(states, actions)")
     if mdp.horizon is not None and mdp.horizon < path.T:
         raise PathError(
-            f"the path has {path.T} steps, but the model is good for up to {mdp.horizon:,} only; "
+            f"the path has {path.T} steps, but the model is valid for up to {mdp.horizon:,} only; "
             "explore it further (horizon=), give rewards for more steps, or cut the path"
         )
     path = settled(mdp, path)
@@ -215,7 +215,7 @@ def observe(mdp: MDP, path: Path) -> Observation:
 
 
 def _impossible(mdp: MDP, path: Path, t: int, pair: int, outcome: int) -> list[Problem]:
-    """Why step ``t`` cannot have happened, saying what could have; nothing if it can."""
+    """Why step ``t`` cannot have happened, and what could have happened; empty if it can."""
     state, action = path.states[t], path.actions[t]
     if pair < 0:
         there = mdp.actions_in(state)

@@ -1,9 +1,9 @@
-"""Remembering that the files of a model were checked, so that they are read through once and not at every opening.
+"""Remembers that the files of a model were checked, so that they are read completely once, and not at every opening.
 
-What is remembered is a digest of ``model.json`` and, for each array, of device, inode, size and times of its file. The
-time of the last change (ctime) is set by the system: a file cannot be exchanged or rewritten and keep it. The memory
-is an empty file, called as the digest is, in a directory that only this user can write to. So neither a damaged nor a
-crafted directory can pass for one that was checked. Where there is no such directory, models are checked every time.
+It remembers a digest of ``model.json`` and, for each array, of device, inode, size and times of its file. The system
+sets the time of the last change (ctime): a file that is exchanged or rewritten gets a new one. The memory is an empty
+file, named by the digest, in a directory that only this user can write to. So neither a damaged nor a crafted directory
+counts as checked. If there is no such directory, models are checked every time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tether._foundation.private import private_cache
 __all__ = ["Version"]
 
 _CHECKS = 1
-"""Which checks were made; what was remembered of others does not count."""
+"""The version of the checks; files checked by another version count as not checked."""
 
 _SETTLED = 250_000_000
-"""A file that changed so many nanoseconds ago, or less, may change again within one tick of the system's clock."""
+"""Nanoseconds: a file that changed less than this ago may change again within one tick of the system's clock."""
 
 _KEPT = 1000
-"""How many versions are remembered; the oldest half is forgotten beyond."""
+"""How many versions are remembered; beyond this, the oldest half is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Version:
         return f"{digest.hexdigest()}-{_CHECKS}"
 
     def is_settled(self) -> bool:
-        """Whether any later change of a file will be seen from its times. To be asked before files are checked."""
+        """Whether any later change of a file will change its times. Must be called before the files are checked."""
         return time.time_ns() - max((one.st_ctime_ns for one in self.files), default=0) > _SETTLED
 
     def was_checked(self) -> bool:
@@ -54,7 +54,7 @@ class Version:
         return memory is not None and (memory / self._name).is_file()
 
     def remember(self) -> None:
-        """Remember that this version was checked; without a place for it, nothing happens."""
+        """Remember that this version was checked; without a directory for it, do nothing."""
         memory = _memory()
         if memory is None:
             return

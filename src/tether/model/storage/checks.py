@@ -1,7 +1,7 @@
-"""Whether the arrays of a saved model are those of a model.
+"""Whether the arrays of a saved model form a valid model.
 
-Kernels trust indices: one that is out of bounds would make them read, or write, elsewhere. So every number is looked
-at before a model is used; `tether.model.storage.checked` remembers that it was.
+Kernels trust indices: an index out of bounds would make them read, or write, elsewhere. So every number is checked
+before a model is used; `tether.model.storage.checked` remembers this.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _raise_any(folder: Path, problems: list[tuple[str, str]]) -> None:
 
 
 def _all(size: int) -> Iterator[slice]:
-    """Everything, a chunk at a time; each holds the first of the next, so that neighbours meet."""
+    """Everything, in chunks; each includes the first item of the next, so that all neighbours are compared."""
     for low in range(0, size, _CHUNK):
         yield slice(low, low + _CHUNK + 1)
 
@@ -155,7 +155,7 @@ def _ascending(items: Ints, starts: Ints) -> bool:
     for place in _all(items.size):
         fine = np.diff(items[place]) > 0
         low, high = np.searchsorted(starts, (place.start + 1, place.start + 1 + fine.size))
-        fine[starts[low:high] - place.start - 1] = True  # from one row to the next all is allowed
+        fine[starts[low:high] - place.start - 1] = True  # between two rows any order is allowed
         if not fine.all():
             return False
     return True

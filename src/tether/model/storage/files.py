@@ -105,7 +105,7 @@ def _load(folder: Path, check_again: bool) -> MDP:
             version.remember()
     if check_again:
         for names in (states, actions):
-            names.find(names[0])  # which looks at all of them
+            names.find(names[0])  # this reads all of them
     counts = None
     if meta.counts is not None:
         numbers = msgspec.structs.asdict(meta.counts)
@@ -115,7 +115,7 @@ def _load(folder: Path, check_again: bool) -> MDP:
     mdp = MDP(states, actions, form, meta.horizon, meta.discount, final_reward, counts, label_sets)
     for part in (mdp, form, counts):
         if part is not None:
-            object.__setattr__(part, "place", place)  # not a field of the constructor: a changed copy has no place
+            object.__setattr__(part, "place", place)  # not set by the constructor: a changed copy has no place
     return mdp
 
 
@@ -190,9 +190,10 @@ def _counts_meta(counts: Counts) -> CountsMeta:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """A directory is replaced only where nothing but a saved model is lost."""
+    """A directory is replaced only if it contains nothing but a saved model."""
     if folder.is_dir():
-        fine, what = not any(folder.iterdir()) or is_ours(folder), "this directory holds other files than a saved model"
+        fine = not any(folder.iterdir()) or is_ours(folder)
+        what = "this directory contains other files than a saved model"
     else:
         fine, what = not folder.exists(), "this is a file"
     if not fine:
@@ -208,7 +209,7 @@ def _write(folder: Path, name: str, array: Any) -> ArrayMeta:
 
 
 def _open_all(folder: Path, meta: Meta) -> dict[str, tuple[Any, os.stat_result]]:
-    """Every array, mapped, read-only, of the expected type and shape; all that is wrong with them at once."""
+    """Every array, mapped, read-only, of the expected type and shape; one error lists all problems."""
     expected = expected_shapes(meta)
     opened: dict[str, tuple[Any, os.stat_result]] = {}
     complaints = Complaints(Source())
@@ -255,10 +256,10 @@ def _shown(dtype: str, shape: tuple[int, ...]) -> str:
 
 
 def _head(handle: BinaryIO) -> tuple[Any, tuple[int, ...], bool]:
-    """Element type, shape and order of an array, from the head of its file; the handle then stands at its elements."""
+    """Element type, shape and order of an array, from the head of its file; the handle is then at its elements."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of a head that NumPy has to guess at
+            warnings.simplefilter("error")  # if NumPy has to guess at a head
             if np.lib.format.read_magic(handle) != (1, 0):
                 raise ValueError("another version of it")
             shape, by_columns, dtype = np.lib.format.read_array_header_1_0(handle)

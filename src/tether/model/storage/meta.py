@@ -93,7 +93,7 @@ class RoundingMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CountsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """As `tether.model.counts.Counts`, less its arrays."""
+    """As `tether.model.counts.Counts`, without its arrays."""
 
     prior: float
     episodes: int
@@ -107,7 +107,7 @@ class CountsMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All of ``model.json``; ``checksum`` is that of all the rest, the array ``label_i`` is of ``labels[i]``."""
+    """All of ``model.json``; ``checksum`` is over all the rest; the array ``label_i`` belongs to ``labels[i]``."""
 
     format: str
     version: int
@@ -141,7 +141,7 @@ def write_meta(folder: Path, meta: Meta) -> None:
 
 
 def read_meta(folder: Path) -> tuple[bytes, Meta]:
-    """Read ``model.json`` and check that it is one, of a version we know: its bytes, and what they say."""
+    """Read ``model.json`` and check its format and version; returns its bytes and its contents."""
     if not folder.exists():
         raise _error(folder, f"there is no such directory; {_WHAT}")
     if not folder.is_dir():
@@ -176,7 +176,7 @@ def read_meta(folder: Path) -> tuple[bytes, Meta]:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether all that is in a directory is a saved model, of whatever version."""
+    """Whether a directory contains only a saved model, of any version."""
     try:
         head = msgspec.json.decode((folder / MODEL).read_bytes(), type=_Head)
     except (OSError, *_UNREADABLE):

@@ -1,9 +1,9 @@
 """Named tuples from disk.
 
-One comes back as an object of its own class if the program has that class loaded, else as one of a class with the
-same name and fields; the two are equal, and equal the plain tuple. No code is imported to find a class, and none of
-its own runs when an object is made. An object of a class made here writes itself by its fields, ``x 1, wet no``: the
-name of such a class says nothing to a reader.
+A named tuple gets its own class if the program has that class loaded. Otherwise it gets a class with the same name and
+fields; the two are equal, and equal to the plain tuple. No code is imported to find a class, and no code of the class
+runs when an object is made. An object of a class made here is written by its fields, ``x 1, wet no``: the name of
+such a class says nothing to a reader.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["class_of"]
 
 
 def class_of(module: str, name: str, fields: tuple[str, ...]) -> Any:
-    """The class a named tuple was of, if the program has it loaded, else one like it."""
+    """The class of a named tuple, if the program has it loaded; otherwise one like it."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -44,5 +44,5 @@ def _made(module: str, name: str, fields: tuple[str, ...]) -> Any:
 
 
 def _named(module: str, name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    """A named tuple from its parts: how one of a class that was made here comes out of a pickle."""
+    """A named tuple from its parts, to unpickle one whose class was made here."""
     return tuple.__new__(class_of(module, name, fields), values)

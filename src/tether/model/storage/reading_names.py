@@ -33,7 +33,7 @@ class NameReader:
     named_tuples: tuple[NamedTupleMeta, ...]
 
     def read(self, meta: NamesMeta, noun: str) -> Names:
-        """The names described; columns are not looked at before they are needed."""
+        """The names described; columns are not read before they are needed."""
         file = f"{self.folder}/{MODEL}"
         try:
             classes = [class_of(named.module, named.name, named.fields) for named in self.named_tuples]
@@ -130,7 +130,7 @@ def _restored(item: Any, classes: list[Any]) -> Any:
 
 
 class _StoredNames(Names):
-    """Names as columns on disk: one is decoded when it is asked for, all of them when one is first searched for."""
+    """Names as columns on disk: one is decoded when it is used, all of them when one is first searched for."""
 
     __slots__ = ("_column", "_folder", "_listed", "_n", "_noun", "_place")
 

@@ -1,9 +1,9 @@
 """How names of states and actions are written to disk.
 
 Up to a few thousand are listed in ``model.json``, where they can be read. More become columns, so that a model
-opens without looking at them: whole numbers, other numbers and truth values are one array; texts are one array of
-UTF-8 and one of where each ends; tuples of one length (and class, if they are named tuples) are a column for each
-place; anything else, such as texts among numbers, is a column of JSON texts.
+opens without reading them. Whole numbers, other numbers and truth values are one array. Texts are one array of UTF-8
+and one of where each ends. Tuples of one length (and class, if they are named tuples) are one column per position.
+Anything else, such as texts among numbers, is a column of JSON texts.
 `tether.model.storage.reading_names` reads them again.
 """
 
@@ -37,7 +37,7 @@ class _UnknownError(Exception):
 
 @dataclass(slots=True)
 class NameWriter:
-    """Turns names into their description; gathers the arrays and classes that it refers to."""
+    """Turns names into their description; collects the arrays and classes of the description."""
 
     arrays: dict[str, Any] = field(default_factory=dict)
     classes: dict[Any, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class NameWriter:
         return tuple(NamedTupleMeta(kind.__module__, kind.__qualname__, tuple(kind._fields)) for kind in self.classes)
 
     def _plain(self, item: Any) -> Any:
-        """A name as JSON can say it."""
+        """A name as JSON."""
         item = _unwrapped(item)
         kind = type(item)
         if item is None or kind is bool:
@@ -117,11 +117,11 @@ class NameWriter:
 
 
 def _is_counted(names: Names) -> bool:
-    return isinstance(names[:0], range)  # the only names of which a slice is one
+    return isinstance(names[:0], range)  # only these names give a range as a slice
 
 
 def _unwrapped(item: Any) -> Any:
-    """A plain number or text, where a tuple holds one of NumPy's."""
+    """A plain number or text, if a tuple contains one of NumPy's."""
     return item.item() if isinstance(item, _SCALARS) else item
 
 
