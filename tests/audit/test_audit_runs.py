@@ -285,7 +285,7 @@ def test_the_command(tmp_path, monkeypatch):
         main, ["audit", "case:grid-world", "log.csv", "-o", "more", "--policy", "optimal", "--reports", "3"]
     )
     assert done.exit_code == 2
-    assert "--policy makes none" in done.output
+    assert "with --policy there are none" in done.output
 
 
 # --- Text, piece by piece ------------------------------------------------------------------------------

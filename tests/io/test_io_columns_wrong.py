@@ -71,7 +71,7 @@ from tether.io.columns import read_columns
         (
             "0,go,1\n1,go,1\n",
             "a.csv: the columns 'state', 'action', 'probability' are missing (the first line must name the columns); "
-            "found '0', 'go', '1'; where a column has another name, map it: columns={'state': '<its name "
+            "found '0', 'go', '1'; if a column has another name, map it: columns={'state': '<its name "
             "there>', 'action': '<its name there>', 'probability': '<its name there>'}",
         ),
         (
@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_text_file(write, data, expected):
         (
             "a.parquet",
             SAME["a.parquet"][:-5],
-            "a.parquet: the file is cut off: it begins as Parquet, but does not end so; copy it again",
+            "a.parquet: the file is cut off: it begins like a Parquet file, but does not end like one; copy it again",
         ),
         (
             "a.parquet",

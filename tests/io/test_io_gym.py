@@ -297,7 +297,7 @@ def test_a_recording_takes_every_policy_that_the_model_takes():
     path = record(env, right, seed=1)
     assert set(path.actions) <= {1, 2}
     assert record(env, right, seed=1) == path
-    with pytest.raises(QueryError, match="nothing says for how many steps to find the best policy; give max_steps="):
+    with pytest.raises(QueryError, match="for how many steps is the policy to be the best"):
         record(Unnamed(env), "optimal")
 
 

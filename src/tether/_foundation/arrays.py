@@ -1,4 +1,4 @@
-"""The three kinds of array that everything here is made of, how kernels take them, and which numbers they hold."""
+"""The three kinds of arrays in this package, how kernels take them, and searching in them."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ import numpy.typing as npt
 __all__ = ["Flags", "Floats", "Ints", "distinct", "places_among", "positions", "read_only"]
 
 _FEW = 8
-"""Numbers are sorted where there are fewer than one in so many of those that there could be; else they are marked."""
+"""Numbers are sorted if fewer than one in this many of the possible ones occur; otherwise they are marked."""
 
 Ints = npt.NDArray[Any]
-"""Whole numbers: indices, counts, thresholds. How wide they are is said where they are made."""
+"""Whole numbers: indices, counts, thresholds. Their width is chosen where they are made."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ def distinct(numbers: Ints, size: int) -> Ints:
 def places_among(ascending: Ints, wanted: Ints | int) -> Any:
     """Where each of ``wanted`` is among ascending numbers, or where it would be.
 
-    It is looked for in the width of these numbers: otherwise NumPy copies all of them first, each time.
+    ``wanted`` is converted to the type of these numbers: otherwise NumPy copies all of them for each search.
 
     >>> places_among(np.array([0, 2], np.int32), np.array([2, 0, 2])).tolist()
     [1, 0, 1]
@@ -43,7 +43,7 @@ def places_among(ascending: Ints, wanted: Ints | int) -> Any:
 
 
 def positions(ascending: Ints, wanted: Ints, size: int) -> Ints:
-    """Where each of ``wanted`` is among numbers below ``size``: searched for, or where many are wanted, in a list.
+    """Where each of ``wanted`` is among numbers below ``size``: by searching, or by a table if many are wanted.
 
     >>> positions(np.array([0, 2]), np.array([2, 0, 2]), 3).tolist()
     [1, 0, 1]
@@ -58,7 +58,7 @@ def positions(ascending: Ints, wanted: Ints, size: int) -> Ints:
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same numbers in one piece and not to be written to: kernels are compiled anew for any other kind of array."""
+    """The same numbers, contiguous and read-only: for any other kind of array, kernels would be compiled again."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

@@ -1,9 +1,9 @@
 """Names as columns of Arrow tables; from there to pandas, polars or Parquet.
 
-Names keep their type where Arrow has one for all of them: whole numbers, numbers, text, truth values, dates. Named
+Names keep their type if Arrow has one for all of them: whole numbers, numbers, text, truth values, dates. Named
 tuples and dataclasses become structs. Plain tuples of one length become structs too, with fields named by position.
-Names of several types, or of any other type, become text. The type is that of all names of the model, so that two
-tables of one model can be put together.
+Names of several types, or of any other type, become text. All names of the model decide the type, so that two tables of
+one model can be put together.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
 
 
 class Tabular:
-    """Results that are an Arrow table are a pandas one too."""
+    """A result that can be an Arrow table can be a pandas table too."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class NameColumn:
         return _type(self._kind)
 
     def take(self, indices: Ints, empty: Flags | None = None) -> Any:
-        """Names by index; missing ones where ``empty`` says so, which may be longer."""
+        """Names by index; missing where ``empty`` is true; ``empty`` may be longer."""
         import pyarrow as pa
 
         used, at = np.unique(indices, return_inverse=True)
@@ -79,7 +79,7 @@ class NameColumn:
 
 
 def name_array(items: Sequence[Any], among: Sequence[Any] | None = None) -> Any:
-    """Some names, None where there is none, in the type that fits all of ``among``."""
+    """Some names, None for missing ones, in the type that fits all of ``among``."""
     import pyarrow as pa
 
     kind = _kind(items if among is None else among)
@@ -117,7 +117,7 @@ def _kind(items: Sequence[Any]) -> Any:
 
 
 def _field_names(kind: type, items: Sequence[Any]) -> list[str]:
-    """What the parts are called that names of a type have; nothing for names without parts."""
+    """The names of the parts that names of a type have; empty for names without parts."""
     if dataclasses.is_dataclass(kind):
         return [field.name for field in dataclasses.fields(kind)]
     if not issubclass(kind, tuple):

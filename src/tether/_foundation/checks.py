@@ -37,7 +37,7 @@ def random_generator(rng: Any) -> np.random.Generator:
 
 
 def whole_numbers(name: str, given: Iterable[int] | None, default: range, least: int, most: int) -> Ints:
-    """The whole numbers asked for, those beyond ``most`` cut to it; all of ``default`` where none were given."""
+    """The given whole numbers, those beyond ``most`` reduced to it; without any, all of ``default``."""
     if given is not None and not isinstance(given, Iterable):
         raise QueryError(f"{name} must be a list of whole numbers ≥ {least}, not {given!r}")
     items = list(default if given is None else given)

@@ -1,7 +1,7 @@
-"""Small pieces of HTML, escaped: what records show in a notebook, and the k × m table of the report too.
+"""Small pieces of escaped HTML: how records are shown in a notebook, and the k × m table of the report.
 
-Only strings, no templates: a record shows itself in a notebook without anything else being loaded. No other file of the
-library puts a table together, but for the templates of pages (`tether.views.pages`).
+Only strings, no templates, so that a notebook can show a record without loading anything else. No other file of the library
+makes a table, except the templates of pages (`tether.views.pages`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Characters that no page may hold."""
+"""Characters that are forbidden in a page."""
 
 _MINUS = re.compile(r"(?<![\w)])-(?=[\d.∞])")
 
@@ -49,14 +49,14 @@ _HIGH, _WIDE = 24, 16
 """Rows and columns of a shaded table before some of them are left out."""
 
 _FEW = (0, 1, 2, 3)
-"""Numbers of changes that every table shows: what one change gains is the first thing a reader asks."""
+"""The m that every table shows: the gain of one change is the first thing that a reader asks for."""
 
 _SHADES = np.array([(240, 246, 251), (158, 202, 225), (49, 130, 189), (8, 64, 126)], dtype=float)
 """From hardly any gain to the largest."""
 
 
 def escaped(value: Any) -> str:
-    """Any text, safe inside a page: escaped, without characters that no page may hold.
+    """Any text, safe inside a page: escaped, without forbidden characters.
 
     >>> escaped("<b>")
     '&lt;b&gt;'
@@ -65,7 +65,7 @@ def escaped(value: Any) -> str:
 
 
 def clean(value: Any) -> str:
-    r"""Any value as a text without characters that no page may hold.
+    r"""Any value as a text without forbidden characters.
 
     >>> clean("a\x00b") == "a\N{REPLACEMENT CHARACTER}b"
     True
@@ -75,7 +75,7 @@ def clean(value: Any) -> str:
 
 
 def shortened(value: Any, most: int = 160) -> str:
-    """The same, cut where it is too long to be read at all.
+    """The same, cut if it is too long to read.
 
     >>> shortened("abcdef", most=4)
     'abc…'
@@ -93,7 +93,7 @@ def with_minus_signs(text: str) -> str:
 
 
 def together(text: str) -> str:
-    """A sentence of ours with true minus signs, and nothing like ``k = 3`` or ``90 %`` torn in two.
+    """A sentence with true minus signs, and without line breaks inside ``k = 3`` or ``90 %``.
 
     >>> together("k = 3") == "k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3"
     True
@@ -120,13 +120,13 @@ def paragraphs(sentences: Iterable[str]) -> str:
 
 
 def facts(rows: Iterable[tuple[str, Any]]) -> str:
-    """A table of names and what they are."""
+    """A table of names and values."""
     body = "".join(f"<tr><th>{escaped(name)}</th><td>{shortened(what, 600)}</td></tr>" for name, what in rows)
     return f"<table>{body}</table>"
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table with a head; of a long one the beginning and the end."""
+    """A table with a head; if it is long, only its beginning and its end."""
     names = "".join(f"<th>{escaped(name)}</th>" for name in head)
     body = [f"<tr>{''.join(f'<td>{shortened(cell)}</td>' for cell in row)}</tr>" for row in rows]
     if len(body) > _ROWS:
@@ -173,12 +173,11 @@ def heat(
     link: Callable[[int, int], str] | None = None,
     minimise: bool = False,
 ) -> HeatTable:
-    """The k × m table, shaded by what is gained; what gains nothing stays plain.
+    """The k × m table, shaded by the gain; cells without a gain stay plain.
 
-    ``mark`` is a (k, m) to outline; with ``merge``, neighbours that are the same are one row, or one column. Of more
-    rows or columns than there is room for, some are left out, but never the ends, the marked ones, the ``suggested``
-    k or m = 0 … 3. ``link`` gives an address for each (k, m), where a click should lead somewhere. With
-    ``minimise``, less is a gain.
+    ``mark`` is a (k, m) to outline; with ``merge``, equal neighbours are one row, or one column. If there are too many
+    rows or columns, some are left out, but never the ends, the marked ones, the ``suggested`` k or m = 0 … 3. ``link``
+    gives the address that a click on (k, m) opens. With ``minimise``, less is a gain.
     """
     down, across = _spans(ks, values, merge), _spans(ms, values.T, merge)
     row_of = None if mark is None else _span_of(ks, down, mark[0])
@@ -205,7 +204,7 @@ _Span = tuple[int, int]
 
 
 def _spans(names: Ints, rows: Floats, merge: bool) -> list[_Span]:
-    """First and last of each run of neighbours that are the same, but for rounding."""
+    """First and last of each run of neighbours that are equal, up to rounding."""
     if not merge:
         return [(i, i) for i in range(names.size)]
     spans: list[_Span] = []
@@ -226,7 +225,7 @@ def _span_of(names: Ints, spans: list[_Span], name: int) -> _Span | None:
 
 
 def _thinned(spans: list[_Span], most: int, kept: Sequence[_Span | None]) -> list[_Span]:
-    """Some of too many: the first, the last, those to be kept, and others that lie far from these."""
+    """Some of too many: the first, the last, those to be kept, and others at a distance from these."""
     if len(spans) <= most:
         return spans
     chosen = {0, len(spans) - 1, *(i for i, span in enumerate(spans) if span in kept)}
@@ -263,7 +262,7 @@ def _cell(cell: HeatCell) -> str:
 
 
 def shade(share: float) -> str:
-    """The colours of a cell by what share of the largest gain it has, 0 to 1: text that can be read on its ground."""
+    """The colours of a cell by its share of the largest gain, 0 to 1: a background, and a text colour to read on it."""
     at = share * (len(_SHADES) - 1)
     low = min(int(at), len(_SHADES) - 2)
     red, green, blue = (_SHADES[low] + (at - low) * (_SHADES[low + 1] - _SHADES[low])).round().astype(int).tolist()

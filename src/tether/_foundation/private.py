@@ -1,4 +1,4 @@
-"""Directories that nobody else can have made or can write to: what is found in one was put there by this user."""
+"""Private directories: made by this user, and nobody else can write to them. So their files are this user's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["can_others_write", "is_private", "private_cache", "private_directory
 
 
 def private_directory(parent: Path, name: str) -> Path | None:
-    """``parent / name``, made for this user alone if it was not there; None if it cannot be, or is somebody else's."""
+    """``parent / name``, made for this user alone if it does not exist; None if that fails, or if it is not private."""
     place = parent / name
     try:
         parent.mkdir(parents=True, exist_ok=True)

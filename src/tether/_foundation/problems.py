@@ -1,9 +1,8 @@
-"""What is wrong with a model, a table or a file: gathered while it is looked at, and raised at once.
+"""The problems of a model, a table or a file: collected while it is checked, and raised together.
 
 Every reader and every check uses the same collector, `Complaints`. It knows where the rows came from (`Source`), so
-that what is wrong with a row is reported where its user will look for it. A row of a text file has a line. A row of
-another file is counted from 1. A row of a table in memory is counted from 0, as dataframes and
-`tether.MDP.from_table` count them.
+that a problem is reported where the user will look for it. A row of a text file has a line. A row of another file is
+counted from 1. A row of a table in memory is counted from 0, as in dataframes and `tether.MDP.from_table`.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ class Source:
     file : str or None
         None for a table in memory.
     find_lines : callable or None
-        Gives the line of every row of a text file, when it is first asked for: it costs a second reading.
+        Gives the line of every row of a text file; called only when needed, because it reads the file again.
     in_rows : bool
-        False for what has no rows that a user would look for, as JSON.
+        False for files without rows that a user would look for, such as JSON.
     before : int
-        How many rows come before the first one here, of a table that is read in pieces.
+        For a table that is read in pieces: how many rows come before the first one here.
     rows : array or None
-        Which row of the file each one is, counted from 0, where some are left out, as blank rows of a spreadsheet.
+        Which row of the file each one is, counted from 0, if some are left out, such as blank rows of a spreadsheet.
     """
 
     file: str | None = None
@@ -74,7 +73,7 @@ class Source:
         return row + self.before if self.rows is None or not 0 <= row < self.rows.size else int(self.rows[row])
 
     def located(self, problem: Problem, row: int | None = None, line: int | None = None) -> Problem:
-        """The problem with its file, and its row and line where it has them."""
+        """The problem with its file, and its row and line if it has them."""
         if row is not None and self.in_rows:
             line = self.line(row) if line is None else line
             return replace(problem, file=self.file, row=self._row(row), line=line)
@@ -104,7 +103,7 @@ class Complaints:
         return self.total > 0
 
     def add(self, what: str | Problem, line: int | None = None, *, row: int | None = None, **fields: Any) -> None:
-        """Note a problem, of a line, of a row (from 0) or of the whole; ``fields`` are further ones of `Problem`."""
+        """Note a problem of a line, of a row (from 0) or of the whole; ``fields`` are other fields of `Problem`."""
         self.total += 1
         self._alone += 1
         if row is not None:
@@ -120,7 +119,7 @@ class Complaints:
         row: Callable[[int], int | None] = int,
         lines: Ints | None = None,
     ) -> None:
-        """Note the same kind of problem of many items; only as many are spelled out as are kept.
+        """Note the same kind of problem for many items; messages are made only for those that are kept.
 
         An item is a row, unless ``row`` says which row it has (None: none), or ``lines`` on which line it is.
         """
@@ -132,17 +131,17 @@ class Complaints:
             self._found.append((*place, _problem(problem(item), {})))
 
     def add_lines(self, found: Iterable[tuple[int, str]], total: int) -> None:
-        """Note problems of lines of which only the first are given; ``total`` are there."""
+        """Note problems of lines, given only the first ones; ``total`` is how many there are."""
         self.total += total
         self._found += [(None, line, Problem(what)) for line, what in found]
 
     def rows(self) -> Ints:
-        """The rows (from 0) of which anything was noted, ascending."""
+        """The rows (from 0) with a noted problem, ascending."""
         return np.unique(self._places())
 
     @property
     def only_of_rows(self) -> bool:
-        """Whether all that was noted is about single rows: the other rows can then be looked at all the same."""
+        """Whether all noted problems are about single rows: the other rows can then still be checked."""
         return self._places().size == self.total
 
     def _places(self) -> Ints:
@@ -154,19 +153,19 @@ class Complaints:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is kept of all that was noted: the first by row and line, each with its place."""
-        found = sorted(self._found, key=_row)[:LIMIT]  # a line costs a second reading: only for those that are kept
+        """The problems that are kept: the first by row and line, each with its place."""
+        found = sorted(self._found, key=_row)[:LIMIT]  # finding lines reads the file again
         located = [self.source.located(problem, row, line) for row, line, problem in found]
         return tuple(sorted(located, key=lambda problem: problem.line or 0))
 
     def raise_any(self) -> None:
-        """Raise all that was noted, if anything was, as one error."""
+        """Raise all noted problems, if there are any, as one error."""
         if self.total:
             raise self.error(self.problems, total=self.total)
 
 
 def common_length(columns: Mapping[str, Sized], error: Located) -> int:
-    """The length that all columns have; 0 where there are none.
+    """The common length of all columns; 0 if there are none.
 
     >>> common_length({"state": [1, 2], "action": [1]}, ModelError)
     Traceback (most recent call last):
@@ -181,7 +180,7 @@ def common_length(columns: Mapping[str, Sized], error: Located) -> int:
 
 
 def raise_all(*all_complaints: Complaints) -> None:
-    """Raise what was noted about several files as one error."""
+    """Raise the noted problems of several files as one error."""
     problems = [problem for complaints in all_complaints for problem in complaints.problems]
     if problems:
         raise all_complaints[0].error(problems, total=sum(complaints.total for complaints in all_complaints))

@@ -19,7 +19,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def number(value: float) -> str:
-    """A value as a sentence tells it.
+    """A value as it is written in a sentence.
 
     >>> number(-6850.4), number(0.48801)
     ('-6,850', '0.488')
@@ -28,7 +28,7 @@ def number(value: float) -> str:
 
 
 def average(value: float) -> str:
-    """A mean count, with as many digits as are worth reading.
+    """A mean count, with three digits.
 
     >>> average(3.0), average(2.408), average(23.14), average(100.0)
     ('3', '2.41', '23.1', '100')
@@ -38,7 +38,7 @@ def average(value: float) -> str:
 
 
 def percent(share: float, short: bool = False) -> str:
-    """A share in whole percents; 0 % and 100 % only where they are exact, but for rounding.
+    """A share in whole percents; 0 % and 100 % only if they are exact, up to rounding.
 
     >>> percent(1.0), percent(0.9999), percent(0.123), percent(0.001)
     ('100 %', 'over 99 %', '12 %', 'under 1 %')
@@ -74,8 +74,8 @@ def cut(text: str, most: int = 100) -> str:
 def cut_apart(names: Sequence[str], most: int) -> list[str]:
     """Names cut to ``most`` letters, so that different names stay different.
 
-    Where beginnings are alike, or are all of another name, the middle is left out; where ends are alike too, a number
-    tells them apart.
+    If two names begin alike, or one is the beginning of another, the middle is left out; if they also end alike, a
+    number makes them different.
 
     >>> cut_apart(["ward 7 bed 2", "ward 7 bed 3", "home"], 8)
     ['ward…d 2', 'ward…d 3', 'home']

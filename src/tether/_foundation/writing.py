@@ -1,14 +1,14 @@
 """Files and directories appear when they are complete, and appear together.
 
-Whatever is written is made in a private directory beside its place, ``.tether-<where>-<pid>-<random>.tmp``, and
-renamed into place at the end:
+Everything is first written in a private directory beside its place, ``.tether-<where>-<pid>-<random>.tmp``, and renamed
+into place at the end:
 
 - a file replaces another in one step;
-- a directory changes places with another in one step, where the system can do that (Linux, macOS);
-- a set of files (`written_into`), and directories elsewhere, take a few steps. These are taken under a lock on the
-  folder, after the private directory got the ending ``.ready``: whoever comes next finishes what was not finished.
+- a directory is exchanged with another in one step, if the system can do that (Linux, macOS);
+- a set of files (`written_into`), and directories on other systems, take a few steps. They happen under a lock on the
+  folder, after the private directory got the ending ``.ready``. If they are interrupted, the next process finishes.
 
-A process may be killed at any moment. The next one that writes into the folder removes what is left of it.
+A process may be killed at any moment. The next one that writes into the folder removes its remains.
 `read_together` reads files that belong together, and never a mixture of two versions.
 """
 
@@ -38,7 +38,7 @@ __all__ = ["read_together", "written", "written_into"]
 Result = TypeVar("Result")
 
 _BOOT_ERROR = 2.0
-"""Seconds by which the time of a process's beginning may be off: the time of booting is told in whole ones."""
+"""By how many seconds the start time of a process may be wrong: the boot time is known in whole seconds."""
 
 _LEFT = re.compile(r"\.tether-(?P<where>[0-9a-f]{8})-(?P<pid>[0-9]+)-[0-9a-f]{8}\.(?P<ending>tmp|ready)")
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV)
@@ -52,10 +52,10 @@ _PATIENCE = 2.0
 
 @contextmanager
 def written(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the name to write a file or a directory under; put it in the place of ``target`` if all went well.
+    """Yield the name to write a file or a directory under; if no error happens, it then replaces ``target``.
 
-    What was there before stays until then, and for good if anything fails. A symbolic link stays one: what it leads
-    to is replaced. Permissions stay what they were.
+    The old contents stay until then, and for good if anything fails. A symbolic link stays a link: its target is
+    replaced. Permissions do not change.
     """
     final = _final(target)
     with _working(final.parent, final) as work:
@@ -67,7 +67,7 @@ def written(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def written_into(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a directory to write files into; all of them move to ``folder`` together if all went well.
+    """Yield a directory to write files into; if no error happens, all of them move to ``folder`` together.
 
     Other files of the folder stay as they are.
     """
@@ -88,7 +88,7 @@ def written_into(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def read_together(files: Iterable[str | os.PathLike[str]], read: Callable[[], Result]) -> Result:
-    """What ``read`` makes of files that belong together; it is called again if one of them was replaced meanwhile."""
+    """The result of ``read`` for files that belong together; it is called again if one was replaced meanwhile."""
     paths = [Path(file) for file in files]
     for _ in range(_TRIES):
         before = _settled(paths)
@@ -104,7 +104,7 @@ def read_together(files: Iterable[str | os.PathLike[str]], read: Callable[[], Re
 
 
 def _settled(paths: list[Path]) -> list[Any]:
-    """The versions of files, at a moment when nobody is putting a set of files in their place."""
+    """The versions of files, at a moment when no process is replacing a set of files."""
     with ExitStack() as locks:
         for folder in sorted({path.parent for path in paths}):
             _finish_others(folder, locks.enter_context(_locked(folder)))
@@ -124,11 +124,11 @@ def _stamps(paths: list[Path]) -> list[Any]:
 
 
 def _final(target: str | os.PathLike[str]) -> Path:
-    """Where the contents go: the target itself, or what it leads to if it is a symbolic link."""
+    """Where the contents go: the target itself, or the target of the link if it is a symbolic link."""
     final = Path(target)
     _refuse_nul(final)
     if final.name in ("", ".."):
-        raise _error(final, "it cannot be written: give a name in a folder, not a folder that is there already")
+        raise _error(final, "it cannot be written: give a name in a folder, not a folder that exists already")
     with _errors_of(final):
         if final.is_symlink():
             final = Path(os.path.realpath(final))
@@ -166,7 +166,7 @@ def _work_name(folder: Path) -> Path:
 
 @lru_cache
 def _where() -> str:
-    """Which machine, or container, a process number is of."""
+    """The machine, or container, that a process number belongs to."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -195,7 +195,7 @@ def _put(work: Path, partial: Path, final: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two directories change places in one step; False if this system or disk cannot."""
+    """Exchange two directories in one step; False if this system or disk cannot."""
     call = _exchanger()
     if call is None:
         return False
@@ -221,7 +221,7 @@ def _exchanger() -> Callable[[bytes, bytes], int] | None:
 
 
 def _switch(work: Path, folder: Path) -> None:
-    """Move all that is in ``work`` to ``folder``. Stopped in the middle, the next process goes on with it."""
+    """Move everything in ``work`` to ``folder``. If this is interrupted, the next process continues."""
     ready = work.with_suffix(".ready")
     with _locked(folder) as is_locked:
         _finish_others(folder, is_locked)

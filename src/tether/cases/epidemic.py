@@ -44,7 +44,7 @@ def epidemic(population: int = _POPULATION, steps: int = _STEPS) -> Case:
     cut off at I ≤ 10 and normalised. And an empty population has no rows, nor has the step that would
     empty it: the hypergeometric law of nobody is undefined.
 
-    The observed outbreak was left alone for seven steps. The label ``over`` holds the states without infected.
+    The observed outbreak was left alone for seven steps. The label ``over`` has the states without infected people.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def step(state: EpidemicState, action: str) -> dict[EpidemicState, float]:
 
 
 def _hypergeometric(M: int, n: int, N: int) -> Iterator[tuple[int, float]]:
-    """P(k marked among N drawn from M of which n are marked) = C(n, k)·C(M - n, N - k) / C(M, N), for each possible k.
+    """P(k marked among N drawn from M with n marked) = C(n, k)·C(M - n, N - k) / C(M, N), for each possible k.
 
     In whole numbers, each from the one before, until the last division.
     """

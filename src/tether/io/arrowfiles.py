@@ -28,12 +28,12 @@ def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     if head != b"PAR1":
         raise file_error(file, "this is not a Parquet file, whatever its name says")
     if tail != b"PAR1":
-        wrong = "the file is cut off: it begins as Parquet, but does not end so"
+        wrong = "the file is cut off: it begins like a Parquet file, but does not end like one"
         raise file_error(file, Problem(wrong, fix="copy it again"))
     opened = guarded(file, "a Parquet file", lambda: parquet.ParquetFile(name_of(file)))
 
     def load(names: list[str]) -> Any:
-        # A row takes 8 bytes per column, or more, however few it takes in the file.
+        # In memory a row takes at least 8 bytes per column, even if it takes fewer in the file.
         limit = unpacked_limit(os.path.getsize(file), max_unpacked)
         if opened.metadata.num_rows * 8 * max(len(names), 1) > limit:
             raise too_large(file, limit, f"its table of {opened.metadata.num_rows:,} rows")
@@ -56,7 +56,7 @@ def open_arrow(file: File, max_unpacked: int | str | None = None) -> Opened:
 
 
 def _read_batches(file: File, data: bytes, limit: int) -> Any:
-    """All batches of a file, which may be packed each by itself."""
+    """All batches of a file; each may be compressed by itself."""
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -75,7 +75,7 @@ def _read_batches(file: File, data: bytes, limit: int) -> Any:
 
 
 def _valid(table: Any) -> Any:
-    """The table, if its parts fit together: a damaged one would be read beyond its memory."""
+    """The table, if it is valid: a damaged one would be read beyond its memory."""
     table.validate(full=True)
     return table
 
@@ -93,13 +93,13 @@ def guarded(file: File, what: str, read: Callable[[], Any]) -> Any:
 
 
 def damaged(file: File, what: str, error: BaseException) -> FileError:
-    """The error of a file in which a library found what it could not read."""
+    """The error for a file that a library could not read."""
     reason = next(iter(str(error).splitlines()), "") or type(error).__name__
     return file_error(file, f"it cannot be read as {what}; it is damaged, or something else: {reason}")
 
 
 def label_column(labels: Names, noun: str, file: File, kind: str) -> Any:
-    """Names as an Arrow column: whole numbers as such, all else as text, if each can be recognised when it is read."""
+    """Names as an Arrow column: whole numbers, or otherwise text, if each can be recognised when it is read."""
     import pyarrow as pa
 
     if are_whole(labels):
@@ -108,7 +108,7 @@ def label_column(labels: Names, noun: str, file: File, kind: str) -> Any:
 
 
 def write_arrow(table: Any, file: File, kind: str) -> None:
-    """Write an Arrow table as CSV, TSV, Parquet or Arrow; text is compressed where the name ends in ``.gz``."""
+    """Write an Arrow table as CSV, TSV, Parquet or Arrow; text is compressed if the name ends in ``.gz``."""
     import pyarrow as pa
     from pyarrow import csv, ipc, parquet
 

@@ -1,7 +1,7 @@
-"""Which axis of an array is which: told by its shape where only one order fits, by the user where several do.
+"""Which axis of an array is which: the shape decides if only one order fits, otherwise the user.
 
 ``P[s, a, s']`` is the order "SAS" of this package, ``P[a, s, s']`` the "ASS" of pymdptoolbox, and ``P(s, s', a)``
-the "SSA" of its MATLAB ancestor. With as many actions as states a cube could be any of them: it is never guessed.
+the "SSA" of its MATLAB ancestor. With as many actions as states a cube could be any of them; then it is not guessed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def transition_array(P: Any, name: str, order: str | None) -> Any:
     if isinstance(P, list):
         return _by_action(P, name, order)
     if is_sparse(P) or (P.ndim == 2 and P.shape[0] == P.shape[1]):
-        return _by_action([P], name, order)  # MATLAB drops a last axis of one
+        return _by_action([P], name, order)  # MATLAB drops a last axis of length 1
     if P.ndim != 3:
         raise ModelError(f"{name} has shape {P.shape}; expected (S, A, S), (A, S, S) or (S, S, A)")
     fits = [one for one in ORDERS if _square(P.shape, one)]
@@ -41,8 +41,8 @@ def transition_array(P: Any, name: str, order: str | None) -> Any:
 def reward_array(R: Any, name: str, S: int, A: int, order: str | None, given: str | None) -> tuple[Any, str | None]:
     """Rewards as `tether.MDP.from_arrays` takes them, and their axes.
 
-    ``order`` is the order said for the transitions: it also holds for rewards with three axes, unless ``given``
-    says another.
+    ``order`` is the given order of the transitions. It also applies to rewards with three axes, unless ``given`` is
+    another.
     """
     if given is not None and given not in REWARD_ORDERS:
         raise QueryError(f"reward_order= must be one of {_listed(REWARD_ORDERS)}, not {given!r}")
@@ -79,7 +79,7 @@ def _reward_axes(R: Any, name: str, S: int, A: int, order: str | None, given: st
         if R.ndim == len(axes) and all(R.shape[i] == sizes.get(axis, R.shape[i]) for i, axis in enumerate(axes))
     ]
     if given is None:
-        fits = [axes for axes in fits if axes != "TSA"]  # where it fits by accident, R(s,a,s') is meant
+        fits = [axes for axes in fits if axes != "TSA"]  # if it fits by accident, R(s,a,s') is meant
     if given is None and order in fits:
         return str(order)
     text = f"{name} has shape {R.shape} for {S:,} states and {A:,} actions"
@@ -87,7 +87,7 @@ def _reward_axes(R: Any, name: str, S: int, A: int, order: str | None, given: st
 
 
 def _decide(fits: Sequence[str], given: str | None, shape: str, option: str, same: bool) -> str:
-    """The one order that fits, or the one given if it does; ``same`` where all orders read the same."""
+    """The one order that fits, or the given one if it fits; ``same`` means that all orders give the same result."""
     if given is not None:
         if given not in fits:
             fit = f"what fits is {_listed(fits)}" if fits else "no order fits"

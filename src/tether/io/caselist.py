@@ -1,4 +1,4 @@
-"""The embedded cases: which there are, and one of them as files to look at and to change."""
+"""The embedded cases: a list of them, and one of them as files to read and change."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class CaseEntry:
     ----------
     name, about : str
     states, actions : int or None
-        How many; None where something that the case needs is not installed.
+        How many; None if something that the case needs is not installed.
     paths : dict
-        What to write as PATH, and its number of steps.
+        What to write as PATH on the command line, and the number of steps of each.
     missing : str or None
-        What the case would need.
+        What the case needs and is not installed.
 
     Examples
     --------
@@ -61,14 +61,14 @@ def case_entry(name: str) -> CaseEntry:
     """One of the cases."""
     try:
         case, _ = open_case(f"{PREFIX}{name}")
-    except QueryError as error:  # what it needs is not installed
+    except QueryError as error:  # something it needs is not installed
         return CaseEntry(name, about_case(name), None, None, {}, str(error))
     paths = {source: case.paths[path].T for source, path in path_names(name, case).items()}
     return CaseEntry(name, about_case(name), case.mdp.n_states, case.mdp.n_actions, paths, None)
 
 
 def write_case(name: str, folder: str | os.PathLike[str]) -> list[str]:
-    """Write a case as files: ``model.csv``, ``path.csv``, and a file for every further path.
+    """Write a case as files: ``model.csv``, ``path.csv``, and one file per other path.
 
     Parameters
     ----------

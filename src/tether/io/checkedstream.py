@@ -1,4 +1,4 @@
-"""The text of a large file on its way to Arrow, piece by piece: known to be UTF-8, its quotes counted."""
+"""The text of a large file, passed to Arrow piece by piece: checked to be UTF-8, with its quotes counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CheckedStream", "changed", "opened_text"]
 
 
 def changed(name: str) -> FileError:
-    """The error of a file that a second reading finds changed."""
+    """The error for a file that has changed when it is read a second time."""
     return file_error(name, Problem("the file was changed while it was read", fix="read it again"))
 
 
@@ -22,16 +22,16 @@ def changed(name: str) -> FileError:
 def opened_text(
     name: str, start: int, max_unpacked: int | str | None = None, quotes_expected: bool = True
 ) -> Iterator[CheckedStream]:
-    """A text from some byte on; the mark that some put before a text is not counted."""
+    """A text from some byte on; a byte-order mark at its beginning is not counted."""
     with opened_bytes(name, max_unpacked) as stream:
         first = stream.read(len(codecs.BOM_UTF8) + start).removeprefix(codecs.BOM_UTF8)[start:]
         yield CheckedStream(name, stream, first, max_unpacked, quotes_expected)
 
 
 class CheckedStream:
-    """What Arrow reads from, as far as there is only text; what stopped it is raised afterwards, by `raise_any`.
+    """The stream that Arrow reads. It ends early at anything that is not text; `raise_any` then raises the reason.
 
-    ``quotes`` counts the quotes so far. Where none are expected, the first ones end the text.
+    ``quotes`` counts the quotes so far. If none are expected, the first ones end the text.
     """
 
     closed = False
@@ -46,7 +46,7 @@ class CheckedStream:
         self._error: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """The next bytes; none at the end, and after anything that is wrong: Arrow must not see an error of ours."""
+        """The next bytes; none at the end and after any problem: Arrow must not see our errors."""
         if self._error is not None or (self.quotes and not self._quotes_expected):
             return b""
         try:
@@ -54,13 +54,13 @@ class CheckedStream:
         except Exception as error:
             self._error = error
             return b""
-        if piece.find(b'"') >= 0:  # to find is faster than to count
+        if piece.find(b'"') >= 0:  # finding is faster than counting
             self.quotes += piece.count(b'"')
             return piece if self._quotes_expected else b""
         return piece
 
     def _next(self, size: int) -> bytes:
-        """Whole characters, and no NUL among them; what is left of the last one waits for the next piece."""
+        """Whole characters without NUL; an incomplete last one waits for the next piece."""
         read = self._stream.read(size - len(self._unread))
         piece = self._unread + read if self._unread else read
         if b"\0" in piece:
@@ -70,7 +70,7 @@ class CheckedStream:
         return piece[:used]
 
     def raise_any(self) -> None:
-        """Raise what ended the text before its end."""
+        """Raise the problem that ended the text early, if any."""
         if isinstance(self._error, UnicodeError):
             checked_text(self._name, self._max_unpacked)  # raises an error with every line that is not text
             raise changed(self._name)
@@ -78,4 +78,4 @@ class CheckedStream:
             raise self._error
 
     def close(self) -> None:
-        """Nothing: whoever opened the file closes it."""
+        """Does nothing: the opener of the file closes it."""

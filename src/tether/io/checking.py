@@ -20,14 +20,14 @@ __all__ = ["Check", "check", "check_opened"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Check:
-    """What a check found.
+    """The result of a check.
 
     Attributes
     ----------
     mdp : MDP or None
-        The model; None where it is not sound.
+        The model; None if it is not sound.
     cf : CounterfactualMDP or None
-        The model conditioned on the path; None without a path, or where either is not sound.
+        The model conditioned on the path; None without a path, or if either is not sound.
     coverage : Coverage or None
         What the path reaches and influences.
     problems : tuple of Problem
@@ -69,7 +69,7 @@ def check(
     *,
     influence: Any = "support",
 ) -> Check:
-    """Look at a model, and at a path of it; what is wrong with them is reported, not raised.
+    """Check a model, and a path in it; problems are reported, not raised.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def check_opened(
     condition: Callable[[MDP, Path], CounterfactualMDP],
     influence: Any,
 ) -> Check:
-    """The same, for a model and a path that are opened here: what is wrong with them shows then."""
+    """The same, for a model and a path that are opened here, which shows their problems."""
     noted = _Noted()
     mdp: MDP | None = None
     cf: CounterfactualMDP | None = None
@@ -124,7 +124,7 @@ class _Noted:
 
     @contextmanager
     def problems_of_files(self) -> Iterator[None]:
-        """Note problems; a missing file is no problem of the model, but a wrong call."""
+        """Note problems; a missing file is not a problem of the model, but a wrong call."""
         try:
             yield
         except (FileError, ModelError, PathError) as error:

@@ -1,7 +1,7 @@
 """Columns of a table: from a CSV, Parquet, Arrow or Excel file, or from any dataframe, to arrays of names and numbers.
 
-A column is either one of names (states, actions, episodes) or one of numbers. Everything that is wrong
-with a table is reported at once, each thing with its line.
+A column has either names (states, actions, episodes) or numbers. All problems of a table are reported at
+once, each with its line.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Columns:
         columns that the table does not have are not in it.
     n_rows : int
     complaints : Complaints
-        A collector of what is wrong with these rows: ``add(what, row=…)``, then ``raise_any()``. It already has the
-        cells that could not be read, where these were not to be raised.
+        A collector of the problems of these rows: ``add(what, row=…)``, then ``raise_any()``. With ``collect`` it
+        already has the cells that could not be read.
     """
 
     values: Mapping[str, Array | Coded]
@@ -87,7 +87,7 @@ class Columns:
         return name in self.values
 
     def get(self, name: str) -> Any:
-        """A column, or None where the table does not have it."""
+        """A column, or None if the table does not have it."""
         return self.values.get(name)
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class Columns:
 class TextTable(NamedTuple):
     """Rows of a delimited text: an Arrow table with every cell as text, and where its rows are.
 
-    ``texts`` are the columns that hold more than whole numbers, be it in other rows of the file.
+    ``texts`` are the columns that contain more than whole numbers, also in other rows of the file.
     """
 
     table: Any
@@ -115,7 +115,7 @@ def table_kind(file: File) -> str | None:
 
 
 def unknown_table(file: File) -> FileError:
-    """The error of a name that does not say what table it is."""
+    """The error for a file name without a known suffix."""
     return file_error(
         file, Problem("the name does not say what table this is", expectation=f"one of {', '.join(TABLES)}")
     )
@@ -142,9 +142,9 @@ def read_columns(
     wanted, optional : sequence of str
         Columns that must be there, and columns that may be.
     rename : mapping, optional
-        The name in the file of a wanted column, where it is another: ``{"state": "s"}``.
+        The names in the file of columns that have other names there: ``{"state": "s"}``.
     text : sequence of str
-        Columns of names; all others hold numbers.
+        Columns of names; all others are numbers.
     blank : sequence of str
         Columns whose cells may be empty: None among names, NaN among numbers.
     kind : {"csv", "tsv", "parquet", "arrow", "xlsx"}, optional
@@ -154,8 +154,8 @@ def read_columns(
     max_unpacked : int or str, optional
         To how many bytes a compressed file may unpack; see `tether.io.files.unpacked_limit`.
     collect : bool
-        Whether cells that cannot be read are left in `Columns.complaints`, for the caller to raise with all else that
-        is wrong. Such a number is NaN.
+        Whether cells that cannot be read are left in `Columns.complaints`, for the caller to raise with all other
+        problems. Such a number is NaN.
     """
     name = name_of(file)
     kind = kind or table_kind(file)
@@ -186,8 +186,8 @@ def columns_of(
 ) -> Columns:
     """The same from a table in memory: a dataframe, an Arrow table, anything that exports one, or a dict of columns.
 
-    ``error`` is the class to raise where the table is not as expected. A `TextTable` is a piece of a text file, and is
-    read as that is.
+    ``error`` is the class to raise if the table is not as expected. A `TextTable` is a piece of a text file, and is
+    read like one.
     """
     plan = _Plan(wanted, optional, rename or {}, text, blank, alike, collect)
     if isinstance(table, TextTable):
@@ -211,14 +211,14 @@ def columns_of(
 
 
 def unknown_column(name: Any, known: Sequence[str]) -> QueryError:
-    """The error of a name that ``columns=`` cannot map."""
+    """The error for a name that ``columns=`` cannot map."""
     what, can = f"there is no column {name!r} to map", f"one of {', '.join(known)}"
     return QueryError(Problem(what, value=name, place="columns=", expectation=can, argument="columns"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Which columns are sought, under which names, and what they hold."""
+    """Which columns to read, under which names, and what they contain."""
 
     wanted: Sequence[str]
     optional: Sequence[str]
@@ -261,7 +261,7 @@ class _Plan:
         return chosen
 
     def made(self, values: Mapping[str, Array | Coded], rows: int, complaints: Complaints) -> Columns:
-        """The columns that were read; what is wrong is raised, unless it is to be collected and is about cells only."""
+        """The columns that were read; problems are raised, unless they are collected and about cells only."""
         if not (self.collect and complaints.only_of_rows):
             complaints.raise_any()
         return Columns(values, rows, complaints)
@@ -274,7 +274,7 @@ class _Plan:
             what = f"{what} (the first line must name the columns)"
         alike = {_letters(one): one for one in there if isinstance(one, str)}
         guess = {name: alike.get(_letters(name), "<its name there>") for name in missing}
-        fix = f"where a column has another name, map it: columns={guess!r}"
+        fix = f"if a column has another name, map it: columns={guess!r}"
         return Problem(f"{what}; found {found or 'none'}", value=tuple(missing), fix=fix, argument="columns")
 
 
@@ -283,7 +283,7 @@ def _letters(name: str) -> str:
 
 
 def _of_text(text: Text, plan: _Plan) -> Columns:
-    """Numbers as Arrow reads them; where a cell is none, all cells as text, to see which."""
+    """Numbers as Arrow reads them; if a cell is not a number, all cells as text, to find it."""
     import pyarrow as pa
 
     complaints = Complaints(Source(text.file, lambda: scan(text).lines))
@@ -313,7 +313,7 @@ def _of_text_table(text: TextTable, plan: _Plan, complaints: Complaints) -> Colu
 def _of_cells(
     columns: Mapping[str, Any], rows: int, plan: _Plan, complaints: Complaints, texts: frozenset[str] = frozenset()
 ) -> Columns:
-    """The columns of a text file; there may be none, where those that were sought may be missing."""
+    """The columns of a text file; there may be none, if all of them are optional."""
     values = _labels(columns, plan, complaints, texts)
     for name, column in columns.items():
         if name not in plan.text:
@@ -324,7 +324,7 @@ def _of_cells(
 def _labels(
     columns: Mapping[str, Any], plan: _Plan, complaints: Complaints, texts: frozenset[str]
 ) -> dict[str, Array | Coded]:
-    """The columns of names of a text file, those of the same things together."""
+    """The columns of names of a text file; columns of the same things are read together."""
     together = [tuple(name for name in group if name in columns) for group in plan.alike]
     alone = [(name,) for name in columns if name in plan.text and not any(name in group for group in together)]
     found: dict[str, Array | Coded] = {}
@@ -351,7 +351,7 @@ def _of_arrow(table: Any, plan: _Plan, names: list[str], complaints: Complaints)
 
 
 def _of_sheet(sheet: Sheet, plan: _Plan) -> Columns:
-    """The columns of a sheet, whose cells are what Excel says they are."""
+    """The columns of a sheet; its cells have the types that Excel gives them."""
     complaints = Complaints(Source(sheet.file))
     chosen = plan.choose(sheet.names, complaints)
     lists, rows = sheet.read(list(chosen.values()))

@@ -1,4 +1,4 @@
-"""A model from one format into another, and what the other cannot hold."""
+"""A model from one format into another, and what the new format cannot hold."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Conversion:
     format : str
         One of the formats of `tether.io.write_model`.
     lost_labels : tuple of str
-        The labels (`MDP.labels`) that this format does not hold.
+        The labels (`MDP.labels`) that this format cannot hold.
     numbered : bool
-        Whether states are known by number there, since the format does not hold their names.
+        Whether states are written as numbers, because the format cannot hold their names.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def convert(
     target : path
         Its suffix says the format; a name without one is a directory, which keeps everything.
     to : str, optional
-        The format of the target, where its name does not say.
+        The format of the target, if its name does not say it.
     mean_rewards : bool
         Write R(s, a, s') to a DRN file as its means, R(s, a).
     **options

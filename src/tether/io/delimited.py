@@ -1,7 +1,8 @@
 """Delimited text (CSV, TSV): into an Arrow table, and back from a row of it to its line.
 
-Arrow reads the text, at full speed, and a large one straight from its file. Only when something is wrong is the text
-read again, record by record, to find the lines: a quoted field may hold line breaks, so a row's line is not its number.
+Arrow reads the text, at full speed, and a large one directly from its file. Only if something is wrong, the text is
+read again, record by record, to find the lines: a quoted field may contain line breaks, so the line of a row is not
+its number.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from tether.io.files import File, check_text, checked_text, file_error, lines_of
 __all__ = ["BLOCK", "RecordScan", "Text", "header_of", "read_text", "scan", "table_as_text", "table_of_text"]
 
 BLOCK = 1 << 24
-"""What is read at once; no record is longer."""
+"""How many bytes are read at once; no record is longer."""
 
 IN_MEMORY = 1 << 24
-"""A file of more bytes is read piece by piece: its text is never in memory as a whole, unless something is wrong."""
+"""A larger file is read piece by piece: its text is never in memory as a whole, unless something is wrong."""
 
 PIECE = 1 << 21
-"""How much of such a file Arrow is handed at once: little, so that it is still in the processor's cache."""
+"""How much of such a file Arrow gets at once: little, so that it is still in the processor's cache."""
 
 _HEAD = 1 << 16
-"""In so many bytes of such a file its header has to be found, or it is read as a whole."""
+"""The header of such a file must be in its first bytes, this many; otherwise it is read as a whole."""
 
 _END = "\0end\0"  # no text with a NUL gets this far
 
 
 class Text(NamedTuple):
-    """A delimited text whose header was read; ``data`` is None where a large one stays in its file."""
+    """A delimited text whose header was read; ``data`` is None for a large text, which stays in its file."""
 
     file: str
     delimiter: str
@@ -52,12 +53,12 @@ class Text(NamedTuple):
     max_unpacked: int | str | None = None
 
     def content(self) -> bytes:
-        """All of the text, known to be UTF-8; read now where it is not in memory."""
+        """All of the text, checked to be UTF-8; read now if it is not in memory."""
         return checked_text(self.file, self.max_unpacked) if self.data is None else self.data
 
 
 class RecordScan(NamedTuple):
-    """What a reading record by record found.
+    """The result of reading record by record.
 
     Attributes
     ----------
@@ -80,7 +81,7 @@ class RecordScan(NamedTuple):
 def read_text(file: File, wanted: Sequence[str], delimiter: str | None, max_unpacked: int | str | None = None) -> Text:
     """Read a delimited text as far as its header.
 
-    Without ``delimiter`` it is the one of comma, semicolon and tab that makes most of the wanted names appear.
+    By default ``delimiter`` is the one of comma, semicolon and tab with which most of the wanted names are found.
     """
     name = name_of(file)
     text = _text_in_file(name, wanted, delimiter, max_unpacked)
@@ -90,7 +91,7 @@ def read_text(file: File, wanted: Sequence[str], delimiter: str | None, max_unpa
 def _text_in_file(
     name: str, wanted: Sequence[str], delimiter: str | None, max_unpacked: int | str | None
 ) -> Text | None:
-    """The same of a large file by its first bytes; None where it is small, cannot be read twice, or is unusual."""
+    """The same for a large file by its first bytes; None if it is small, cannot be read twice, or is unusual."""
     if not os.path.isfile(name) or os.path.getsize(name) <= IN_MEMORY:
         return None
     with opened_bytes(name, max_unpacked) as stream:
@@ -99,13 +100,13 @@ def _text_in_file(
     try:
         check_text(name, head)
         text = header_of(name, head, wanted, delimiter)
-    except FileError:  # to be said of the whole file
+    except FileError:  # the reader of the whole file reports it
         return None
     return text._replace(data=None, max_unpacked=max_unpacked) if text.start < len(head) else None
 
 
 def header_of(name: str, data: bytes, wanted: Sequence[str], delimiter: str | None) -> Text:
-    """The same of the bytes of a file, or of its beginning."""
+    """The same for the bytes of a file, or of its beginning."""
     if not data or data.isspace():
         header = f"a header with the columns {', '.join(wanted)}"
         raise file_error(name, Problem("the file is empty", expectation=header))
@@ -145,16 +146,16 @@ def table_of_text(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
     if text.data is None:
         return _table_of_file(text, chosen)
     body = pa.py_buffer(text.data).slice(text.start) if text.start < len(text.data) else pa.py_buffer(b"\n")
-    quotes = text.data.count(b'"', text.start) if text.data.find(b'"', text.start) >= 0 else 0  # to find is faster
+    quotes = text.data.count(b'"', text.start) if text.data.find(b'"', text.start) >= 0 else 0  # finding is faster
     table, left_out = _parsed(pa.BufferReader(body), text, chosen, quotes > 0, min(BLOCK, body.size), body.size > BLOCK)
-    return table, left_out or quotes % 2 == 1  # Arrow takes a quote that is never closed for one that is
+    return table, left_out or quotes % 2 == 1  # Arrow accepts a quote that is never closed
 
 
 def _table_of_file(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
-    """The same of a text that stays in its file.
+    """The same for a text that stays in its file.
 
-    Few texts have quotes, line breaks in a field, or records of megabytes: only where the first try comes upon
-    something is the text read with regard to these.
+    Few texts have quotes, line breaks in a field, or records of megabytes. So the first try ignores these; if it meets
+    one, the text is read again.
     """
     import pyarrow as pa
 
@@ -168,7 +169,7 @@ def _table_of_file(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
 
 
 def _table_of_pieces(text: Text, chosen: dict[int, Any], has_quotes: bool, block: int) -> tuple[Any, bool, int]:
-    """What `_parsed` says of a file, and how many quotes it has."""
+    """The result of `_parsed` for a file, and how many quotes it has."""
     import pyarrow as pa
 
     with opened_text(text.file, text.start, text.max_unpacked, quotes_expected=has_quotes) as stream:
@@ -213,7 +214,7 @@ def _parsed(
 
 
 def table_as_text(text: Text, chosen: Sequence[int], complaints: Complaints) -> tuple[Any, bool]:
-    """The same with every cell as text; where even that cannot be read, all that is wrong is raised."""
+    """The same with every cell as text; if even that cannot be read, all problems are raised."""
     import pyarrow as pa
 
     try:
@@ -255,7 +256,7 @@ def scan(text: Text) -> RecordScan:
 
 
 def _scan_lines(text: Text, content: bytes) -> RecordScan:
-    """The same where no quotes are: a record is a line, and its separators can be counted for all at once."""
+    """The same without quotes: a record is a line, and the separators of all lines are counted at once."""
     data = np.frombuffer(content, np.uint8, offset=text.start)
     if not data.size:
         return RecordScan(np.empty(0, np.int64), [], 0, 0)
@@ -274,7 +275,7 @@ def _scan_lines(text: Text, content: bytes) -> RecordScan:
 
 
 def _wrong(record: list[str], n_fields: int) -> str | None:
-    """What is wrong with a record: None for nothing, no words for one that is blank or the end."""
+    """What is wrong with a record: None if nothing is, empty for a blank record or the end."""
     if record and record[-1].endswith(_END):
         if record == [_END, _END]:
             return ""

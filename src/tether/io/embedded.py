@@ -28,7 +28,7 @@ _ABOUT = {
 
 
 def case_names() -> tuple[str, ...]:
-    """The cases there are, as they are written after ``case:``.
+    """All cases, as they are written after ``case:``.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def open_case(source: str) -> tuple[Case, Path]:
 
 
 def find_case(source: str) -> str:
-    """The name of the case a source names, without building it; its path is not looked at.
+    """The name of the case in a source, without building the case; the path in the source is ignored.
 
     >>> find_case("case:sepsis-suboptimal")
     'sepsis'
@@ -77,14 +77,14 @@ def find_case(source: str) -> str:
 
 @lru_cache(maxsize=1)
 def _made(name: str) -> Case:
-    """A case by its name; kept, as a command asks for its model and then for its path."""
+    """A case by its name; kept, because a command uses its model and then its path."""
     written = name.replace("-", "_")
     case: Case = getattr(import_module(f"tether.cases.{written}"), written)()
     return case
 
 
 def path_names(name: str, case: Case) -> dict[str, str]:
-    """What names each path of a case on a command line, and its name in ``case.paths``."""
+    """How each path of a case is written on a command line, and its name in ``case.paths``."""
     first, *others = case.paths
     return {f"{PREFIX}{name}": first} | {f"{PREFIX}{name}-{_typed(one)}": one for one in others}
 

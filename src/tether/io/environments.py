@@ -23,7 +23,7 @@ def is_environment(source: str) -> bool:
 
 
 def open_environment(source: str) -> MDP:
-    """The model of an environment with a table of transitions; what follows a ``?`` are options of its making."""
+    """The model of an environment with a table of transitions; options for making it follow a ``?``."""
     name, _, query = source.removeprefix(_PREFIX).partition("?")
     try:
         import gymnasium
@@ -35,7 +35,7 @@ def open_environment(source: str) -> MDP:
     options = dict(_option(source, part) for part in query.split("&") if part)
     try:
         environment = gymnasium.make(name, **options)
-    except Exception as error:  # its environments raise what they like
+    except Exception as error:  # environments can raise anything
         message = f"{source}: Gymnasium does not make it: {str(error) or type(error).__name__}"
         raise QueryError(Problem(message, value=source)) from None
     return from_gymnasium(environment)

@@ -1,9 +1,9 @@
 """What PRISM's and Storm's explicit files have in common: transitions by index, and how they become a model.
 
-Both list transitions by state, choice in that state, and next state. A choice is known by its action name
-if it has one, else by its index; of two choices of a state with the same name, as a probabilistic
-automaton may have, the second is called ``a#2``. A name that is a whole number is one. A state without
-choices is a deadlock, and is mended as both tools mend it: it absorbs.
+Both list transitions by state, choice in that state, and next state. A choice is named by its action name
+if it has one, else by its index. If two choices of a state have the same name, as in a probabilistic
+automaton, the second is called ``a#2``. A name that is a whole number becomes a number. A state without
+choices is a deadlock, and becomes absorbing, as in both tools.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tether.model.names import make_names
 __all__ = ["NO_LABEL", "TOLERANCE", "SortedTransitions", "build", "check_rows", "check_size", "sort_transitions"]
 
 TOLERANCE = 1e-5
-"""How far from 1 a row may sum. Many of these files were written with six digits: three thirds make 0.999999."""
+"""How far from 1 the sum of a row may be. Many of these files have six digits: three thirds sum to 0.999999."""
 
 NO_LABEL = -1
 """The label of a choice that has none."""
@@ -44,7 +44,7 @@ class SortedTransitions:
     Attributes
     ----------
     state, choice, next_state, line : array (rows,)
-        ``line`` is where it stands in the file.
+        ``line`` is its line in the file.
     probability : array (rows,)
     pair : array (rows,)
         Pairs of state and choice, numbered in order: the pair of each row.
@@ -76,7 +76,7 @@ def sort_transitions(
     names: Sequence[str],
     complaints: Complaints,
 ) -> SortedTransitions:
-    """Sort rows as they come from a file, and add up those that are about the same transition."""
+    """Sort the rows of a file, and add up rows of the same transition."""
     order = np.lexsort((next_state, choice, state))
     if not np.array_equal(order, np.arange(order.size)):
         state, choice, next_state = state[order], choice[order], next_state[order]
@@ -126,10 +126,10 @@ def check_rows(rows: SortedTransitions, complaints: Complaints, hint: str = "") 
 
 
 def check_size(n_states: int, rows: SortedTransitions, complaints: Complaints, line: int | None = None) -> None:
-    """Note a number of states that the transitions make unlikely, before memory is taken for so many."""
+    """Note a declared number of states that is unlikely, given the transitions, before memory is used for them."""
     left = int(np.count_nonzero(_changes(rows.state)))
     if n_states - left <= max(_ISOLATED, left):
-        return  # enough by those alone that can be left, which are in order and quickly counted
+        return  # the states with choices alone are enough; they are sorted and fast to count
     mentioned = np.union1d(rows.state, rows.next_state).size
     if n_states - mentioned > max(_ISOLATED, mentioned):
         complaints.add(
@@ -150,7 +150,7 @@ def build(
 ) -> MDP:
     """The model: actions named, deadlocks absorbing, labels by index. Rows and sizes were checked before.
 
-    ``reward`` is that of each row, ``state_reward`` what a state earns alone: a deadlock goes on earning it.
+    ``reward`` is the reward of each row, ``state_reward`` that of a state alone: a deadlock earns it at every step.
     """
     codes, action_names = _actions(rows)
     n_actions = len(action_names)
@@ -164,7 +164,7 @@ def build(
         message = f"{counted(deadlocks.size, 'state')} without choices would absorb under each of "
         message += f"{counted(n_actions, 'action')}, which is too much; give each a choice that leads back to it"
         raise FileError(Problem(message, file=name))
-    loops = np.repeat(deadlocks, n_actions)  # under every action: what was done after the end is no change
+    loops = np.repeat(deadlocks, n_actions)  # under every action: observed actions after the end are no changes
     if reward is not None:
         reward = np.concatenate((reward, np.zeros(loops.size) if state_reward is None else state_reward[loops]))
     state_names, actions = make_names(states, n_states, "state"), make_names(action_names, None, "action")
@@ -178,7 +178,7 @@ def build(
         reward,
         tolerance=TOLERANCE,
     )
-    # A file declares ``deadlock`` whether there are any or not; other labels are kept, also those of no state.
+    # A file declares ``deadlock`` even if there are none; other labels are kept, also labels without states.
     sets = {label: sorted(having) for label, having in labels.items() if having or label != "deadlock"}
     return MDP(state_names, actions, form, label_sets=LabelSets(sets))
 
@@ -186,7 +186,7 @@ def build(
 def _actions(rows: SortedTransitions) -> tuple[Ints, list[Any]]:
     """The action of each pair, and the labels of actions."""
     state, choice = rows.state[rows.first], rows.choice[rows.first]
-    # One code for a label, however it came about: "1" and the index of the choice 1 without a label are the same.
+    # One code per label: "1" and the index 1 of a choice without a label are the same.
     codes_of: dict[Any, int] = {}
     spelled = [int(name) if _is_whole(name) else name for name in rows.names]
     of_name = np.array([codes_of.setdefault(name, len(codes_of)) for name in spelled], dtype=np.int64)

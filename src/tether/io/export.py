@@ -1,4 +1,4 @@
-"""What it takes to write a model for another tool: names it can read, rewards it can hold, numbers that come back."""
+"""Writing a model for another tool: names it can read, rewards it can hold, numbers that are read back exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_IN_LABELS = re.compile(r'[\s"]')
 
 
 def target_of(mdp: MDP, file: File) -> str:
-    """The name of the file to write a model to, both being what they should be."""
+    """The name of the file to write a model to; both are checked."""
     if not isinstance(mdp, MDP):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}")
     if not isinstance(file, str | os.PathLike):
@@ -32,7 +32,7 @@ def target_of(mdp: MDP, file: File) -> str:
 
 
 def spelled(values: Floats) -> list[str]:
-    """Numbers as text: as short as they can be and still come back exactly.
+    """Numbers as text: the shortest text that is read back exactly.
 
     >>> spelled(np.array([0.1, 1.0, -2e300]))
     ['0.1', '1', '-2e+300']
@@ -41,7 +41,7 @@ def spelled(values: Floats) -> list[str]:
 
 
 def distinct_names(labels: Iterable[Any], not_allowed: re.Pattern[str]) -> list[str]:
-    r"""Names as names in which what is not allowed becomes ``_``; one that is taken already gets a number.
+    r"""Names in which characters that are not allowed become ``_``; a name that is already used gets a number.
 
     >>> distinct_names(["a b", "a_b", 3], re.compile(r"\W"))
     ['a_b_2', 'a_b', '3']
@@ -64,8 +64,8 @@ def distinct_names(labels: Iterable[Any], not_allowed: re.Pattern[str]) -> list[
 def label_states(mdp: MDP) -> dict[str, list[int]]:
     """The states of each label, by index: ``init`` first, the first state if the model does not say which.
 
-    Spaces and quotes in the name of a label become ``_``. A terminal state, which is a label by itself, is among them
-    if its name is a text: the state may be known by its index in the file.
+    Spaces and quotes in the name of a label become ``_``. A terminal state, which is a label by itself, is included if
+    its name is a text, because the file may have only the index of the state.
     """
     sets = {name: indices.tolist() for name, indices in mdp.label_sets.items()}
     words = [mdp.states[s] for s in mdp.form.terminal.tolist()]
@@ -83,7 +83,7 @@ def entry_rewards(mdp: MDP, tool: str) -> Floats:
 
 
 def pair_rewards(mdp: MDP, tool: str, mean: bool) -> Floats:
-    """The reward of every pair; the mean over its transitions, if that is what is wanted."""
+    """The reward of every pair; with ``mean_rewards``, the mean over its transitions."""
     _refuse_timed(mdp, tool)
     values = mdp.rewards.values
     if not mdp.rewards.by_entry:

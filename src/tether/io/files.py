@@ -1,4 +1,4 @@
-"""Files as they come: their bytes, unpacked up to a limit, and whether they are the text they should be."""
+"""Reading files: their bytes, unpacked up to a limit, and whether they are valid text."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def file_error(file: File, what: str | Problem, line: int | None = None) -> File
 
 
 def unpacked_limit(size: int, given: int | str | None = None, *, in_pieces: bool = False) -> int:
-    """How many bytes a file of ``size`` bytes may unpack to: as many as were said, or as its size makes plausible.
+    """How many bytes a file of ``size`` bytes may unpack to: as given, or as is plausible for its size.
 
     A few bytes can unpack to more than fits into memory, by accident or on purpose. By default a file may unpack to
-    256 MB or to 100 times its size, whichever is more, but not to more than 8 GB, unless it is read in pieces and never
-    is in memory as a whole. The environment variable ``TETHER_MAX_UNPACKED`` sets another limit for all files.
+    256 MB or to 100 times its size, whichever is more, but not to more than 8 GB, unless it is read in pieces and is
+    never in memory as a whole. The environment variable ``TETHER_MAX_UNPACKED`` sets another limit for all files.
 
     >>> unpacked_limit(1_000), unpacked_limit(10_000_000), unpacked_limit(1_000, "2 GB")
     (256000000, 1000000000, 2000000000)
@@ -90,14 +90,14 @@ def unpacked_limit(size: int, given: int | str | None = None, *, in_pieces: bool
 
 
 def too_large(file: File, limit: int, what: str = "it") -> FileError:
-    """The error of a file that unpacks to more than it may."""
+    """The error for a file that unpacks to more than the limit."""
     fix = f"if it is meant to, raise the limit: max_unpacked=…, or the environment variable {VARIABLE} (as '4 GB')"
     text = f"{what} unpacks to more than {limit / 1e6:,g} MB, far more than a file of this size should"
     return file_error(file, Problem(text, value=limit, fix=fix, argument="max_unpacked"))
 
 
 def read_bytes(file: File, max_unpacked: int | str | None = None) -> bytes:
-    """All of a file, decompressed where its name ends in ``.gz``."""
+    """All of a file, decompressed if its name ends in ``.gz``."""
     name = name_of(file)
     with opened_bytes(name, max_unpacked) as stream:
         return stream.read()
@@ -105,7 +105,7 @@ def read_bytes(file: File, max_unpacked: int | str | None = None) -> bytes:
 
 @contextmanager
 def opened_bytes(file: File, max_unpacked: int | str | None = None, *, in_pieces: bool = False) -> Iterator[BinaryIO]:
-    """A file to read bytes from, decompressed where its name ends in ``.gz``; what goes wrong becomes a `FileError`."""
+    """A file to read bytes from, decompressed if its name ends in ``.gz``; errors become a `FileError`."""
     name = name_of(file)
     with _opened(name) as stream:
         if not name.lower().endswith(".gz"):
@@ -148,7 +148,7 @@ def ends_of(file: File, size: int) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _opened(name: str) -> Iterator[BinaryIO]:
-    """A file to read from; why it cannot be read becomes an error of ours."""
+    """A file to read from; errors become a `FileError`."""
     try:
         with open(name, "rb") as stream:
             yield stream
@@ -167,14 +167,14 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 
 def checked_text(file: File, max_unpacked: int | str | None = None) -> bytes:
-    """The bytes of a text file, known to be UTF-8 without NUL bytes; without the mark that some put before it."""
+    """The bytes of a text file, checked to be UTF-8 without NUL bytes; without a byte-order mark."""
     name, data = name_of(file), read_bytes(file, max_unpacked).removeprefix(codecs.BOM_UTF8)
     check_text(name, data)
     return data
 
 
 def check_text(name: str, data: bytes, first_line: int = 1) -> None:
-    """Refuse bytes that are not UTF-8 text without NUL bytes: those of a file, or of its lines from some one on."""
+    """Refuse bytes that are not UTF-8 text without NUL bytes: those of a file, or of its last lines."""
     for magic, (what, fix) in _MAGIC.items() if first_line == 1 else ():
         if data.startswith(magic):
             raise file_error(name, Problem(f"this is not UTF-8 text but {what}", fix=fix))
@@ -195,7 +195,7 @@ def check_text(name: str, data: bytes, first_line: int = 1) -> None:
 
 
 def lines_of(data: bytes, start: int = 0, encoding: str = "utf-8") -> Iterator[str]:
-    """The lines from some byte on, each with its end; all three kinds of line end are known, as they are to Arrow."""
+    """The lines from some byte on, each with its end; all three kinds of line ends count, as in Arrow."""
     stream = io.BytesIO(data)
     stream.seek(start)
     return iter(io.TextIOWrapper(stream, encoding=encoding, newline=""))

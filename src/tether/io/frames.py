@@ -1,4 +1,4 @@
-"""Dataframes of any make, as Arrow tables: by the Arrow interface they export, or by the older interchange."""
+"""Dataframes of any library, as Arrow tables: by the Arrow interface they export, or by the older interchange."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["collected", "frame_names", "frame_to_arrow"]
 
 
 def collected(frame: Any) -> Any:
-    """The rows of a dataframe that is computed when asked for (polars' LazyFrame); any other as it is."""
+    """The rows of a lazy dataframe (polars' LazyFrame); any other dataframe as it is."""
     return frame.collect() if hasattr(frame, "collect") and hasattr(frame, "collect_schema") else frame
 
 
 def frame_names(frame: Any) -> list[Any] | None:
-    """The names of a dataframe's columns, where columns can also be taken from it by name."""
+    """The names of a dataframe's columns, if columns can also be taken from it by name."""
     names = getattr(frame, "column_names", None)
     if names is None:
         names = getattr(frame, "columns", None)
@@ -25,7 +25,7 @@ def frame_names(frame: Any) -> list[Any] | None:
 
 
 def frame_to_arrow(frame: Any, some: list[Any] | None, error: Located) -> Any:
-    """An Arrow table of some columns, or of all; None where Arrow has no type for what they hold."""
+    """An Arrow table of some columns, or of all; None if Arrow has no type for their contents."""
     import pyarrow as pa
 
     try:

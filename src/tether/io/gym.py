@@ -1,9 +1,9 @@
 """Gymnasium environments that carry their model: a tabular ``P``, as FrozenLake, CliffWalking and Taxi have.
 
-``P[s][a]`` lists ``(probability, next state, reward, terminated)``. That an episode ends is said of a
-transition there; in a model it is a state that absorbs. A state entered with ``terminated`` becomes one, and
-what ``P`` lists for it is dropped: no episode gets to use it. If an episode can enter the same state without
-ending too, the end gets a state of its own, a twin labelled ``(s, "end")``.
+``P[s][a]`` lists ``(probability, next state, reward, terminated)``. There, a transition ends an episode; in a model,
+an absorbing state does. A state entered with ``terminated`` becomes absorbing, and its own rows in ``P`` are dropped:
+no episode can use them. If an episode can also enter the same state without ending, the end gets a state of its own, a
+twin named ``(s, "end")``.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def from_gymnasium(env: Any) -> MDP:
     Returns
     -------
     MDP
-        States and actions are those of the environment, by number. Ends of episodes absorb with a reward of 0;
+        States and actions are the numbers of the environment. Ends of episodes are absorbing, with a reward of 0;
         rewards depend on the next state. Entries of the same state, action and next state are added up, and their
         reward is the mean. A time limit is not part of the table, nor of the model. FrozenLake's map gives the labels
         ``goal`` and ``hole``.
 
     Notes
     -----
-    Whether a state is entered without ending is asked only of transitions that an episode can come to, where the
-    environment says in which states episodes start (``initial_state_distrib``, as all of Gymnasium's do). Taxi, for
-    one, also lists moves of a passenger who is at the destination before the ride.
+    If the environment says in which states episodes start (``initial_state_distrib``, as all of Gymnasium's do), only
+    transitions that an episode can reach decide whether a state is entered without ending. Taxi, for example, also
+    lists moves of a passenger who is at the destination before the ride.
 
     Examples
     --------
@@ -92,27 +92,27 @@ def record(
     seed: int | None = None,
     max_steps: int | None = None,
 ) -> Path:
-    """Play one episode of a Gymnasium environment: what happened, and what the environment paid for it.
+    """Play one episode of a Gymnasium environment: what happened, with the rewards of the environment.
 
     Parameters
     ----------
     env : gymnasium.Env
         With a table of transitions, as for `from_gymnasium`.
     policy : "random", "optimal", callable, mapping or array
-        As in `tether.MDP.simulate`, by the names in the model. The best is the best for as many steps as are played at
-        most: ``max_steps``, or what the environment says.
+        As in `tether.MDP.simulate`, by the names in the model. "optimal" is the best for the largest number of steps
+        that may be played: ``max_steps``, or the limit of the environment.
     mdp : MDP, optional
-        The model, where its states or actions were given other names (`tether.MDP.with_names`); by default
+        The model, if its states or actions have other names (`tether.MDP.with_names`); by default
         ``from_gymnasium(env)``.
     seed : int, optional
-        For ``env.reset``, and for the actions of a policy that leaves them to chance.
+        For ``env.reset``, and for the actions of a random policy.
     max_steps : int, optional
         When to stop at the latest; by default the episode is played until the environment ends it.
 
     Returns
     -------
     Path
-        With the rewards that the environment paid. In the model, rewards of the same transition are averaged.
+        With the rewards of the environment. In the model, rewards of the same transition are averaged.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def _chooser(policy: Any, mdp: MDP, seed: int | None, steps: int | None) -> Call
     if isinstance(policy, str) and policy == "random":
         return lambda _t, _state: int(rng.integers(mdp.n_actions))
     if isinstance(policy, str) and policy == "optimal" and steps is None:
-        raise QueryError("nothing says for how many steps to find the best policy; give max_steps=")
+        raise QueryError("for how many steps is the policy to be the best? Give max_steps=")
     made = make_policy(mdp, policy, steps or 1)
 
     def choose(t: int, state: Any) -> int:

@@ -1,12 +1,12 @@
 """Writing the counterfactual interval model: what a set of causal models allows, for Storm and PRISM to check.
 
-One state for each (time, state, changes left): a model checker then needs no notion of time, of k or of m. Every
-probability is the interval of its exact bounds. Where the set of causal models is a box (``"nothing"`` and the
-published sets, with known probabilities) the intervals are the set itself, and the checker's answer is ours. For
+It has one state for each (time, state, changes left): a model checker then needs no notion of time, of k or of m. Every
+probability is an interval: its exact bounds. If the set of causal models is a box (``"nothing"`` and the published
+sets, with known probabilities), the intervals describe it exactly, and the checker's answer is ours. For
 ``"stability"`` and for uncertain probabilities they are wider than the set: the checker's answer is a bound of ours.
 
-Both tools want rewards that are not negative. Every path takes the same number of steps, so that rewards may be
-shifted: ``shift`` is what to take off the answer. PRISM wants lower ends above 0: there they are raised to ``floor``.
+Both tools need rewards of at least 0. Every path has the same number of steps, so rewards can be shifted: subtract
+``shift`` from the answer. PRISM needs lower ends above 0: there they are raised to ``floor``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class IntervalModel:
     question : str
         The property whose value is the guaranteed return, plus ``shift``.
     shift : float
-        What the rewards were shifted by, over a whole path: take it off the checker's answer.
+        How much the rewards were shifted, over a whole path: subtract it from the checker's answer.
     is_exact : bool
         Whether the intervals are the set of causal models itself; otherwise they are wider.
 
@@ -131,7 +131,7 @@ def write_intervals(
 
 
 def _explore(robust: Robust, found: Thresholds, k: int, m: int, least: float) -> list[dict[Any, _Node]]:
-    """All that allowed pairs can lead to under some model of the set, layer by layer."""
+    """All nodes that allowed pairs can lead to under some model of the set, layer by layer."""
     graph, mdp = found.graph, found.graph.mdp
     form, T = mdp.form, graph.T
     start = _Node(0, int(graph.observation.states[0]), min(m, T), 0.0)
@@ -149,7 +149,7 @@ def _explore(robust: Robust, found: Thresholds, k: int, m: int, least: float) ->
             influenced = np.isin(allowed, found.influenced[t])
             bounds = robust.models.row_bounds(t, allowed)
             _, entries, _ = expand(mdp, graph.layers[t].edits, allowed)
-            possible = set(entries.tolist())  # also what is so unlikely that its bounds are lost in rounding
+            possible = set(entries.tolist())  # also outcomes whose bounds are lost in rounding
             scale, rewards = mdp.discount**t, mdp.rewards.at(t)
             for pair, is_influenced, ends in zip(allowed.tolist(), influenced.tolist(), bounds, strict=True):
                 left = min(changes - int(costs[pair - pairs[0]]), T - t - 1)
@@ -176,7 +176,7 @@ def _places(found: Thresholds, t: int) -> dict[tuple[int, int], int]:
 
 
 def _fitting(low: Floats, high: Floats, least: float) -> tuple[Floats, Floats]:
-    """Ends with a row between them, whatever rounding did; lower ends of possible outcomes at least ``least``."""
+    """Ends with a row between them, despite rounding; lower ends of possible outcomes are at least ``least``."""
     low = np.minimum(np.maximum(low, least), high)
     excess, lack = low.sum() - 1.0, 1.0 - high.sum()
     if excess > 0.0:

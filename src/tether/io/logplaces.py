@@ -1,4 +1,4 @@
-"""Where in a log the steps of an episode are: looked up when there is something to say of them."""
+"""Where in a log the steps of an episode are: looked up when there is a problem to report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LogPlaces"]
 
 
 class LogPlaces:
-    """The rows of the episodes of a log. The log is read again when it is first asked: nothing is kept before.
+    """The rows of the episodes of a log. The log is read again when this is first used: nothing is kept before.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class LogPlaces:
         self._log, self._reading, self._source = log, dict(reading or {}), source
 
     def located(self, episode: Any, problem: Problem) -> Problem:
-        """The problem of a step of an episode, with the row of that step; of the first where it is of no step."""
+        """The problem of a step of an episode, with the row of that step; the first row if it is about no step."""
         source, ids, rows, start = self._found
         i = find_index(ids, episode)
         own = rows[start[i] : start[i + 1]]

@@ -50,25 +50,25 @@ def read_episodes(
 ) -> Episodes:
     r"""Read observed episodes from a log, one row per step.
 
-    The rows of an episode may come in any order; its t goes up by 1. The last row of an episode may leave the
-    action empty (it is then only the last state), or name the last outcome in next_state, or do neither.
-    In a text file, names that are all whole numbers become ints, other names are text.
+    The rows of an episode may come in any order; its t goes up by 1. The last row of an episode may have no action (it
+    is then only the last state), may name the last outcome in next_state, or neither. In a text file, names become
+    ints if all of them are whole numbers; otherwise they are text.
 
     Parameters
     ----------
     log : path or dataframe
         ``.csv``, ``.tsv`` (also ``.gz`` of both), ``.parquet``, ``.arrow``, ``.feather`` or ``.xlsx``; or a dataframe
         (pandas, polars, Arrow) or a dict of columns. It has the columns episode, t, state and action, and may have
-        reward, next_state and outcome: how the episode ended, in any of its rows, or in all. Others are not looked at.
+        reward, next_state and outcome: how the episode ended, in any of its rows, or in all. Others are ignored.
     mdp : MDP, optional
-        The model the episodes are of. States and actions are then found among its names, by their text if need be.
+        The model of the episodes. States and actions are then matched with its names, if necessary by their text.
     columns : mapping, optional
-        The name in the log of a column, where it is another: ``{"episode": "patient"}``. A state may be of several
-        columns, ``{"state": ["status", "lactate"]}`` or ``{"state": "status,lactate"}``; it is then a named tuple.
-        ``{"outcome": ""}`` leaves out a column that the log may have but need not.
+        The names in the log of columns that have other names there: ``{"episode": "patient"}``. A state may have
+        several columns, ``{"state": ["status", "lactate"]}`` or ``{"state": "status,lactate"}``; it is then a named
+        tuple. ``{"outcome": ""}`` leaves out an optional column.
     time : str, optional
-        A column of times, in place of t: numbers or timestamps, in whose order the rows of an episode follow each
-        other. Two rows of an episode at the same time are an error.
+        A column of times, in place of t: numbers or timestamps. The rows of an episode are sorted by them. Two rows of
+        an episode at the same time are an error.
     step : float, str or timedelta, optional
         How far apart the times are, so that gaps are found: ``4``, or, for timestamps, ``"4h"``, ``"30min"``.
     kind : {"csv", "tsv", "parquet", "arrow", "xlsx"}, optional
@@ -101,7 +101,7 @@ def read_episodes(
             _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
             _say_how_to_name_times(error)
         raise
-    complaints = read.complaints  # what is wrong with cells, to which all else that is wrong is added
+    complaints = read.complaints  # the problems of cells; all other problems are added
     if complaints and time is None:
         _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
     values = shape.gathered(read, complaints)
@@ -112,12 +112,12 @@ def read_episodes(
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """The episodes of a log that are fit for use, and what is wrong with the others.
+    """The sound episodes of a log, and what is wrong with the others.
 
     Attributes
     ----------
     episodes : Episodes
-        All that the log has; those that are not fit for use have no steps.
+        All episodes of the log; broken ones have no steps.
     broken : mapping
         What is wrong with an episode, by its position among the ids.
     alone : list of Problem
@@ -139,10 +139,10 @@ def read_sound_episodes(
     max_unpacked: int | str | None = None,
     source: Source | None = None,
 ) -> Sound:
-    r"""The same as `read_episodes`, with what is wrong told of each episode instead of being an error.
+    r"""The same as `read_episodes`, but a problem of an episode is recorded, and not an error.
 
-    What is wrong with the log as a whole (a missing column, a line with too few cells) is still an error. ``source``
-    says where the rows of a table in memory are, if it is a piece of a file.
+    A problem of the log as a whole (a missing column, a line with too few cells) is still an error. ``source`` says
+    where the rows of a table in memory are, if it is a piece of a file.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def read_words(
     max_unpacked: int | str | None = None,
     source: Source | None = None,
 ) -> tuple[dict[str, Any], ByRow]:
-    """The columns of a log, every cell read as a word: none can be wrong by itself; and a collector for its rows."""
+    """The columns of a log, every cell read as text, so that none is wrong by itself; and a collector for its rows."""
     shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
     every = shape.spread([*_WANTED, *OPTIONAL])
     read = _read(log, shape, every, every, kind, max_unpacked)
@@ -216,7 +216,7 @@ def log_columns(
 
 
 def _numbers(column: Any) -> Any:
-    """A column of words as the numbers they are; a word that is none stays one."""
+    """A column of texts as numbers; a text that is not a number stays a text."""
     if not isinstance(column, Coded):
         return column
     return Coded([_number(word) for word in column.names], column.codes).tolist()
@@ -263,7 +263,7 @@ def write_episodes(
 
 
 def _check_no_timestamps(log: Any, column: str, kind: str | None) -> None:
-    """Say how to read a column t that holds timestamps: one problem, not one for every row."""
+    """Say how to read a column t of timestamps: one problem, not one per row."""
     try:
         if isinstance(log, str | os.PathLike):
             read = read_columns(log, ["t"], rename={"t": column}, text=["t"], kind=kind, alike=())
@@ -283,7 +283,7 @@ def _check_no_timestamps(log: Any, column: str, kind: str | None) -> None:
 
 
 def _say_how_to_name_times(error: FileError | PathError) -> None:
-    """Where the column t is missing, say that there may be times in place of it."""
+    """If the column t is missing, say that there may be times instead."""
     problems = list(error.problems)
     for i, problem in enumerate(problems):
         if problem.argument == "columns" and "t" in (problem.value or ()):
@@ -305,7 +305,7 @@ def _found(values: dict[str, Any], mdp: MDP, complaints: Complaints) -> dict[str
 
 
 def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Coded:
-    """A column of words as the names of a model that they stand for; the first row of each unknown word is noted."""
+    """A column of texts as names of a model; the first row of each unknown text is noted."""
     places = np.array([find_index(names, word) for word in column.names], dtype=np.int64)
     rows = np.array([np.argmax(column.codes == code) for code in np.flatnonzero(places < 0)], dtype=np.int64)
     complaints.add_each(rows, lambda row: names.missing(column[row], noun))

@@ -34,7 +34,7 @@ _SPREAD = ("state", "next_state")
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _STEP = re.compile(r"([0-9]*\.?[0-9]+)\s*(s|min|h|d|w)?")
 _NEAR = 1e-6
-"""Times are as far apart as they should be if they are within this share of a step."""
+"""The tolerance for the distance of two times, as a share of a step."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LogShape:
     seconds : bool
         Whether ``step`` was given with a unit, which only timestamps have.
     without : set
-        Columns that are not to be read, though they are there: ``columns={"outcome": ""}``.
+        Columns that must not be read even if they exist: ``columns={"outcome": ""}``.
     """
 
     columns: Mapping[str, str]
@@ -85,7 +85,7 @@ class LogShape:
         return values
 
     def _numbered(self, episode: Any, times: Any, complaints: Complaints) -> Ints:
-        """The number of each row within its episode, by time; what is given twice or lies apart is noted."""
+        """The number of each row within its episode, by time; repeated times and wrong distances are noted."""
         at, stamped, unread = _seconds(plain(times), self.time or "t", complaints)
         if self.step is not None and self.seconds != stamped:
             unit = "timestamps: give the step with a unit, as 4h" if stamped else "numbers: give the step as a number"
@@ -96,7 +96,7 @@ class LogShape:
         apart, within = np.diff(at[order]), np.diff(ids[order]) == 0
         before, gap = np.full(at.size, -1), np.zeros(at.size)
         before[order[1:]], gap[order[1:]] = np.where(within, order[:-1], -1), apart
-        before[unread | unread[before]] = -1  # what is wrong with it is noted already
+        before[unread | unread[before]] = -1  # its problem is noted already
 
         def problem(row: int, what: str, expectation: str) -> Problem:
             episode = None if names is None else names[row]
@@ -125,7 +125,7 @@ class LogShape:
         return t
 
     def _another_step(self, first: Problem, gaps: Floats, stamped: bool, row: int, complaints: Complaints) -> None:
-        """Where most rows lie apart, the step is another one: one problem, and how to say so."""
+        """If most rows have another distance, the step is wrong: one problem, with its fix."""
         sizes, times = np.unique(gaps, return_counts=True)
         usual = float(sizes[np.argmax(times)])
         what = f"{first.what}, and {counted(gaps.size - 1, 'more time')} not {_length(self.step or 0.0, stamped)}"
@@ -245,7 +245,7 @@ def _moment(item: Any) -> tuple[float, bool] | None:
 
 
 def _read(text: str) -> Any:
-    """The number or the moment that a text says; None for any other."""
+    """The number or the time in a text; None for any other text."""
     for kind in (float, datetime.fromisoformat):
         with suppress(ValueError):
             return kind(text)

@@ -1,4 +1,4 @@
-"""Whether a MATLAB file (version 5 to 7) is whole, before scipy reads it.
+"""Checks that a MATLAB file (version 5 to 7) is complete, before scipy reads it.
 
 scipy trusts the sizes and types in such a file and can crash on a damaged one, beyond the reach of any exception.
 The format: a header of 128 bytes, then elements, each a type and a size in 8 bytes (or, if small, in 4 with its
@@ -25,7 +25,7 @@ _WIDTH = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 1
 _MATRIX, _COMPRESSED = 14, 15
 _KINDS = {*_WIDTH, _MATRIX, _COMPRESSED}
 _MOST = 1_000_000
-"""How many parts an array may have: a cell each for so many states."""
+"""How many parts an array may have: one cell per state."""
 _CELL, _CHAR, _SPARSE, _NUMBERS = 1, 4, 5, range(6, 16)
 _DEEPEST = 20
 
@@ -130,7 +130,7 @@ def _check_matrix(data: bytes, order: str, depth: int) -> tuple[str, bool]:
         if len(values) != complex_parts or any(_count(value) != prod(sides) for value in values):
             raise _DamagedError(f"an array of {prod(sides):,} items that holds another number of them")
     else:
-        plain = False  # a struct, an object, a function: not for us, and not looked into
+        plain = False  # a struct, an object, a function: not supported, and not read
     return parts[2].data.decode("latin-1"), plain
 
 

@@ -53,14 +53,14 @@ def read_arrays(
     file : path
         ``.npz``, or ``.mat`` up to MATLAB's version 7 (needs scipy).
     transitions, rewards : str
-        The names of the arrays; ``rewards=None`` where there are none. Transitions are an array (S, A, S),
+        The names of the arrays; ``rewards=None`` if there are none. Transitions are an array (S, A, S),
         (A, S, S) or (S, S, A), or a cell array of one (S, S) matrix per action, sparse or not; a row that is all
         zero is an action that is not available. Rewards are (S,), (S, A), (A, S), or have three axes as transitions.
     order : {"SAS", "ASS", "SSA"}, optional
-        The order of transitions, and of rewards with three axes. Needed where the shape fits several: with as
-        many actions as states.
+        The order of transitions, and of rewards with three axes. Needed if the shape fits several, as with equal
+        numbers of actions and states.
     reward_order : {"S", "SA", "AS", "SAS", "ASS", "SSA", "TSA", "TSAS"}, optional
-        The order of rewards, where neither their shape nor ``order`` tells it.
+        The order of rewards, if neither their shape nor ``order`` decides it.
     states, actions : iterable of hashable, optional
         Names; by default those in the file's arrays ``states`` and ``actions``, as `write_arrays` writes them,
         else 0 … n-1 (MATLAB counts from 1).
@@ -154,7 +154,7 @@ def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = Fal
 
 
 class _Arrays:
-    """The arrays of a file, each read when it is asked for."""
+    """The arrays of a file, each read when it is used."""
 
     def __init__(self, file: str, names: list[str], read: Callable[[str], Any]) -> None:
         self.file, self.names, self.read = file, names, read
@@ -194,7 +194,7 @@ class _Arrays:
         except FileError:
             return None
         if is_sparse(value) or value.size != count or value.dtype.kind not in "iuUO":
-            return None  # something else of that name
+            return None  # another array of that name
         items = [str(one[0]) if isinstance(one, np.ndarray) and one.size else one for one in value.reshape(-1).tolist()]
         return items if all(isinstance(one, str | int) for one in items) else None
 
@@ -232,7 +232,7 @@ def _open_npz(file: str, max_unpacked: int | str | None) -> tuple[list[str], Cal
 
 
 def _is_pickled(opened: Any, name: str) -> bool:
-    """Whether an array is one of Python objects; False where its head cannot be read, which is reported elsewhere."""
+    """Whether an array has Python objects; False if its head cannot be read, which is reported elsewhere."""
     try:
         with opened.zip.open(f"{name}.npy") as member:
             version = np.lib.format.read_magic(member)
@@ -245,7 +245,7 @@ def _is_pickled(opened: Any, name: str) -> bool:
 def _open_mat(file: str, max_unpacked: int | str | None) -> tuple[list[str], Callable[[str], Any]]:
     data, loadmat = read_bytes(file), _scipy_io().loadmat
     names = check_matlab(file, data, unpacked_limit(len(data), max_unpacked))
-    # Newer versions ask which kind of sparse array is wanted, older ones do not know the question.
+    # Newer versions have an option for the kind of sparse array, older ones do not.
     kind = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
 
     def read(name: str) -> Any:

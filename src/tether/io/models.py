@@ -1,6 +1,6 @@
-"""Any model file: which format it is in, and which reader or writer to ask.
+"""Any model file: its format, and the reader or writer for it.
 
-A directory is a model that `tether.MDP.save` wrote. Every other format is known by its suffix, or said.
+A directory is a model that `tether.MDP.save` wrote. Any other format is found from the suffix, or given.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["FORMATS", "format_of", "read_model", "write_model"]
 
 
 class Format(NamedTuple):
-    """One format of models: by which suffixes it is known, what reads and writes it, and whether it holds labels."""
+    """One format of models: its suffixes, its reader and writer, and whether it can hold labels."""
 
     suffixes: tuple[str, ...]
     module: str
@@ -101,7 +101,7 @@ def write_model(mdp: MDP, file: File, format: str | None = None, **options: Any)
 
 
 def format_of(file: File, format: str | None = None) -> str:
-    """The format of a file: the one said, else by suffix; a directory, or a name without a suffix, is a saved model.
+    """The format of a file: the given one, else by suffix; a directory, or a name without a suffix, is a saved model.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _handler(format: str, *, reading: bool) -> Callable[..., Any]:
 
 
 def _fitting(handler: Callable[..., Any], format: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options, if the handler takes them all, and the kind of file where it serves several."""
+    """The options, if the handler takes all of them, and the kind of file if it handles several."""
     known = {name for name, one in signature(handler).parameters.items() if one.kind is Parameter.KEYWORD_ONLY}
     offered = sorted(known - {"kind"})
     for name, value in options.items():

@@ -1,4 +1,4 @@
-"""Names as text, and back: a file knows a state as ``(9, 1, 20)``, the model as a tuple of numbers."""
+"""Names as text, and back: a state is the text ``(9, 1, 20)`` in a file, and a tuple of numbers in the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tether.observation.path import Path
 __all__ = ["are_whole", "find_index", "in_names_of", "text_of", "texts_of"]
 
 _NUMBERS = re.compile(r"\([-+0-9.,() ]{1,1000}\)")
-"""What a tuple of numbers looks like; tuples that hold text are found as they are written only."""
+"""The pattern of a tuple of numbers; a tuple with texts is found only if it is written exactly as in the model."""
 
 
 def text_of(name: Any) -> str:
@@ -63,10 +63,10 @@ def texts_of(names: Names, noun: str, file: str, *, trimmed: bool) -> list[str]:
 
 
 def find_index(names: Names, value: Any) -> int:
-    """The index of the name that a value read from a file stands for, or -1.
+    """The index of the name that a value from a file means, or -1.
 
-    That is the name that equals it; else the one with the same text; else the tuple of numbers it spells; else the
-    named tuple that an answer or an error writes so.
+    It is the name that equals the value; else the one with the same text; else the tuple of numbers in the text; else the
+    named tuple that an answer or an error writes in this way.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def find_index(names: Names, value: Any) -> int:
 
 
 def in_names_of(mdp: MDP, path: Path) -> Path:
-    """A path in the names of a model, which may know them as text, or as more than text; others stay as they are.
+    """A path in the names of a model, found by their text if necessary; unknown names stay as they are.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _bare(name: Any) -> Any:
-    """Without the names of named tuples and the types of NumPy, which a text would show."""
+    """A value without the class names of named tuples and the types of NumPy, which its text would show."""
     if isinstance(name, tuple):
         return tuple(_bare(one) for one in name)
     return name.item() if isinstance(name, np.generic) else name

@@ -1,4 +1,4 @@
-"""Columns of text as codes: Arrow numbers the distinct values, and only these are looked at in Python."""
+"""Columns of text as codes: Arrow numbers the distinct values, and Python handles only these."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tether.model.encode import EMPTY
 __all__ = ["encoded", "encoded_together", "mapped", "names_among"]
 
 _THREADS = 4
-"""How many parts of a column are looked at at once."""
+"""How many parts of a column are handled at once."""
 
 _FIRST = 1000
-"""How many cells of a column say whether it has long runs of equal ones."""
+"""How many cells are checked to find whether a column has long runs of equal cells."""
 
 _MANY = 1 << 19
-"""So many cells are worth being looked at in ways that are quick for many."""
+"""From this many cells on, methods for large columns are faster."""
 
 
 def encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
     """The distinct texts of several columns, trimmed, and which of them each cell holds: -1 for an empty one.
 
-    The first column is numbered as it comes. The cells of the others are looked up among its values; only what is not
-    found there is numbered anew.
+    The first column is numbered in its order. The cells of the others are looked up among its values; only new values
+    get new numbers.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -46,7 +46,7 @@ def encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
 
 
 def _looked_up(column: Any, values: Any) -> Ints:
-    """Where each cell is among some distinct values; -1 where it is not there."""
+    """The position of each cell among some distinct values; -1 if it is not there."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -68,7 +68,7 @@ def _flat(column: Any) -> Ints:
 
 
 def mapped(codes: Ints, table: Ints) -> Ints:
-    """Codes by a table, which mostly leaves every one as it is."""
+    """Codes mapped by a table, which usually changes nothing."""
     return codes if np.array_equal(table[:-1], np.arange(table.size - 1)) else table[codes]
 
 
@@ -106,7 +106,7 @@ class _Runs(NamedTuple):
 
 
 def _runs(column: Any) -> _Runs | None:
-    """The runs of a column, where its first cells say that they are long: tables mostly come sorted by state."""
+    """The runs of a column, if its first cells show long ones: most tables are sorted by state."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -119,7 +119,7 @@ def _runs(column: Any) -> _Runs | None:
 
 
 def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:
-    """The values that occur, in the order in which they first do: a dictionary may come in any, with others besides."""
+    """The values that occur, in the order of first use: a dictionary may have another order, and other values."""
     import pyarrow as pa
 
     first = np.full(len(values) + 1, codes.size)  # the last place is that of empty cells

@@ -1,4 +1,4 @@
-"""Opening what a source names: a model, a path."""
+"""Opening the model or the path that a source names."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
     source : str or path
         A file that `tether.io.read_path` reads, an episode of a log, ``log.csv#17``, or ``case:`` and a name.
     mdp : MDP, optional
-        The model it belongs to, whose names decide what the words of a text file mean.
+        Its model. The names of the model decide what the words of a text file mean.
     **options
         ``columns``: the names of the columns in a file; ``time`` and ``step``: its column of times, and how far apart
         they are. See `tether.io.read_episodes`.
@@ -93,7 +93,7 @@ def _open_episode(log: str, word: str, options: dict[str, Any]) -> Path:
 
 
 def _allowed(mdp: MDP, path: Path, log: str, episode: str, options: dict[str, Any]) -> Path:
-    """The path of an episode; where it cannot have happened in the model, an error that names the rows of the log."""
+    """The path of an episode; if it is impossible in the model, the error names the rows of the log."""
     try:
         observe(mdp, path)
     except PathError as error:
@@ -118,7 +118,7 @@ def is_table(source: str) -> bool:
 
 
 def must_exist(source: str) -> None:
-    """Say so where a file is not there, and what may have been meant."""
+    """If a file does not exist, say so, and what may be meant."""
     if os.path.exists(source):
         return
     name = source.lower().replace("_", "-")

@@ -1,7 +1,7 @@
 """One observed path as a file: a table with the columns t, state, action and, where known, reward; or JSON.
 
-The last row of a table may leave its action empty: it is the state in which the episode ended. Without such a
-row the outcome of the last action was not recorded.
+If the last row of a table has no action, it is the state in which the episode ended. Without such a row the
+outcome of the last action was not recorded.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def read_path(
     file : path
         A table (``.csv``, ``.tsv``, ``.parquet``, ``.arrow``, ``.xlsx``) with the columns t (optional: 0, 1, 2, … or
         1, 2, 3, …), state, action, reward (optional: what each step earned) and outcome (optional: how it ended, in
-        any row); or JSON: ``{"states": [...], "actions": [...]}``, with "rewards" and "outcome" where they are known,
+        any row); or JSON: ``{"states": [...], "actions": [...]}``, with "rewards" and "outcome" if they are known,
         or a list of ``{"t": 0, "state": …, "action": …, "reward": …}``. A list in JSON is a name that is a tuple.
     mdp : MDP, optional
-        The model the path is of. States and actions are then found among its names, by their text if need be,
-        and the path is checked against it.
+        The model of the path. States and actions are then matched with its names, if necessary by their text, and the
+        path is checked against it.
     columns : mapping, optional
-        The name in the file of a column, where it is another: ``{"action": "given"}``. The state may be of several
-        columns, as in `tether.io.read_episodes`.
+        The names in the file of columns that have other names there: ``{"action": "given"}``. The state may have
+        several columns, as in `tether.io.read_episodes`.
     time, step
         A column of times in place of t, and how far apart these are, as in `tether.io.read_episodes`.
     max_unpacked : int or str, optional
@@ -160,11 +160,11 @@ def write_path(path: Path, file: File) -> None:
     ]
     text = "".join(separator.join(_quoted(cell, separator) for cell in row) + "\n" for row in rows)
     with written(file) as partial:
-        partial.write_bytes(text.encode())  # as it is: a name may hold any kind of line end
+        partial.write_bytes(text.encode())  # as bytes: a name may contain any kind of line end
 
 
 def _quoted(text: str, separator: str) -> str:
-    """A cell of a text file, in quotes where it needs them (Python's csv forgets the lone carriage return)."""
+    """A cell of a text file, in quotes if necessary (Python's csv forgets the lone carriage return)."""
     return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in (separator, '"', "\n", "\r")) else text
 
 
@@ -183,7 +183,7 @@ def _unicode(text: str, file: str) -> str:
 
 
 def _check_one_episode(read: Columns) -> None:
-    """A log of many episodes is one thing that is wrong, not one for each of them."""
+    """A log of many episodes is one problem, not one per episode."""
     times = read.get("t")
     pairs = [] if times is None else enumerate(pairwise(times.tolist()), start=1)
     begins = [row for row, (before, after) in pairs if after in (0, 1) and after < before]
@@ -194,7 +194,7 @@ def _check_one_episode(read: Columns) -> None:
         f"t begins again here, and {counted(len(begins) - 1, 'more time')} below",
         row=begins[0],
         expectation="one episode",
-        fix="of a log, name one: tether.io.read_episodes(file)['<episode>']",
+        fix="if this is a log, name one episode: tether.io.read_episodes(file)['<episode>']",
         argument="read_episodes",
     )
     complaints.raise_any()
@@ -220,7 +220,7 @@ def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | No
 
 
 def _outcome(read: Columns) -> str | None:
-    """How the episode ended, where a column says it."""
+    """How the episode ended, if a column says it."""
     if "outcome" not in read:
         return None
     found = [(row, one) for row, one in enumerate(read["outcome"].tolist()) if one is not None]
@@ -233,7 +233,7 @@ def _outcome(read: Columns) -> str | None:
 
 
 def _of_actions(rewards: list[float | None], complaints: Complaints) -> list[float | None]:
-    """The rewards without that of the last row, which has no action; it is that of the action before if it is alone."""
+    """The rewards without that of the last row, which has no action; if it is the only one, it moves up one row."""
     *earlier, last = rewards
     if last and earlier and not any(earlier):
         return [*earlier[:-1], last]
@@ -244,7 +244,7 @@ def _of_actions(rewards: list[float | None], complaints: Complaints) -> list[flo
 
 
 def _check_times(times: list[Any], complaints: Complaints) -> None:
-    """0, 1, 2, … or 1, 2, 3, …: every step where the next does not follow is noted, of those that could be read."""
+    """0, 1, 2, … or 1, 2, 3, …: every gap between times that could be read is noted."""
     following = [(row, *both) for row, both in enumerate(pairwise(times), start=1) if not any(map(is_missing, both))]
     wrong = [row for row, before, after in following if after != before + 1]
     if len(wrong) > 1 and 2 * len(wrong) > len(times) and all(after > before for _, before, after in following):

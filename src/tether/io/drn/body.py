@@ -29,7 +29,7 @@ _wholes, _numbers = partial(array, "q"), partial(array, "d")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a file says: transitions, names of states if there are any, rewards of pairs and of states, labels."""
+    """The contents of a file: transitions, names of states if there are any, rewards of pairs and of states, labels."""
 
     rows: SortedTransitions
     n_states: int
@@ -211,7 +211,7 @@ class Body:
             add(f"choice {self.pair_choice[int(x)]} of state {state} has no transitions", line=self.states[state])
 
     def _names(self, n_states: int) -> list[Any] | None:
-        """States by the values of their variables, if these are known of all, and tell them apart."""
+        """States by the values of their variables, if these are known for all states, and differ."""
         if len(self.values) != n_states:
             return None
         rows = [self.values[s] for s in range(n_states)]

@@ -26,7 +26,7 @@ def read_drn(file: File, *, reward_model: Wanted = None, max_unpacked: int | str
     ----------
     file : path
     reward_model : str or False, optional
-        Which reward model to take, where there are several; False for none.
+        Which reward model to take, if there are several; False for none.
     max_unpacked : int or str, optional
         To how many bytes a compressed file (``.gz``) may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times its
         size if that is more.
@@ -35,10 +35,10 @@ def read_drn(file: File, *, reward_model: Wanted = None, max_unpacked: int | str
     -------
     MDP
         States are named by the values of their variables if Storm wrote these into comments
-        (``//[x=1 & !on]``), a named tuple where there are several; by index if not every state has them, or they
-        do not tell states apart. Actions are named as in the file: by index where a choice has no name, and ``a``,
-        ``a#2`` where two choices of a state have the same. R(s, a) is the reward of the state plus that of the
-        action. A state without actions absorbs. Labels are kept: ``init`` has the initial states.
+        (``//[x=1 & !on]``), as a named tuple if there are several; by index if not every state has them, or if two
+        states have the same. Actions are named as in the file: by index if a choice has no name, and ``a``, ``a#2`` if
+        two choices of a state have the same name. R(s, a) is the reward of the state plus that of the action. A state
+        without actions is absorbing. Labels are kept: ``init`` has the initial states.
 
     Examples
     --------

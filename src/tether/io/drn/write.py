@@ -24,10 +24,10 @@ _TEXT = re.compile(r"[^\s&=!\[\]\"]([^&=\[\]\n\r]*[^\s&=\[\]])?")
 def write_drn(mdp: MDP, file: File, *, mean_rewards: bool = False) -> None:
     """Write a model in Storm's DRN format.
 
-    What the format cannot hold is left out: discount and final reward, and characters of the names of actions and
-    labels that would end them (``_`` stands for them). Without a label ``init``, the first state is the initial one.
-    Names of states go to comments, as Storm writes the values of variables.
-    A state without actions absorbs under each, as it will when the file is read.
+    The format cannot hold a discount or a final reward; they are left out. In the names of actions and labels ``_``
+    replaces characters that would end the name. Without a label ``init``, the first state is the initial one. Names of
+    states are written as comments, as Storm writes the values of variables. A state without actions is absorbing under
+    every action, as when such a file is read.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def write_drn(mdp: MDP, file: File, *, mean_rewards: bool = False) -> None:
         Rewards R(s, a), that do not depend on time.
     file : path
     mean_rewards : bool
-        Write the means of rewards R(s, a, s'), which the format does not hold.
+        Write the means of rewards R(s, a, s'), which the format cannot hold.
 
     Examples
     --------
