@@ -143,8 +143,8 @@ def test_labels_are_found_by_their_text(write):
         (
             "0,sick,wait\n1",
             "1,sick,wait\n0,sick,wait\n1,sick,\n0,sick,\n1",
-            "a.csv, line 3: t begins again here, and 1 more time below; expected one episode; if this is a log, name one "
-            "episode: tether.io.read_episodes(file)['<episode>']",
+            "a.csv, line 3: t begins again here, and 1 more time below; expected one episode; if this is a log, name "
+            "one episode: tether.io.read_episodes(file)['<episode>']",
         ),
         (
             "0,sick,wait\n1",

@@ -191,7 +191,7 @@ def share_explained(comparisons: list[Comparison]) -> str:
 def compact(comparisons: Sequence[Comparison], notes: Mapping[str, int] | None = None) -> Table:
     """Ours, published, difference and verdict, one row for all k and m that share the same numbers.
 
-    ``notes`` numbers the reasons, which are told below the table.
+    ``notes`` numbers the reasons, which are listed below the table.
     """
     numbered = notes or {}
     groups: dict[tuple[Any, ...], list[Comparison]] = {}

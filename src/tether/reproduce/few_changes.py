@@ -1,7 +1,7 @@
 """Tsirtsis, De and Gomez-Rodriguez (NeurIPS 2021), synthetic: what k changed actions gain, without a tether.
 
 Random models of 20 states and 10 actions; the reward is the number of the state. The larger α, the less is certain. A
-trajectory has 20 states, of which the last earns its reward; the behaviour policy is the optimal one, but each action is
+trajectory has 20 states, and the last one earns its reward; the behaviour policy is the optimal one, but each action is
 replaced with probability 0.05. All draws are made by the paper's recipe, seed by seed. Its rows are estimated from
 draws of the luck; ours are exact.
 """

@@ -1,4 +1,4 @@
-"""A policy learned from a log with hidden causes, and what becomes of each logged episode under it.
+"""A policy learned from a log with hidden causes, and the value of each logged episode under it.
 
 The log of `tether.reproduce.patients` is all that the learner has. It counts transitions between the 144 states that it
 sees, takes what was never tried to be deadly, and makes the best policy of that model. What every logged episode would

@@ -1,8 +1,8 @@
 """One verdict per published figure, by cause.
 
-A figure is all numbers of one quantity of one path: "V(s0), catastrophic path". Its numbers share one cause: either the same
-model was sampled with 1,000 draws per row, and then the error of these draws is computed and each number held against it; or
-something else differs, which a reason says, and then no number of the figure is put down to chance, however near it lies.
+A figure is all numbers of one quantity of one path: "V(s0), catastrophic path". Its numbers share one cause. Either the same
+model was sampled with 1,000 draws per row: then the error of these draws is computed, and each number is compared with it.
+Or something else differs: then a reason says what, and no number of the figure is explained by chance, however close it is.
 """
 
 from __future__ import annotations
