@@ -76,7 +76,7 @@ from tether.io.columns import read_columns
         ),
         (
             "State,action,p\n0,go,1\n",
-            "a.csv: the columns 'state', 'probability' are missing; found 'State', 'action', 'p'; where a column has "
+            "a.csv: the columns 'state', 'probability' are missing; found 'State', 'action', 'p'; if a column has "
             "another name, map it: columns={'state': 'State', 'probability': '<its name there>'}",
         ),
         (

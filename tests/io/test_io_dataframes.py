@@ -137,7 +137,7 @@ def test_an_array_of_several_columns_has_tuples_for_labels():
         ),
         (
             pd.DataFrame(PLAIN).set_index("state"),
-            "the column 'state' is missing; found 'action', 'probability', 'other'; where a column has "
+            "the column 'state' is missing; found 'action', 'probability', 'other'; if a column has "
             "another name, map it: columns={'state': '<its name there>'}",
         ),
     ],

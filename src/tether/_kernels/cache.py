@@ -1,6 +1,6 @@
-"""Compiled kernels on disk, and what is done when they cannot be there.
+"""Compiled kernels on disk, and what happens if they cannot be kept there.
 
-Compiling takes seconds, so its results are kept in a directory of ours (`tether._kernels.place`). Each compiled
+Compiling takes seconds, so its results are kept in a private directory (`tether._kernels.place`). Each compiled
 function is one file that begins with a checksum.
 
 No cache is needed to answer. Trouble with it (a full disk, a damaged file, no place to write) is one warning per
@@ -29,7 +29,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 class KernelCache(caching._Cache):
-    """The compiled forms of one kernel on disk: what numba asks before it compiles, and tells afterwards."""
+    """The compiled forms of one kernel on disk: numba asks it before it compiles, and gives it the result."""
 
     def __init__(self, function: Callable[..., Any], find: Callable[[], Path | None]) -> None:
         self._function = function
@@ -38,11 +38,11 @@ class KernelCache(caching._Cache):
 
     @property
     def cache_path(self) -> Path | None:
-        """The directory, None where there is none."""
+        """The directory, None if there is none."""
         return self._find()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The function compiled for a signature; None where it has to be compiled."""
+        """The function compiled for a signature; None if it has to be compiled."""
         target_context.refresh()
         place = self._find() if self._enabled else None
         if place is None:
@@ -95,7 +95,7 @@ class KernelCache(caching._Cache):
                 file.unlink(missing_ok=True)
 
     def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        """What a compiled function is good for: argument types, processor, and the function itself."""
+        """What a compiled function is valid for: argument types, processor, and the function itself."""
         return (sig, codegen.magic_tuple(), self._function.__code__.co_code)
 
     def _stem(self) -> str:

@@ -1,6 +1,6 @@
-"""numba's compiler for our kernels: the same code, made with less work over and over.
+"""numba's compiler for our kernels: the same code, made with less repeated work.
 
-Most of the time that numba takes is spent in Python, on things that it does over and over, or that no kernel needs:
+Most of numba's time is spent in Python, on work that it repeats, or that no kernel needs:
 
 - finding what ``a[i]`` or ``a + b`` comes to. numba asks some twenty rules in turn, for each place where it stands, and
   several times over; a kernel has a dozen different ones. Here each is asked once per kernel.
@@ -34,10 +34,10 @@ from tether._kernels.compiling import compiling
 __all__ = ["QuickCompiler"]
 
 _PLAIN = (types.Number, types.Boolean, types.Array)
-"""Types for which nothing but their own names decides what an operator comes to."""
+"""Types whose names alone decide the result type of an operator."""
 
 _FROM_PYTHON = "_ZN7cpython"
-"""How the names of functions begin that take Python's arguments apart; each is in a module of its own."""
+"""The prefix of functions that unpack Python's arguments; each is in a module of its own."""
 
 
 class QuickCompiler(Compiler):
@@ -75,7 +75,7 @@ def _replaced(owner: Any, name: str, instead: Callable[[Any], Any]) -> Iterator[
 
 
 def _remember_types(ask: Callable[..., Any]) -> Callable[..., Any]:
-    """What operators on numbers and arrays come to is asked once; calls of other kernels numba remembers itself."""
+    """Result types of operators on numbers and arrays are found once; numba itself remembers calls of other kernels."""
     known: dict[tuple[Any, ...], Any] = {}
 
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
@@ -120,7 +120,7 @@ def _copy(block: Any) -> Any:
 
 
 def _count_no_references(run_in_full: Callable[..., Any]) -> Callable[..., Any]:
-    """Variables are not deleted where they are last used: that is for counting references to what they hold."""
+    """Variables are not deleted after their last use: that is only needed for reference counting."""
 
     def run(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
         function = self.func_ir

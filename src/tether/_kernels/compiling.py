@@ -1,4 +1,4 @@
-"""Who is told while kernels are compiled: the first answer of an installation waits for that, and a person asks why."""
+"""Reports when kernels are being compiled, so that a command can say why its first answer takes longer."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Scratch arrays with one number per state, of which an episode may touch only a few.
+"""Scratch arrays with one number per state. An episode may use only a few of them.
 
-NumPy asks the system for large arrays in pages of 2 MB, where it has them. A page is filled with zeros when it is first
-touched. That suits an array that is used from end to end. For an array that is touched here and there, it is most of
-the time and memory: such an array gets small pages. An array of which most is used gets large pages, fresh from the
-system: memory that was used before may be in small pages, and reading it at random is slower.
+NumPy asks the system for large arrays in pages of 2 MB, if it has them. A page is filled with zeros when it is first
+used. That is right for an array that is used from end to end. For an array that is used here and there, filling pages
+would take most of the time and memory: such an array gets small pages. An array that is mostly used gets large pages,
+fresh from the system: memory that was used before may be in small pages, and reading it at random is slower.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def scratch_array(
 
 
 def _pages(size: int) -> mmap.mmap:
-    """Fresh memory from the system; an error that says so where it has none left."""
+    """Fresh memory from the system; an error if there is none left."""
     # Private: Linux gives memory that could be shared in small pages only, whatever it is advised.
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     try:
