@@ -312,7 +312,7 @@ def test_what_the_model_does_not_know_of_a_log_is_told_with_its_line(grid, tmp_p
     with pytest.raises(tether.PathError) as caught:
         open_path(f"{file}#a", grid.mdp)
     assert [problem.message for problem in caught.value.problems] == [
-        f"{file}, line 3: episode 'a': t = 2: the model has no state 99; it has 16 states, 0 … 15",
-        f"{file}, line 3: episode 'a': t = 1: the model has no action 'fly'; it has 4 actions: 'up', 'right', 'down', "
+        f"{file}, line 3: episode 'a', t = 2: the model has no state 99; it has 16 states, 0 … 15",
+        f"{file}, line 3: episode 'a', t = 1: the model has no action 'fly'; it has 4 actions: 'up', 'right', 'down', "
         "'left'",
     ]

@@ -252,7 +252,7 @@ def test_a_path_that_starts_elsewhere_and_leads_beyond_what_was_explored():
         tether.counterfactual(mdp, path)
     assert str(caught.value) == (
         "t = 2: state 5 can be reached, but the model has no action there; the model was explored from other "
-        "initial states or to a smaller horizon: explore it from this path's first state"
+        "initial states or to a smaller horizon; explore it from this path's first state"
     )
     assert (caught.value.problems[0].state, caught.value.problems[0].time) == (5, 2)
     longer = MDP.from_function(2, lambda s: ["go", "stay"], climb, horizon=3)

@@ -439,7 +439,6 @@ def test_classes_where_a_property_is_asked_for(one, data):
     assert not kappa
 
 
-
 class Told(tether.GumbelMax):
     name = "as told"
 

@@ -1,7 +1,7 @@
 """Small pieces of escaped HTML: how records are shown in a notebook, and the k × m table of the report.
 
-Only strings, no templates, so that a notebook can show a record without loading anything else. No other file of the library
-makes a table, except the templates of pages (`tether.views.pages`).
+Only strings, no templates, so that a notebook can show a record without loading anything else. No other file of the
+library makes a table, except the templates of pages (`tether.views.pages`).
 """
 
 from __future__ import annotations

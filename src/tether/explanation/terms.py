@@ -210,9 +210,9 @@ def best_for_anyone_in_words(explanation: Explanation) -> str:
     --------
     >>> import tether
     >>> grid = tether.cases.grid_world()
-    >>> print(best_for_anyone_in_words(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain()))
-    What is best for anyone in the model, without any limit, gives in this episode: danger: under 1 %; goal: 99 %; an
-    expected return of 548.1.
+    >>> sentence = best_for_anyone_in_words(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain())
+    >>> print(sentence.partition("gives ")[2])
+    in this episode: danger: under 1 %; goal: 99 %; an expected return of 548.1.
     """
     plan = explanation.plan
     if explanation.optimal.changed is not None and not explanation.optimal.changed.any():

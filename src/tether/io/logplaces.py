@@ -27,7 +27,7 @@ class LogPlaces:
     >>> from tether.io.logplaces import LogPlaces
     >>> log = {"episode": ["b", "a", "a"], "t": [0, 1, 0], "state": ["x", "y", "x"], "action": ["go", "", "go"]}
     >>> LogPlaces(log).located("a", Problem("the model has no state 'y'", time=1, place="t = 1")).message
-    "row 1: episode 'a': t = 1: the model has no state 'y'"
+    "row 1: episode 'a', t = 1: the model has no state 'y'"
     """
 
     def __init__(self, log: Any, reading: Mapping[str, Any] | None = None, source: Source | None = None) -> None:

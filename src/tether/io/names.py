@@ -65,8 +65,8 @@ def texts_of(names: Names, noun: str, file: str, *, trimmed: bool) -> list[str]:
 def find_index(names: Names, value: Any) -> int:
     """The index of the name that a value from a file means, or -1.
 
-    It is the name that equals the value; else the one with the same text; else the tuple of numbers in the text; else the
-    named tuple that an answer or an error writes in this way.
+    It is the name that equals the value; else the one with the same text; else the tuple of numbers in the text; else
+    the named tuple that an answer or an error writes in this way.
 
     Examples
     --------

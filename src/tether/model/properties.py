@@ -246,7 +246,7 @@ def _members(mdp: MDP, what: str, given: Any) -> Ints:
     return found
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)  # a property is asked of one model, several times
 def _alone(states: Names, text: str) -> int:
     """The state that a text names: the one that equals it, else the only one that reads so; -1 where there is none."""
     found = states.find(text)
