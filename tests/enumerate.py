@@ -221,7 +221,7 @@ def assert_tailored(outlook: tether.Evaluation, law: Law, hit: Hit) -> None:
     world, tailoring = law.world, outlook.tailoring
     for t in range(law.T):
         pairs = [(one.chance, (one.states[t], one.actions[t])) for one in law.episodes]
-        changed = math.fsum(chance * world.changed(t, s, a) for chance, (s, a) in pairs)
+        changed = math.fsum(chance * world.changes_something(t, s, a) for chance, (s, a) in pairs)
         strength = math.fsum(chance * distance(world.rows[t][pair], world.nominal[pair]) for chance, pair in pairs)
         influenced = math.fsum(chance for chance, pair in pairs if hit(t, pair))
         assert outlook.changed[t] == pytest.approx(changed, abs=1e-12)

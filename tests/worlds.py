@@ -99,12 +99,21 @@ class World:
         """S^τ_t = supp P(·|s_t,a_t), whether or not its outcome was recorded."""
         return [set(self.nominal[pair]) for pair in self.observed]
 
+    def stays(self, s: Any) -> bool:
+        """Whether every action in s leads back to it for certain."""
+        return all(self.cf.mdp.row(s, a)[0] == (s,) for a in self.available(s))
+
     def changed(self, t: int, s: Any, a: Any) -> int:
         """[a ≠ a_t]; 0 where s only leads back to itself and does not have a_t: nobody can choose otherwise there."""
-        stays = all(self.cf.mdp.row(s, b)[0] == (s,) for b in self.available(s))
-        if stays and self.path.actions[t] not in self.available(s):
+        if self.stays(s) and self.path.actions[t] not in self.available(s):
             return 0
         return int(a != self.path.actions[t])
+
+    def changes_something(self, t: int, s: Any, a: Any) -> int:
+        """The same; 0 also where s only leads back to itself and every action earns the same: nothing is left to do."""
+        if self.stays(s) and len({self.earn(t, s, b, s) for b in self.available(s)}) == 1:
+            return 0
+        return self.changed(t, s, a)
 
     def earn(self, t: int, s: Any, a: Any, after: Any) -> float:
         """The reward of a transition."""

@@ -291,8 +291,8 @@ def _levels(graph: Graph, nodes: tuple[Nodes, ...]) -> Ints:
     runs, n_states = run_count(nodes), graph.mdp.n_states
     most = max(layer.size for layer in nodes)
     levels = scratch_array((runs * n_states, 2), np.int16, touched=most).reshape(runs, n_states, 2)
-    if graph.ended is not None:
-        levels[:, graph.ended.mask] = (FAR, 1)
     if runs > 1:
         levels[-1] = FAR
+    if graph.ended is not None:  # after this: paths may end with a run that no node has
+        levels[:, graph.ended.mask] = (FAR, 1)
     return levels
