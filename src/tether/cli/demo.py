@@ -5,6 +5,9 @@ Prints to the terminal and leaves a report of each in ``tether-demo/``, as a pag
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +25,7 @@ from tether.cli.steps import legend, steps_table
 from tether.counterfactual.conditioned import counterfactual
 from tether.explanation.explain import Explanation
 from tether.explanation.naming import shown
+from tether.plan.plan import Plan
 
 __all__ = ["Story", "main", "stories"]
 
@@ -81,16 +85,25 @@ def main() -> None:
     )
     _compile()
     start = time.perf_counter()
-    pages = [_show(story) for story in stories()]
+    answers = [(story, _show(story)) for story in stories()]
+    computed = time.perf_counter() - start
+    pages = [plan.report(_TARGET / f"{story.name}.html", title=story.title) for story, plan in answers]
+    drawn, tether = time.perf_counter() - start - computed, _command()
     put(
-        f"Computed exactly, without sampling, in {time.perf_counter() - start:.1f} s.",
+        f"Computed exactly, without sampling, in {computed:.1f} s; reports drawn in {drawn:.1f} s.",
         "",
         "Where to look next:",
         f"- reports to show to others, in a browser: {', '.join(map(str, pages))}",
-        "- one answer step by step: tether explain case:sepsis -m 2",
-        "- an interactive page, in a browser: tether explore",
-        "- your own files: tether explain MODEL PATH, and docs/start.md",
+        f"- one answer step by step: {tether} explain case:sepsis -m 2",
+        f"- an interactive page, in a browser: {tether} explore",
+        f"- your own files: {tether} explain MODEL PATH, and docs/start.md",
     )
+
+
+def _command() -> str:
+    """How ``tether`` is called from here: by its name if the shell finds it, else by its place."""
+    place = Path(sys.executable).with_name("tether")
+    return "tether" if shutil.which("tether") is not None else os.path.relpath(place)
 
 
 def _compile() -> None:
@@ -105,19 +118,19 @@ def _compile() -> None:
     waiting.cancel()
 
 
-def _show(story: Story) -> Path:
+def _show(story: Story) -> Plan:
+    """Print a story; returns the plan that is shown in full."""
     explanations = story.explanations()
-    shown_in_full = explanations[1]
+    in_full = explanations[1]
     put(Text(story.title, "bold"), story.note, "")
     for explanation in explanations:
         plan = explanation.plan
         put(Text(f"k = {plan.k}, m = {plan.m}", "bold"), *explanation.sentences(shown), "")
-    plan = shown_in_full.plan
-    put(f"Step by step, for k = {plan.k}, m = {plan.m}:", "")
-    put(steps_table(shown_in_full.steps))
-    put(legend(shown_in_full.steps), style="dim")
+    put(f"Step by step, for k = {in_full.plan.k}, m = {in_full.plan.m}:", "")
+    put(steps_table(in_full.steps))
+    put(legend(in_full.steps), style="dim")
     put("")
-    return plan.report(_TARGET / f"{story.name}.html", title=story.title)
+    return in_full.plan
 
 
 def _vital_signs(state: Any) -> str:
