@@ -1,11 +1,11 @@
-"""A second process that compiles, the first time that something is answered.
+"""A second process that compiles kernels while the first answer of an installation is computed.
 
-numba compiles on one core, and a first answer waits for it. So a child compiles some of the kernels, while this process
-reads the model and compiles those that it needs before them. They meet in the cache on disk (`tether._kernels.cache`):
-a kernel that the child is at is waited for, and not compiled twice.
+numba compiles on one core, and a first answer waits for it. So a child process compiles some of the kernels, while this
+process reads the model and compiles the kernels that it needs earlier. The child writes to the cache on disk
+(`tether._kernels.cache`). This process waits for a kernel that the child is compiling, and does not compile it again.
 
-The child is a help and nothing more. It is started only where its kernels are not in the cache, and where there are two
-cores; it ends with its parent, and whatever becomes of it, all that can be missing is a kernel in the cache.
+The child only saves time. It is started only if its kernels are not in the cache and there are at least two cores. It
+ends with its parent. If it fails, its kernels are missing from the cache, and this process compiles them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import numpy as np
 __all__ = ["compile_share", "second_compiler", "wait_for"]
 
 SHARE = ("thresholds.gather_nodes", "plan.plan_nodes", "sets.sort_by", "robust.followed_values")
-"""What the child compiles, in this order. The other kernels of an explanation take about as long."""
+"""The kernels that the child compiles, in this order. The other kernels of an explanation take about as long."""
 
 _PATIENCE = 60.0
-"""Seconds after which a kernel of the child is compiled here after all."""
+"""How many seconds to wait for a kernel of the child before it is compiled here."""
 
 _COMMAND = [sys.executable, "-P", __file__]
 
@@ -39,7 +39,7 @@ _at_work: list[subprocess.Popen[bytes]] = []
 
 @contextmanager
 def second_compiler() -> Iterator[None]:
-    """Have a child compile its share meanwhile, if that is missing; at the end it is gone."""
+    """Let a child compile its share meanwhile, if the cache does not have it; the child has ended on exit."""
     child = _start() if _is_of_use() else None
     if child is None:
         yield
@@ -49,11 +49,11 @@ def second_compiler() -> Iterator[None]:
         yield
     finally:
         _at_work.remove(child)
-        child.communicate()  # closes what it listens to, at which it ends
+        child.communicate()  # closes its standard input: then it ends
 
 
 def wait_for(kernel: str, file: Path) -> bool:
-    """Whether a child is at a kernel and then leaves it in a file."""
+    """Wait while a child compiles a kernel into a file; returns whether the file is there."""
     from tether._kernels.compiling import compiling
 
     until = time.monotonic() + _PATIENCE
@@ -66,7 +66,7 @@ def wait_for(kernel: str, file: Path) -> bool:
 
 
 def _is_of_use() -> bool:
-    from tether._kernels.place import find_place  # not above: in the child that would import the whole package
+    from tether._kernels.place import find_place  # not at the top: the child would import the whole package
 
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") or getattr(sys, "frozen", False) or _at_work:
         return False
@@ -76,7 +76,7 @@ def _is_of_use() -> bool:
 
 
 def _start() -> subprocess.Popen[bytes] | None:
-    # What is imported here is found there, too, however this process came to it.
+    # The child finds modules in the same places as this process.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     with suppress(OSError):
         quiet = subprocess.DEVNULL
@@ -85,7 +85,7 @@ def _start() -> subprocess.Popen[bytes] | None:
 
 
 def compile_share() -> None:
-    """Compile the kernels of the share, by calling each with nothing to do."""
+    """Compile the kernels of the share: call each of them with empty arrays."""
     from tether._kernels.layer import LayerNodes, LayerRows
     from tether._kernels.plan import Limits, Objective, Values, plan_nodes
     from tether._kernels.robust import RowsTaken, followed_values
@@ -108,20 +108,20 @@ def compile_share() -> None:
 
 
 def _nothing(kind: Any) -> Any:
-    """An empty array that cannot be written to: what the arrays of a model are."""
+    """An empty array that cannot be written to, like the arrays of a model."""
     empty = np.empty(0, kind)
     empty.setflags(write=False)
     return empty
 
 
 def _leave_with_parent() -> None:
-    """End when the other end of standard input is closed: its process has what it wanted, or is gone."""
-    os.read(sys.stdin.fileno(), 1)  # not by sys.stdin, whose lock would be held when this process ends
+    """End when the parent closes standard input: it needs no more kernels, or has ended."""
+    os.read(sys.stdin.fileno(), 1)  # not sys.stdin.read: its lock would be held when this process ends
     _thread.interrupt_main()
 
 
 def _without_front_doors() -> None:
-    """Make the package known without what it offers its users: importing that takes a third of a second."""
+    """Register the package without its public names: importing them takes a third of a second."""
     package = ModuleType("tether")
     package.__path__ = [str(Path(__file__).parents[1])]
     sys.modules["tether"] = package

@@ -3,8 +3,8 @@
 Compiling takes seconds, so its results are kept in a private directory (`tether._kernels.place`). Each compiled
 function is one file that begins with a checksum.
 
-No cache is needed to answer. Trouble with it (a full disk, a damaged file, no place to write) is one warning per
-process; the kernel is then compiled in memory.
+Answers do not depend on the cache. A problem with it (a full disk, a damaged file, no place to write) is one warning
+per process; the kernel is then compiled in memory.
 """
 
 from __future__ import annotations

@@ -2,20 +2,20 @@
 
 Most of numba's time is spent in Python, on work that it repeats, or that no kernel needs:
 
-- finding what ``a[i]`` or ``a + b`` comes to. numba asks some twenty rules in turn, for each place where it stands, and
-  several times over; a kernel has a dozen different ones. Here each is asked once per kernel.
-- copying a function that is written into another. numba copies it block by block, and with each block the list of all
-  variables of the function, which is then not used. Here the list is not copied.
+- finding the type of ``a[i]`` or ``a + b``. numba tries about twenty rules for each such expression, several times. A
+  kernel has about a dozen different expressions. Here each of them is typed once per kernel.
+- copying a function that is inlined into another. numba copies it block by block. With each block it copies the list of
+  all variables of the function, and does not use the copy. Here the list is not copied.
 - giving each value of a variable a name of its own. numba goes through the whole function twice per variable. Here it
-  goes through the blocks that have the variable.
-- counting references. A kernel that allocates nothing has none to count, and where each variable is last used need not
-  be known.
-- optimising what takes Python's arguments apart: it runs once per call. Here that is done with all the rest, and not
-  also by itself.
-- looking for garbage: of a million new objects hardly any is garbage before the kernel is done.
+  goes only through the blocks that have the variable.
+- counting references. A kernel that allocates nothing has no references to count, so the last use of each variable need
+  not be found.
+- optimising the code that unpacks Python's arguments. It runs once per call. Here it is optimised together with the
+  rest, and not also by itself.
+- collecting garbage: hardly any of a million new objects is garbage before the kernel is compiled.
 
-All of it happens while numba's lock on compiling is held: no other thread compiles meanwhile. A function of numba is
-replaced by one that takes the same arguments; where a later numba has another, that one stays.
+All of this happens while numba's lock on compiling is held, so no other thread compiles meanwhile. A function of numba
+is replaced only if it takes the arguments expected here; a later numba's own function stays if it takes others.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class QuickCompiler(Compiler):
 
 @contextmanager
 def _replaced(owner: Any, name: str, instead: Callable[[Any], Any]) -> Iterator[None]:
-    """A function of numba replaced by what ``instead`` makes of it, if the two take the same arguments."""
+    """Replace a function of numba by the result of ``instead``, if the two take the same arguments."""
     original = getattr(owner, name, None)
     new = instead(original)
     known = callable(original) and [*inspect.signature(original).parameters] == [*inspect.signature(new).parameters]
-    if not known or original.__module__ == __name__:  # as one kernel is compiled within another
+    if not known or original.__module__ == __name__:  # replaced already: one kernel is compiled within another
         yield
         return
     setattr(owner, name, new)
@@ -135,7 +135,7 @@ def _count_no_references(run_in_full: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _optimise_loops(optimise: Callable[..., Any]) -> Callable[..., Any]:
-    """Functions are optimised one by one, before all of them together; not so those that take arguments apart."""
+    """Functions are optimised one by one, then all together; those that unpack arguments only together."""
 
     def _optimize_functions(self: Any, ll_module: Any) -> None:
         if any(one.name.startswith(_FROM_PYTHON) for one in ll_module.functions):
@@ -148,7 +148,7 @@ def _optimise_loops(optimise: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """No search for garbage; one kernel may be compiled within another."""
+    """No garbage collection; one kernel may be compiled within another."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -161,7 +161,7 @@ def _no_collection() -> Iterator[None]:
 @contextmanager
 def _one_list_of_variables() -> Iterator[None]:
     """Blocks of code are copied without the list of variables of their function."""
-    if hasattr(ir.Scope, "__deepcopy__"):  # of a later numba, or as one kernel is compiled within another
+    if hasattr(ir.Scope, "__deepcopy__"):  # a later numba has its own, or one kernel is compiled within another
         yield
         return
     ir.Scope.__deepcopy__ = lambda scope, _memo: scope  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ _under_way: list[None] = []
 
 @contextmanager
 def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
-    """Have ``tell`` called with True when compiling begins, and with False when it is over."""
+    """Call ``tell`` with True when compiling begins, and with False when it is over."""
     _listeners.append(tell)
     try:
         yield

@@ -6,15 +6,15 @@ from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 
 _NEAR = 1e-14
-"""Cumulated probabilities this close are equal: a boundary that rounding moved would make new outcomes possible."""
+"""Cumulated probabilities this close are equal: rounding must not move a boundary and make new outcomes possible."""
 
 _POINT = 1e-12
-"""A stretch of uniform numbers shorter than this counts as one number."""
+"""An interval of uniform numbers shorter than this counts as one number."""
 
 
 @kernel
 def _overlap(below: float, above: float, probability: float, low: float, high: float) -> float:
-    """How much of the stretch ``low … high`` lies in ``below … above``, which is ``probability`` long."""
+    """The length of the overlap of ``low … high`` with ``below … above``, which is ``probability`` long."""
     left = low if abs(below - low) <= _NEAR else below
     left = high if abs(left - high) <= _NEAR else left
     right = low if abs(above - low) <= _NEAR else above
@@ -26,7 +26,7 @@ def _overlap(below: float, above: float, probability: float, low: float, high: f
 
 @kernel
 def _holder(entry: Ints, first: int, last: int, probability: Floats, is_outcome: Ints, point: float) -> int:
-    """Where in ``entry[first:last]`` the outcome of one uniform number is: the observed one, if it is there as well."""
+    """The position in ``entry[first:last]`` of the outcome of one uniform number; at a tie, of the observed outcome."""
     below = 0.0
     found = last - 1
     for n in range(first, last):

@@ -1,8 +1,8 @@
 """Four sums at a time: the inner loop of planning, in one vector of four numbers.
 
-numba makes no vector of four sums that are written one by one, as the part of its compiler that would is known to
-make mistakes and is off. So the vector is asked for here. Each sum is added up in the same order as by itself: the same
-bits.
+numba does not turn four sums that are written one by one into a vector: the part of its compiler that would do so is
+known to make mistakes, and is off. So the vector is written here. Each sum is added up in the same order as without the
+vector, and has the same bits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _one_by_one(
 def _as_vector(
     typing_context: Any, next_state: Any, probability: Any, start: Any, stop: Any, values: Any, base: Any, step: Any
 ) -> Any:
-    """The same, compiled; places are unsigned numbers of 64 bits."""
+    """The same, compiled; indices are unsigned numbers of 64 bits."""
     from llvmlite import ir
     from numba.core import cgutils, types
 
@@ -64,7 +64,7 @@ def _as_vector(
     return result(next_state, probability, start, stop, values, base, step), generate
 
 
-# With the JIT off numba's config says so; it does not declare its items.
+# numba's config says whether the JIT is off; it does not declare its items.
 four_sums: FourSums = (
     _one_by_one if getattr(numba.config, "DISABLE_JIT", False) else cast(Any, numba.extending.intrinsic(_as_vector))
 )

@@ -8,18 +8,18 @@ The counterfactual outcome is argmin E_i / q_i, and M integrates out. With
     D(r) = Σ_j max(p_j, q_j·r)                 piecewise linear, D(0) = 1
     F(r) = ∫_0^r D(x)^-2 dx                    a piece [r1, r2] contributes (r2 - r1) / (D(r1)·D(r2))
 
-    P_cf(o)     = 1 / D(r_o)                   0 where q_o = 0
+    P_cf(o)     = 1 / D(r_o)                   0 if q_o = 0
     P_cf(j ≠ o) = q_j · max(0, F(r_o) - F(r_j))
 
-How it is computed. Only j with r_j < r_o can win, so only these are sorted, and the differences
-F(r_o) - F(r_j) are summed from r_o downwards: positive terms only, nothing cancels.
-D(r) = 1 + Σ_{r_j < r} (q_j·r - p_j) is at least 1, so an absolute error in its parts is a relative
-one in D. Sums are compensated (Neumaier), to hold for rows of 100,000 outcomes.
-A row stays bit for bit nominal where the observation does not influence it: p_o = 1, q a point
-mass, or q_o = 0 and p_j / q_j the same for every outcome of q (0 for disjoint supports).
+How it is computed. Only j with r_j < r_o can win, so only these are sorted. The differences
+F(r_o) - F(r_j) are summed from r_o downwards: all terms are positive, so nothing cancels.
+D(r) = 1 + Σ_{r_j < r} (q_j·r - p_j) is at least 1, so an absolute error in its parts is at most as
+large a relative error in D. Sums are compensated (Neumaier): they stay accurate for rows of 100,000 outcomes.
+A row stays nominal, bit for bit, if the observation does not influence it: if p_o = 1, if q is a point
+mass, or if q_o = 0 and p_j / q_j is the same for every outcome of q (0 for disjoint supports).
 
-Rows are made in two passes: `gumbel_sizes` counts the outcomes that stay possible, `gumbel_rows` writes them, each row
-to its place. Nothing is stored twice, and both passes can be cut into pieces for several cores.
+Rows are made in two passes: `gumbel_sizes` counts the outcomes that stay possible, and `gumbel_rows` writes each row to
+its place. Nothing is stored twice, and both passes can be cut into pieces for several cores.
 ``weight`` holds the observed row by state: p_j, and 0 for every state outside its support.
 """
 
@@ -33,15 +33,15 @@ from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
 from tether._kernels.ordering import sort_by_key
 
 _SAME_RATIO = 1e-14
-"""Ratios p_j / q_j this close, relatively, are equal: they come from rows normalised in floating point.
+"""Ratios p_j / q_j with a smaller relative difference are equal: rows are normalised in floating point.
 
-A tie with r_o that rounding broke would make an impossible outcome possible, with probability 1e-17."""
+Otherwise rounding could break a tie with r_o, and give an impossible outcome a probability of 1e-17."""
 
 _HUGE = 1e308
 """Beyond this r_o counts as infinite: D(r_o) might overflow."""
 
 _SMALLEST = 5e-324
-"""An outcome that can happen never gets probability 0 by underflow: what is possible is structure."""
+"""The least probability of an outcome that can happen: underflow must not make it impossible."""
 
 
 @kernel
@@ -81,16 +81,16 @@ def _add(total: float, low: float, x: float) -> tuple[float, float]:
 
 @part_of_kernel
 def _can_win(p: float, q: float, p_o: float, q_o: float) -> bool:
-    """Whether r = p / q < p_o / q_o = r_o beyond rounding, for p > 0 and an r_o that is infinite, or overflows.
+    """Whether r = p / q < p_o / q_o = r_o beyond rounding, for p > 0 and an r_o that is infinite or overflows.
 
-    Ratios are compared upside down: q / p cannot underflow, as p ≤ 1.
+    The inverse ratios are compared: q / p cannot underflow, because p ≤ 1.
     """
     return q_o == 0.0 or q / p * (1.0 - _SAME_RATIO) > q_o / p_o
 
 
 @part_of_kernel
 def _bound(p_o: float, q_o: float) -> float:
-    """What r_j must be below for j to win; ∞ where it takes more than this to tell (`_can_win`)."""
+    """The bound below which r_j must be for j to win; if it is ∞, `_can_win` decides."""
     r_o = p_o / q_o if q_o > 0.0 else np.inf
     return r_o * (1.0 - _SAME_RATIO)
 
@@ -99,17 +99,17 @@ def _bound(p_o: float, q_o: float) -> float:
 def _possible(
     next_state: Ints, probability: Floats, low: int, high: int, weight: Floats, is_certain: bool, o: int, p_o: float
 ) -> int:
-    """How many outcomes of a row stay possible; -1 where the row is not influenced.
+    """How many outcomes of a row stay possible; -1 if the row is not influenced.
 
-    ``is_certain``: the observed row has one outcome. ``o``: the entry of the observed outcome, -1 where q_o = 0.
+    ``is_certain``: the observed row has one outcome. ``o``: the entry of the observed outcome, -1 if q_o = 0.
     """
-    if is_certain or high - low == 1:  # not p_o == 1.0: beside an outcome of 1e-300 it may only round to 1
+    if is_certain or high - low == 1:  # p_o == 1.0 does not say so: beside an outcome of 1e-300, p_o rounds to 1
         return -1
     q_o = probability[o] if o >= 0 else 0.0
     possible = 0
     overlap = 0
     bound = _bound(p_o, q_o)
-    if bound < np.inf:  # o ≥ 0: it is itself among the possible ones, with r_o > bound
+    if bound < np.inf:  # then o ≥ 0: o itself is possible and is counted apart, because r_o > bound
         for e in range(low, high):
             p, q = weight[next_state[e]], probability[e]
             possible += int(p / q < bound)
@@ -127,7 +127,7 @@ def _possible(
             possible += 1
     if o < 0 and overlap == 0:
         return -1
-    # A ratio that overflows is not the same as the others: no row has only outcomes of 1e-310.
+    # A ratio that overflows differs from the others: no row has only outcomes of 1e-310.
     if o < 0 and overlap == high - low and highest < np.inf and highest - lowest <= _SAME_RATIO * highest:
         return -1
     return possible
@@ -151,17 +151,17 @@ def _row(
     spare: Ints,
     count: Ints,
 ) -> float:
-    """One counterfactual row, written from ``begin`` on; returns its TV to the nominal one.
+    """Write one counterfactual row from ``begin`` on; returns its total variation to the nominal row.
 
     ``ratio``, ``item``, ``height``, ``spare`` and ``count`` are scratch, at least as long as the row.
     """
     q_o = probability[o] if o >= 0 else 0.0
     ratio_o = p_o / q_o if o >= 0 else np.inf
     bound = _bound(p_o, q_o)
-    # Rivals, 0 < r_j < r_o, are collected. What p excludes has r_j = 0, and is written as -q_j for the time being.
+    # Outcomes with 0 < r_j < r_o are collected. Those outside the support of p have r_j = 0: -q_j is written for now.
     base, base_low = 0.0, 0.0
     end = begin
-    n = end - begin  # not the literal 0, for which numba would compile the sorting once more
+    n = end - begin  # not the literal 0: numba would compile the sorting a second time for it
     at_o = -1
     for e in range(low, high):
         p, q = weight[next_state[e]], probability[e]
@@ -176,14 +176,14 @@ def _row(
                 item[n] = end
                 n += 1
                 out[end] = q
-            else:  # q_j² / p_j, which underflows
+            else:  # its probability is about q_j² / p_j, which underflows
                 out[end] = _SMALLEST
         else:
             continue
         out_next[end] = next_state[e]
         end += 1
     sort_by_key(ratio, item, n, height, spare, count)
-    # D at each r_j, left to right: 1 - Σ p_i + r_j·Σ q_i over the i that r_j has passed.
+    # D at each r_j, from left to right: 1 - Σ p_i + r_j·Σ q_i over all i with r_i ≤ r_j.
     slope, slope_low = base + base_low, 0.0
     gone, gone_low = 0.0, 0.0
     for i in range(n):
@@ -201,7 +201,7 @@ def _row(
         rest = 1.0 / height_right
         if o >= 0:  # q_o is so small that D(r_o) overflows
             out[at_o] = q_o
-    # q_j·(F(r_o) - F(r_j)), right to left; F(r_o) - F(0) at last.
+    # q_j·(F(r_o) - F(r_j)), from right to left; then F(r_o) - F(0).
     rest_low = 0.0
     for i in range(n - 1, -1, -1):
         rest, rest_low = _add(rest, rest_low, (right - ratio[i]) / height[i] / height_right)
@@ -241,7 +241,7 @@ def gumbel_sizes(
     nominal: Ints,
     size: Ints,
 ) -> None:
-    """How long the counterfactual rows of ``pairs[first:last]`` are, and in ``nominal`` which are not influenced."""
+    """Write the lengths of the counterfactual rows of ``pairs[first:last]``; ``nominal`` marks uninfluenced rows."""
     p_o = weight[outcome]
     for i in range(first, last):
         low, high = row_start[pairs[i]], row_start[pairs[i] + 1]
@@ -271,8 +271,9 @@ def gumbel_rows(
 ) -> None:
     """Counterfactual rows of ``pairs[first:last]`` given that the row in ``weight`` led to ``outcome``.
 
-    Row i goes to ``out_start[i] … out_start[i + 1] - 1`` of ``out_next`` and ``out``, and its total variation to the
-    nominal row to ``strength[i]``. ``numbers`` (2) and ``places`` (3) are scratch, each as long as the longest row.
+    Row i is written to ``out_start[i] … out_start[i + 1] - 1`` of ``out_next`` and ``out``, its total variation to the
+    nominal row to ``strength[i]``. ``numbers`` (two arrays) and ``places`` (three arrays) are scratch, each array as
+    long as the longest row.
     """
     ratio, height = numbers[0], numbers[1]
     item, spare, count = places[0], places[1], places[2]
@@ -342,7 +343,7 @@ def gumbel_rows_parallel(
     numbers: Floats,
     places: Ints,
 ) -> None:
-    """`gumbel_rows` for the pieces between ``cuts``, on all cores; scratch for each piece."""
+    """`gumbel_rows` for the pieces between ``cuts``, on all cores; each piece has its own scratch."""
     for c in numba.prange(cuts.size - 1):
         gumbel_rows(
             cuts[c],

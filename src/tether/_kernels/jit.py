@@ -1,4 +1,4 @@
-"""How kernels are compiled: on first use, kept on disk, without the GIL; and on all cores where that is asked for."""
+"""How kernels are compiled: on first use, kept on disk, without the GIL; some of them for all cores."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tether._kernels.place import find_place
 __all__ = ["kernel", "parallel_kernel", "part_of_kernel"]
 
 _QUICK_TO_COMPILE: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_rewrites": True}
-"""Nothing that no kernel needs: a Python error for a division by zero, a way in for C, expressions of whole arrays."""
+"""Leave out what no kernel needs: Python errors for divisions by zero, calls from C, expressions of whole arrays."""
 
 _NOTHING_ALLOCATED: dict[str, Any] = {"_nrt": False}
-"""Kernels write to what they are given, so that no references to arrays have to be counted: less code to compile."""
+"""Kernels write only to their arguments. So no references to arrays are counted, and there is less code to compile."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,12 +30,12 @@ def kernel(function: Function) -> Function:
 
 
 def part_of_kernel(function: Function) -> Function:
-    """A piece of one kernel with a name of its own: written into it before it is compiled, not compiled twice."""
+    """A named piece of a kernel: inlined before the kernel is compiled, and not compiled by itself."""
     return cast(Function, numba.njit(inline="always", **_QUICK_TO_COMPILE, **_NOTHING_ALLOCATED)(function))
 
 
 def parallel_kernel(function: Function) -> Function:
-    """The same for a function with ``prange`` in it, on all cores: call it from Python, where `use_cores` says so."""
+    """The same for a function with ``prange``, on all cores: call it from Python, if `use_cores` says so."""
     compiled = _compiled(function, parallel=True, no_rewrites=False)
 
     @functools.wraps(function)

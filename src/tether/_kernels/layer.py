@@ -1,8 +1,8 @@
 """One layer of the graph as kernels take it: its nodes, and the rows of its pairs.
 
-Nodes are states, or, where the rule remembers it, (state, run) with the number of uninfluenced steps
-just passed; they come in ascending order. A row is that of the model, or the edited one of a pair that
-the observed step changes. Both hold only outcomes that can happen.
+Nodes are states. If the rule remembers runs, a node is (state, run): the run is the number of uninfluenced steps just
+passed. Nodes are in ascending order. A pair has the row of the model, or an edited row if the observed step changes it.
+Both have only outcomes that can happen.
 
 Kernels unpack these records first: reading a field in an inner loop would count references there.
 """
@@ -15,7 +15,7 @@ from tether._foundation.arrays import Floats, Ints
 
 
 class LayerNodes(NamedTuple):
-    """Nodes of a layer; ``runs`` is empty where the rule remembers none."""
+    """Nodes of a layer; ``runs`` is empty if the rule remembers none."""
 
     states: Ints
     runs: Ints
@@ -24,7 +24,7 @@ class LayerNodes(NamedTuple):
 
 
 class LayerRows(NamedTuple):
-    """Rows of a layer: those of the model, the edited ones, and which pairs are influenced (ascending)."""
+    """Rows of a layer: the rows of the model, the edited rows, and the influenced pairs (ascending)."""
 
     pair_start: Ints
     pair_action: Ints

@@ -1,7 +1,7 @@
-"""Asking for memory before it is needed.
+"""Fetching memory before it is needed.
 
-Values of the next layer are read at random. On a large model each read waits for memory, unless the
-processor was told of it some nodes ahead.
+Values of the next layer are read in random order. On a large model each read waits for memory, unless the processor
+was asked to fetch it some nodes earlier.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from tether._kernels.jit import part_of_kernel
 __all__ = ["AHEAD", "FETCH_FROM", "Index", "prefetch", "prefetch_node", "prefetch_successors"]
 
 Index = int | np.unsignedinteger[Any]
-"""A place in an array; unsigned where time counts, because a signed one is tested for being negative each time."""
+"""An index of an array; unsigned in inner loops, because a signed index is tested for being negative each time."""
 
 AHEAD = 5
-"""How many nodes ahead values are asked for."""
+"""How many nodes ahead values are fetched."""
 
 LONGEST = 64
-"""A node with more entries than this is left alone: they would push out what was asked for before."""
+"""For a node with more entries than this nothing is fetched: they would push out what was fetched before."""
 
 FETCH_FROM = 1 << 20
-"""From so many bytes on, an array is larger than the fast caches."""
+"""From this many bytes on, an array is larger than the fast caches."""
 
 
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Ask for ``array[index]``; a hint, without effect on any result."""
+    """Fetch ``array[index]``: a hint to the processor, without effect on any result."""
     from llvmlite import ir
     from numba.core import types
 
@@ -42,7 +42,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         hint = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        # To read, into the second-level cache (the first can wait for few lines at a time), data.
+        # For reading, as data, into the second-level cache (the first-level cache can wait for few lines at a time).
         read, level, is_data = number(0), number(2), number(1)
         builder.call(hint, [place, read, level, is_data])
         return context.get_dummy_value()
@@ -51,10 +51,10 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 def _no_prefetch(array: Floats | Ints, index: Index) -> None:
-    """With the JIT off there is nobody to ask."""
+    """With the JIT off nothing can be fetched."""
 
 
-# With the JIT off numba's config says so; it does not declare its items.
+# numba's config says whether the JIT is off; it does not declare its items.
 prefetch: Callable[[Floats | Ints, Index], None] = (
     _no_prefetch if getattr(numba.config, "DISABLE_JIT", False) else cast(Any, numba.extending.intrinsic(_prefetch))
 )
@@ -64,7 +64,7 @@ prefetch: Callable[[Floats | Ints, Index], None] = (
 def prefetch_successors(
     first_pair: Index, last_pair: Index, row_start: Ints, next_state: Ints, array: Floats | Ints, width: Index
 ) -> None:
-    """Ask for ``array[s'·width]`` of every s' that the nominal rows of some pairs lead to, unless they are many."""
+    """Fetch ``array[s'·width]`` for every s' that the nominal rows of some pairs lead to, unless there are many."""
     start, stop = np.uint64(row_start[first_pair]), np.uint64(row_start[last_pair])
     if stop - start <= np.uint64(LONGEST):
         for i in range(start, stop):

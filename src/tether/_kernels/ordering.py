@@ -1,4 +1,4 @@
-"""Sorting of a stretch of two arrays by the first, without allocating."""
+"""Sort the first n items of two arrays by the first array, without allocating."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _SMALL = 32
 
 @part_of_kernel
 def _deal_out(key: Floats, item: Ints, n: int, spare_key: Floats, spare_item: Ints, count: Ints) -> int:
-    """Deal keys out to n buckets, and write where each ends to ``count``; 0 if they are too close to tell apart."""
+    """Move keys into n buckets of equal width, and write their ends to ``count``; returns n, or 0 if they are close."""
     lowest = highest = key[0]
     for i in range(n):
         lowest, highest = min(lowest, key[i]), max(highest, key[i])
         count[i] = 0
     if (highest - lowest) / (n - 1) < 1e-300:
         return 0
-    scale = (n - 1) / (highest - lowest)  # a product per key; a quotient takes several times as long
+    scale = (n - 1) / (highest - lowest)  # one product per key: a division takes several times as long
     for i in range(n):
         spare_key[i], spare_item[i] = key[i], item[i]
         count[min(int((key[i] - lowest) * scale), n - 1)] += 1
@@ -74,14 +74,14 @@ def _heap(key: Floats, item: Ints, begin: int, end: int) -> None:
 
 @part_of_kernel
 def sort_by_key(key: Floats, item: Ints, n: int, spare_key: Floats, spare_item: Ints, count: Ints) -> None:
-    """Sort ``key[:n]`` (finite) ascending and take ``item[:n]`` along; the other arrays are scratch of at least ``n``.
+    """Sort ``key[:n]`` (finite) ascending, with ``item[:n]``; the other arrays are scratch of length ``n`` or more.
 
-    Insertion for few. Many are first dealt out to n buckets of equal width, which takes one look at each, and each
-    bucket is sorted by itself: by insertion again, or as a heap where the keys are so uneven that it is full.
+    Few keys are sorted by insertion. Many keys are first moved into n buckets of equal width. Each bucket is then
+    sorted: by insertion, or as a heap if it has many keys, which happens if they are unevenly spread.
     """
     if n < 2:
         return
-    begin = n - n  # not the literal 0, for which numba would compile everything once more
+    begin = n - n  # not the literal 0: numba would compile everything a second time for it
     buckets = _deal_out(key, item, n, spare_key, spare_item, count) if n > _SMALL else begin
     if buckets == 0:
         count[0] = n

@@ -1,9 +1,9 @@
-"""When a kernel may run on all cores, and whose turn it is.
+"""When a kernel may run on all cores, and when it must wait for the kernels of other threads.
 
-Threads do not survive a fork: in a forked child the libraries behind numba's parallel kernels wait for threads that are
-not there, or end the process. A child of ``multiprocessing`` therefore runs the serial kernels; its siblings use the
-other cores anyway. And of numba's threading layers ``workqueue`` ends the process when two threads start a parallel
-kernel at the same time: there they take turns.
+Threads do not survive a fork: in a forked child the libraries behind numba's parallel kernels wait for threads that do
+not exist, or end the process. So a child of ``multiprocessing`` runs the serial kernels; its siblings use the other
+cores anyway. numba's threading layer ``workqueue`` ends the process if two threads start a parallel kernel at the same
+time. With this layer, threads take turns.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from contextlib import contextmanager
 __all__ = ["CHUNKS", "LARGE", "turn", "use_cores"]
 
 LARGE = 32_768
-"""A layer of at least so many nodes is worth starting threads for."""
+"""A layer with at least this many nodes is worth starting threads for."""
 
 CHUNKS = 64
-"""Pieces a large layer is cut into: more than cores, so that uneven pieces even out."""
+"""A large layer is cut into this many pieces: more than there are cores, so that uneven pieces balance out."""
 
 _PROCESS = os.getpid()
 _TURN = threading.Lock()
@@ -33,7 +33,7 @@ def use_cores(size: int) -> bool:
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Wait for the parallel kernels of other threads, where the threading layer cannot run two at a time."""
+    """Wait for the parallel kernels of other threads, if the threading layer cannot run two at a time."""
     if _layer() in _SAFE_LAYERS:
         yield
     else:

@@ -1,19 +1,19 @@
 """Where compiled kernels are kept between runs.
 
-They are machine code in a pickle: whoever can write them runs code as the person who loads them. So they are kept only
-in a directory that nobody else can have made or can write to, and nowhere if there is none. The places tried, in this
-order:
+They are machine code in a pickle: a person who can write them can run code as the person who loads them. So they are
+kept only in a directory that nobody else can have made or can write to; if there is none, they are not kept. The places
+tried, in this order:
 
 1. ``NUMBA_CACHE_DIR``, if it is set;
 2. the ``__pycache__`` of the kernels' sources;
 3. the user's cache directory;
-4. the system's temporary directory, if others cannot replace there what is ours.
+4. the system's temporary directory, if others cannot replace our files there.
 
-The directory is named by a hash of every kernel's source and of the versions of numba, LLVM and Python. A kernel holds
-a copy of the kernels it calls, so a change in one file must also renew the kernels of other files; numba's own cache
-looks at one file at a time.
+The directory is named by a hash of every kernel's source and of the versions of numba, LLVM and Python. A compiled
+kernel contains the kernels it calls, so a change in one file must also renew the kernels of other files; numba's own
+cache checks one file at a time.
 
-The place is found without importing numba: whether there is something to compile is known before.
+The place is found without importing numba, so that it is known early whether there is something to compile.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ __all__ = ["find_place", "source_key", "warn_once"]
 
 _PREFIX = "tether-kernels-"
 _KEYS_KEPT = 8
-"""How many of the directories of other sources or versions stay; those used longest ago are removed."""
+"""How many directories of other sources or versions are kept; those used longest ago are removed."""
 
 
 @lru_cache(maxsize=1)
 def _once() -> list[str]:
-    """What was said in this process."""
+    """The warnings of this process so far."""
     return []
 
 
 def warn_once(what: str) -> None:
-    """Say what is the matter with the cache; what is the matter after that is not said."""
+    """Warn of a problem with the cache; only the first one in a process is reported."""
     if not _once():
         _once().append(what)
         message = (
@@ -60,7 +60,7 @@ def warn_once(what: str) -> None:
 
 @lru_cache(maxsize=1)
 def find_place() -> Path | None:
-    """The directory for the kernels of this installation, made if needed; None where there is no safe one."""
+    """The directory for the kernels of this installation, made if needed; None if there is no safe one."""
     sources = sorted(Path(__file__).parent.rglob("*.py"))
     if not sources:  # imported from an archive
         warn_once("is not used, because the kernels' sources are not files")
@@ -78,7 +78,7 @@ def find_place() -> Path | None:
 
 
 def source_key(sources: Iterable[Path]) -> str:
-    """A hash of the kernels' sources and of what compiles them."""
+    """A hash of the kernels' sources and of the versions of their compiler."""
     versions = (_version("numba"), _version("llvmlite"), sys.implementation.cache_tag, sys.version)
     digest = hashlib.sha256(repr(versions).encode())
     for source in sources:
@@ -91,12 +91,12 @@ def source_key(sources: Iterable[Path]) -> str:
 def _version(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:  # it was put there without its description
+    except PackageNotFoundError:  # installed without metadata
         return str(import_module(package).__version__)
 
 
 def _parents() -> Iterator[Path]:
-    """Directories in which ours may lie, best first."""
+    """Possible parents of the directory, best first."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         yield Path(chosen)
@@ -119,7 +119,7 @@ def _can_write(place: Path) -> bool:
 
 
 def _keeps_entries(parent: Path) -> bool:
-    """Whether others cannot rename or remove our entries of a directory: it is ours alone, or sticky."""
+    """Whether others cannot rename or remove our entries of a directory: only we can write to it, or it is sticky."""
     try:
         found = parent.stat()
     except OSError:
@@ -132,8 +132,8 @@ def _keeps_entries(parent: Path) -> bool:
 
 
 def _remove_old_keys(place: Path) -> None:
-    """Remove our directories of other sources and versions beside ``place``, but for those used last."""
-    with suppress(OSError):  # others may be at it; nothing depends on it
+    """Remove our directories of other sources and versions beside ``place``, except for those used last."""
+    with suppress(OSError):  # another process may remove them at the same time; nothing depends on it
         others = [one for one in place.parent.glob(f"{_PREFIX}*") if one != place and is_private(one)]
         others.sort(key=lambda one: one.stat().st_mtime, reverse=True)
         for one in others[_KEYS_KEPT:]:

@@ -1,14 +1,14 @@
 """Backward induction: one layer of V_t(s, c), for some numbers c of changes left and for several k at once.
 
-Numbers of a node (run, state) lie side by side, from ``(run·S + state)·step`` on: all c for the first k,
-then all c for the next. Where choices are kept (for a single k), the first number of a node is its *size*, which bounds
-what rounding can have done to its values: all that was added up on the way to them. Actions are tied if they differ
-by less.
+The numbers of a node (run, state) are side by side, from ``(run·S + state)·step`` on: all c for the first k, then all c
+for the next. If choices are kept (for a single k), the first number of a node is its *size*: a bound on the absolute
+values that were added up to its values. Rounding errors are relative to it. Actions are tied if their values differ by
+less than `ROUNDING` times the size.
 
-A node is done in one of three ways, by how many numbers it has: a single one, of the observed action alone (plans with
-one change); up to four, which stay in registers (plans with two or three); or any, in memory.
+A node is computed in one of three ways, by how many numbers it has: one number, of the observed action alone (plans
+with one change); up to four numbers, which stay in registers (plans with two or three); or any number, in memory.
 
-Nothing is read where nothing was written: a pair is taken for k only if its successors are allowed for k.
+Only values that were written are read: a pair is taken for k only if its successors are allowed for k.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_successors
 from tether._kernels.sorting import is_in, lower_bound, seek
 
 ROUNDING = 8 * 2.0**-52
-"""Values that differ by less than this, relative to all that was added up on the way to them, are tied."""
+"""Values are tied if they differ by less than this times their size."""
 
-# Unsigned indices: a signed one is tested for being negative each time.
+# Indices are unsigned: a signed index is tested for being negative each time.
 ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 SPARE = 3
-"""Numbers that arrays of values have beyond the last node's: four at a time are read, and those beyond are not used."""
+"""Arrays of values have this many more numbers after the last node: four are read at a time, not all are used."""
 
 _CACHE_LINE = 16
-"""Numbers to keep between what two threads write: two lines of 64 bytes."""
+"""How many numbers apart two threads write: two cache lines of 64 bytes."""
 
 
 class Objective(NamedTuple):
     """What a step is worth: expected rewards by pair and by edited row, γ; and what counts as a change.
 
-    ``observed`` is the action that is no change; where it is negative no action is one. In an absorbing state that does
-    not have it no action is one either (`tether.observation.changes`).
+    ``observed`` is the observed action; any other action is a change. If ``observed`` is negative, no action is a
+    change. In an absorbing state without the observed action, no action is a change (`tether.observation.changes`).
     """
 
     reward: Floats
@@ -54,9 +54,9 @@ class Objective(NamedTuple):
 class Limits(NamedTuple):
     """What is allowed, for each of several k.
 
-    Pair x of a node is allowed for the k of index ``index_of_k[κ]`` and beyond (its last item stands for any larger
-    κ), its κ standing in ``kappa`` from ``pair_offset`` on; all are where ``kappa`` is empty. A node matters from
-    the k of index ``first_k`` on.
+    A pair with threshold κ is allowed from the k of index ``index_of_k[κ]`` on; its last item is for any larger κ. The
+    κ of the pairs of a node begin at ``pair_offset`` in ``kappa``. If ``kappa`` is empty, all pairs are allowed. A node
+    is needed from the k of index ``first_k`` on.
     """
 
     kappa: Ints
@@ -69,10 +69,10 @@ class Limits(NamedTuple):
 class Values(NamedTuple):
     """V of the next layer and of this one, with their numbers of columns c and of k; and the choices.
 
-    From one node to the next it is ``step`` numbers, the last of which may be of no use. Beyond its last column, and
-    beyond its last k, V of the next layer does not change any more. ``sized`` is 1 where nodes have a size, else 0.
-    ``choice[node, c]``, if it has rows, is the number of the chosen pair among those of the state, -1 where none is
-    allowed (the value is then -∞).
+    The numbers of one node begin ``step`` numbers after those of the node before; the last ones may be unused. V of the
+    next layer is the same for every column after its last one, and for every k after its last one. ``sized`` is 1 if
+    nodes have a size, else 0. ``choice[node, c]``, if it has rows, is the number of the chosen pair among those of the
+    state, -1 if none is allowed (the value is then -∞).
     """
 
     after: Floats
@@ -88,7 +88,7 @@ class Values(NamedTuple):
 
 @part_of_kernel
 def find_pair(pair_action: Ints, begin: np.uint64, end: np.uint64, action: int) -> np.uint64:
-    """The pair of a state with an action, or ``end``; looked for first where it is if every action is available."""
+    """The pair of a state with an action, or ``end``; the first try is its place if every action is available."""
     guess = begin + np.uint64(max(action, 0))
     if guess < end and pair_action[guess] == action:
         return guess
@@ -112,7 +112,7 @@ def is_absorbing(s: Index, begin: Index, end: Index, row_start: Ints, next_state
 def _expectation(
     next_state: Ints, probability: Floats, start: Index, stop: Index, after: Floats, base: Index
 ) -> float | np.floating[Any]:
-    """Expectation under a row of the one number of each of its successors."""
+    """Expectation under a row, if every successor has one number."""
     total = 0.0
     for i in range(start, stop):
         total += probability[i] * after[base + np.uint64(next_state[i])]
@@ -134,8 +134,8 @@ def _add_up(
 ) -> None:
     """Expectation under a row of each of the numbers of its successors, from ``low`` on.
 
-    Four at a time; up to three sums beyond the last number are of no use. A single number is the other
-    case that counts: that of plans with one change.
+    Four at a time; up to three sums after the last number are not used. A single number is computed by itself, because
+    it is frequent: plans with one change have it.
     """
     if step == ONE:
         total[ZERO] = _expectation(next_state, probability, start, stop, after, base)
@@ -152,14 +152,14 @@ def _add_up(
 def _better(
     best: float | np.floating[Any], chosen: Any, value: float | np.floating[Any], tie: float, number: Any
 ) -> tuple[Any, Any]:
-    """The better of the best so far and a value, each with its number; better by less than ``tie`` is no better."""
+    """The better of the best so far and a value, each with its number; a gain of less than ``tie`` does not count."""
     is_better = value > best + tie
     return value if is_better else best, number if is_better else chosen
 
 
 @part_of_kernel
 def _finite(value: float) -> float:
-    """The size of a value; 0 of what is not allowed."""
+    """The absolute value; 0 if it is infinite, which means not allowed."""
     return abs(value) if abs(value) < np.inf else 0.0
 
 
@@ -178,9 +178,9 @@ def plan_nodes(
 ) -> None:
     """V_t(node, c) = max over allowed a of R + γ·Σ P_cf·V_{t+1}(s', c - [a ≠ a_t]), for each k; for some nodes.
 
-    In each node the observed action is tried first, then the others in their order: ties change nothing. Column c
-    looks at column c of the next layer if the action is no change, else at c - 1; with no change left only the
-    observed action counts. ``total``, ``best`` and ``chosen`` are scratch for the numbers of one node.
+    In each node the observed action is tried first, then the others in their order, so a tie changes nothing. Column c
+    is computed from column c of the next layer if the action is no change, else from column c - 1. With no change left
+    only the observed action is tried. ``total``, ``best`` and ``chosen`` are scratch for the numbers of one node.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, pair_action, row_start, next_state, probability = (
@@ -200,7 +200,7 @@ def plan_nodes(
     step, step_after = np.uint64(values.step), np.uint64(values.step_after)
     one_run = np.uint64(n_states) * step_after
     without_changes = observed >= 0 and columns == ONE
-    # The three ways: the numbers of a node are one, or up to four, or any.
+    # The three ways: a node has one number, or up to four, or any.
     one_number = without_changes and step == ONE and step_after == ONE and not with_runs
     one_k = limits.n_ks == values.ks_after == 1 and values.sized == 1
     few_numbers = one_k and observed >= 0 and TWO <= columns <= THREE and step == step_after == FOUR
@@ -223,7 +223,7 @@ def plan_nodes(
         at_observed = find_pair(pair_action, begin, end, observed)
         all_free = observed < 0 or (at_observed == end and is_absorbing(s, begin, end, row_start, next_state))
         to = (run * np.uint64(n_states) + s) * step + sized
-        if one_number and not all_free:  # of the observed action alone: most of the work where one change is allowed
+        if one_number and not all_free:  # the observed action alone: most of the work of plans with one change
             value, number, x = -np.inf, np.int64(-1), at_observed
             if x < end and (kappa.size == 0 or index_of_k[min(kappa[kappa_at + x - begin], largest_kappa)] == 0):
                 number = np.int64(x - begin)
@@ -272,7 +272,7 @@ def plan_nodes(
                 start, stop = np.uint64(row_start[x]), np.uint64(row_start[x + ONE])
             if few_numbers:
                 rest, at_0, at_1, at_2 = four_sums(successor, chance, start, stop, after, base, FOUR)
-                # Where there are more changes than steps, the last of them is of no use.
+                # If there are more changes than steps, the last change has no use.
                 at_1 = at_0 if columns_after < TWO else at_1
                 at_2 = at_1 if columns_after < THREE else at_2
                 size = max(size, abs(gain) + discount * rest)
@@ -290,11 +290,11 @@ def plan_nodes(
                 size = max(size, abs(gain) + discount * total[ZERO])
             shift = ZERO if x == at_observed or all_free else ONE
             tie, number = ROUNDING * size, np.int64(x - begin)
-            # From the last k: the number after those of one k is the first of the next.
+            # From the last k back, because the number after those of one k is the first of the next k.
             for back in range(n_ks - from_k):
                 ki = n_ks - ONE - back
                 at, source = ki * columns + shift, sized + min(ki, last_k_after) * columns_after
-                # Where there are more changes than steps, the last of them is of no use.
+                # If there are more changes than steps, the last change has no use.
                 total[source + columns_after] = total[source + columns_after - ONE]
                 for c in range(columns - shift):
                     value = gain + discount * total[source + c]
@@ -325,7 +325,7 @@ def plan_nodes(
 
 
 def scratch_for(values: Values, n_ks: int, chunks: int) -> tuple[Floats, Ints]:
-    """Scratch for the numbers of one node, for some pieces of a layer side by side."""
+    """Scratch for the numbers of one node, for each of some pieces of a layer."""
     numbers = values.sized + n_ks * max(values.columns, values.columns_after) + SPARE + 1
     numbers += _CACHE_LINE  # no two threads write to one cache line
     return np.empty((chunks, 2, numbers)), np.empty((chunks, numbers), np.int64)
@@ -335,7 +335,7 @@ def scratch_for(values: Values, n_ks: int, chunks: int) -> tuple[Floats, Ints]:
 def plan_all_nodes(
     nodes: LayerNodes, rows: LayerRows, limits: Limits, goal: Objective, values: Values, scratch: Floats, chosen: Ints
 ) -> None:
-    """All nodes of a layer in pieces, on all cores; the result does not depend on how many."""
+    """All nodes of a layer in pieces, on all cores; the result does not depend on how many cores there are."""
     size, chunks = nodes.states.size, scratch.shape[0]
     for chunk in numba.prange(chunks):
         low, high = chunk * size // chunks, (chunk + 1) * size // chunks

@@ -1,8 +1,8 @@
 """Backward induction along the observed path: V_t(s_t, m), with all m changes left.
 
-The observed action has a certain outcome there, and leaves all changes: V_{t+1}(s_{t+1}, m), which is the same question
-one step later. Another action leaves m - 1 of them: the last column of the values that `tether._kernels.plan` found for
-the layer after.
+On the path the observed action has a certain outcome and uses no change: it leads to V_{t+1}(s_{t+1}, m), the same
+question one step later. Another action leaves m - 1 changes: its values are in the last column that
+`tether._kernels.plan` found for the next layer.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class OnPath(NamedTuple):
     """What is known of the observed path at a step, in each copy of the model.
 
     ``pair`` is the observed pair, as a number among those of the state. ``outcome`` is the observed next state of each
-    copy. ``value[copy, k]`` is V_{t+1} there where ``known``, and becomes V_t. ``others`` says whether another action
-    may be taken at all, ``tie`` which part of all that was added up is rounding. ``chosen[copy]`` becomes the number
-    of the chosen pair for the first k. ``tried`` is scratch for one number per pair of a state.
+    copy. ``value[copy, k]`` is V_{t+1} there, if ``known``; the kernel writes V_t to it. ``others`` says whether
+    another action may be taken. Values are tied if they differ by less than ``tie`` times the absolute values that
+    were added up. The kernel writes the number of the chosen pair for the first k to ``chosen[copy]``. ``tried`` is
+    scratch for one number per pair of a state.
     """
 
     pair: int
@@ -53,7 +54,7 @@ class OnPath(NamedTuple):
 def _look_ahead(
     next_state: Ints, probability: Floats, start: int, stop: int, after: Floats, base: int, step: int
 ) -> tuple[float, float]:
-    """Expectation under a row of one number of each of its successors, and of its size."""
+    """Expectation under a row of one number of each successor, and of its absolute value."""
     total, size = 0.0, 0.0
     for i in range(start, stop):
         value = after[base + next_state[i] * step]
@@ -68,8 +69,8 @@ def plan_observed(
 ) -> bool:
     """One step back; ``nodes`` are copies of the observed state, from copy ``low`` on.
 
-    Of actions that are tied the observed one is taken, else the first. Returns False where the observed action is
-    not certain to have its observed outcome: then the values are of no use.
+    If actions are tied, the observed one is taken, else the first. Returns False if the observed action is not certain
+    to have its observed outcome: then the values are wrong.
     """
     states, edited, step = nodes.states, rows.edited, after.step
     pair, path_value, tried = path.pair, path.value, path.tried
@@ -104,7 +105,7 @@ def plan_observed(
                 else:
                     rest, size = _look_ahead(successor, chance, start, stop, after.values, base, step)
                 value = gain + goal.discount * rest
-                tried[number] = -np.inf if np.isnan(value) else value  # 0·(-∞), where nothing later counts
+                tried[number] = -np.inf if np.isnan(value) else value  # NaN is 0·(-∞): the discount is 0
                 best, largest = max(best, tried[number]), max(largest, abs(gain) + goal.discount * size)
             least = best - path.tie * largest
             chosen = pair

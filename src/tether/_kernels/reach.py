@@ -1,4 +1,4 @@
-"""Walking through the graph layer by layer: what a layer leads to, and which of its rows matter."""
+"""Walking through the graph layer by layer: the states that a layer leads to, and which of its rows can change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tether._kernels.jit import kernel, parallel_kernel
 
 @kernel
 def successors(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, seen: Ints, out: Ints) -> int:
-    """States that the nominal rows of ``states`` lead to, each once, in the order met; returns how many.
+    """Write the states that the nominal rows of ``states`` lead to, each once, in the order met; returns how many.
 
     ``seen`` is one byte per state, all 0 before and after.
     """
@@ -29,7 +29,7 @@ def successors(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints
 
 @parallel_kernel
 def mark_successors(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, seen: Ints, chunks: int) -> None:
-    """Set in ``seen``, one byte per state, what the nominal rows of ``states`` lead to; in pieces, on all cores.
+    """Set to 1 in ``seen``, one byte per state, what the nominal rows of ``states`` lead to; in pieces, on all cores.
 
     Two pieces may set the same byte, both to 1.
     """
@@ -46,9 +46,9 @@ def mark_successors(states: Ints, pair_start: Ints, row_start: Ints, next_state:
 def still_reached(
     states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, edited: Ints, wanted: Ints, n_wanted: int
 ) -> None:
-    """Clear in ``wanted``, one byte per state, what the nominal rows of ``states`` lead to; stop at the last.
+    """Clear in ``wanted``, one byte per state, what the nominal rows of ``states`` lead to; stop if nothing is left.
 
-    Rows of ``edited`` pairs (ascending) are not looked at.
+    Rows of ``edited`` pairs (ascending) are skipped.
     """
     e = 0
     for s in states:
@@ -68,7 +68,7 @@ def still_reached(
 
 @kernel
 def touching(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, marked: Ints, out: Ints) -> int:
-    """Collect in ``out`` the pairs of ``states`` with a successor that is ``marked``, one byte per state; how many."""
+    """Collect in ``out`` the pairs of ``states`` with a ``marked`` successor (one byte per state); returns how many."""
     n = 0
     for s in states:
         for x in range(pair_start[s], pair_start[s + 1]):
@@ -91,10 +91,10 @@ def touching_on_all_cores(
     out: Ints,
     counts: Ints,
 ) -> None:
-    """The same in as many pieces as there are ``counts``: how many pairs each found.
+    """The same on all cores, in one piece per item of ``counts``, which becomes the number of pairs found.
 
-    The pairs of a state begin at its offset in an array over those of all states. A piece writes to ``out`` from the
-    offset of its first state on.
+    ``offsets`` says where the pairs of each state begin in an array over the pairs of all ``states``. A piece writes to
+    ``out`` from the offset of its first state on.
     """
     size, pieces = states.size, counts.size
     for piece in numba.prange(pieces):

@@ -1,9 +1,10 @@
-"""Robust backward induction: one layer of the best guaranteed value, the adversary choosing the row of each pair.
+"""Robust backward induction: one layer of the best guaranteed value; an adversary chooses the row of each pair.
 
     V_t(s, c) = max over allowed a of min over x in X of Σ_j x_j·(R(s,a,j) + γ·V_{t+1}(j, c - [a ≠ a_t]))
 
-Numbers of a node (run, state) lie side by side, one for each c. With all m changes left only the observed states are
-ever met, because the observed pair leads where it led under every model: off the path the last number is not computed.
+The numbers of a node (run, state) are side by side, one for each c. With all m changes left only the observed states
+are met, because under every model the observed pair leads to its observed outcome. So off the path the last number is
+not computed.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from tether._kernels.sets import (
 from tether._kernels.sorting import lower_bound
 
 _TIE = 64 * 2.0**-52
-"""Values that differ by less than this, relative to what was added up on the way to them, are tied."""
+"""Values are tied if they differ by less than this, relative to the absolute values that were added up."""
 
 
 class Goal(NamedTuple):
     """What a step is worth, and what counts as a change.
 
     ``reward`` is by pair, or by entry of the model; ``observed`` is the observed action, ``seen`` the observed state;
-    in states marked in ``free`` no action is a change. So many ``steps`` are left, this one included.
+    in states marked in ``free`` no action is a change. ``steps`` is how many are left, with this one.
     """
 
     reward: Floats
@@ -50,10 +51,10 @@ class Goal(NamedTuple):
 
 
 class Models(NamedTuple):
-    """A set of causal models at one step: the observed step, the kind of set, and which end of it is looked for.
+    """A set of causal models at one step: the observed step, the kind of set, and whether its worst row is wanted.
 
-    ``lower`` and ``upper`` are by entry of the model where its probabilities are intervals, and otherwise empty;
-    ``sign`` is 1 for the worst row of the set, -1 for the best.
+    ``lower`` and ``upper`` are by entry of the model if its probabilities are intervals, and otherwise empty; ``sign``
+    is 1 for the worst row of the set, -1 for the best.
     """
 
     step: Observed
@@ -79,7 +80,7 @@ def robust_nodes(
     limits: RowLimits,
     scratch: RowScratch,
 ) -> None:
-    """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 where none is."""
+    """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 if there is none."""
     states, runs, with_runs, n_states = nodes
     pair_start, pair_action, row_start = rows.pair_start, rows.pair_action, rows.row_start
     next_state, probability, influenced = rows.next_state, rows.probability, rows.influenced
@@ -91,11 +92,11 @@ def robust_nodes(
         begin, end = pair_start[s], pair_start[s + 1]
         here = (run * n_states + s) * columns
         needed = columns if s == goal.seen or columns == 1 else columns - 1
-        computed = min(needed, goal.steps + 1)  # more changes left than steps are as good as one for each step
+        computed = min(needed, goal.steps + 1)  # more changes than steps are worth as much as one change per step
         for c in range(columns):
             before[here + c] = -np.inf
             choice[node, c] = -1
-        for attempt in range(2):  # the observed action first: ties change nothing
+        for attempt in range(2):  # the observed action first, so a tie changes nothing
             for x in range(begin, end):
                 is_observed = pair_action[x] == goal.observed
                 if is_observed != (attempt == 0) or kappa[offsets[node] + x - begin] > k:
@@ -115,7 +116,7 @@ def robust_nodes(
                 for j in range(n):
                     order[j] = j
                 for c in range(change, computed):
-                    kept = True  # whether the limits can be kept wherever some model of the set leads
+                    kept = True  # whether the limits can be kept in every state that some model of the set leads to
                     for j in range(n):
                         there = (onward * n_states + next_state[start + j]) * columns + c - change
                         value[j] = goal.reward[start + j] if goal.by_entry else 0.0
@@ -140,11 +141,11 @@ def robust_nodes(
 
 
 class RowsTaken(NamedTuple):
-    """The rows that a policy takes, layer after layer: where the entries of each begin, from which node, how often.
+    """The rows that a policy takes, layer after layer: where the entries of each row begin, its node, its probability.
 
-    By entry: ``gumbel`` is its probability under Gumbel-max; ``there`` is which node it leads to, -1 where no model of
-    the set leads; ``reward``; and, row by row, the ``order`` of what the outcomes are worth, which is kept from one
-    time to the next. ``how`` and ``chance`` say how the extreme row is found, within which ``limits``.
+    By entry: ``gumbel`` is its probability under Gumbel-max; ``there`` is the node it leads to, -1 if no model of the
+    set leads there; ``reward``; and ``order``, which sorts the outcomes of each row by value and is kept from one call
+    to the next. By row: ``how`` and ``chance`` say how the extreme row is found, within which ``limits``.
     """
 
     starts: Ints
@@ -173,7 +174,7 @@ def limit_rows(
     limits: RowLimits,
     scratch: RowScratch,
 ) -> None:
-    """The limits of the rows ``first`` … ``last - 1``, all of one step. ``entries``: where they lie in the model."""
+    """The limits of the rows ``first`` … ``last - 1``, all of one step. ``entries``: their entries in the model."""
     step, kind, _, lower, upper = models
     for i in range(first, last):
         start, stop = starts[i], starts[i + 1]
@@ -201,11 +202,11 @@ def followed_values(
     row: Floats,
     scratch: RowScratch,
 ) -> None:
-    """What each node is worth, from the last layer back; and how that changes with ``mixed``.
+    """The value of each node, from the last layer back; and its derivative by ``mixed``, in ``slope``.
 
-    Rows are (1 - mixed)·(Gumbel-max) + mixed·(extreme row); the extreme ones are left in ``row``. At ``undecided``
-    nodes the worst (best) of the rows counts. ``value`` holds what the nodes of the last layer are worth, 0 elsewhere
-    and ±∞ at undecided nodes; ``slope`` is 0.
+    Rows are (1 - mixed)·(Gumbel-max) + mixed·(extreme row); the extreme rows are written to ``row``. At ``undecided``
+    nodes the worst (best) of the rows counts. Before the call ``value`` has the values of the nodes of the last layer,
+    ±∞ at undecided nodes and 0 elsewhere; ``slope`` is 0.
     """
     starts, source, share, gumbel, there, reward, orders, how, chance, limits = taken
     worth, x = scratch.value, scratch.x

@@ -30,7 +30,7 @@ def scratch_array(
     """An array to compute in, with one entry per state along its first axis.
 
     ``touched`` is how many entries of the first axis will be used, None for few. An array for few is all zero. An array
-    for many holds anything; it begins a cache line, so that a short row of numbers never lies across two.
+    for many may contain anything; it begins at a cache line, so that a short row of numbers never crosses into another.
     """
     sizes = (shape,) if isinstance(shape, int) else shape
     kind, count = np.dtype(dtype), math.prod(sizes)
@@ -40,7 +40,7 @@ def scratch_array(
         pages = _pages(size)
         advice = getattr(mmap, "MADV_NOHUGEPAGE" if few else "MADV_HUGEPAGE", None)
         if advice is not None:
-            with suppress(OSError):  # a system that was built without; it is a hint
+            with suppress(OSError):  # a system that was built without them; it is only a hint
                 pages.madvise(advice)
         return np.frombuffer(pages, kind, count).reshape(sizes)
     if few:
@@ -52,7 +52,7 @@ def scratch_array(
 
 def _pages(size: int) -> mmap.mmap:
     """Fresh memory from the system; an error if there is none left."""
-    # Private: Linux gives memory that could be shared in small pages only, whatever it is advised.
+    # Private: Linux gives memory that could be shared in small pages only, whatever the advice.
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     try:
         return mmap.mmap(-1, size, **private)

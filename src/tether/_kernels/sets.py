@@ -1,22 +1,22 @@
 """Extreme rows of a set of causal models: the counterfactual row with the smallest, or largest, expectation.
 
-p is the observed row of a step and o its outcome, q the nominal row that is asked about. A set of causal models
+p is the observed row of a step, o its outcome, and q the nominal row in question. A set of causal models
 (`tether.counterfactual.sets`) gives q a set X of counterfactual rows x. An extreme row of X is found greedily: go
-through the outcomes in the order of their values, and give each as much probability as the limits leave. The limits do
-not depend on the values: `limit_row` finds them once, `fill_row` is then asked for any order.
+through the outcomes in the order of their values, and give each as much probability as the limits allow. The limits do
+not depend on the values: `limit_row` finds them once, `fill_row` then finds the extreme row for any order.
 
-Where X is a box (`NOTHING` and the two published sets) the limits are low_j ≤ x_j ≤ high_j. For `STABILITY`, with
-r_j = q_j / p_j (∞ where p_j = 0) and levels the distinct r, ascending, mass moves only to strictly larger r, or stays:
+If X is a box (`NOTHING` and the two published sets) the limits are low_j ≤ x_j ≤ high_j. For `STABILITY`, let
+r_j = q_j / p_j (∞ if p_j = 0), and let levels be the distinct r, ascending. Mass stays, or moves to a larger r:
 
-    A(k) = P(levels ≤ k) - Q(levels ≤ k)                     what must have moved beyond level k
+    A(k) = P(levels ≤ k) - Q(levels ≤ k)                     the mass that must have moved to levels > k
     x_j = 0 unless j = o or r_j > r_o;  x_j ≤ q_j / p_o;  x_o ≥ (q_o - A(l - 1)) / p_o,  l the level of o
     for each level k ≥ l:
-    x(levels > k) + Σ_{j in level k, j ≠ o} (x_j - (q_j - p_j)⁺ / p_o)⁺ [where r_k > 1]  ≤  A(k) / p_o
+    x(levels > k) + Σ_{j in level k, j ≠ o} (x_j - (q_j - p_j)⁺ / p_o)⁺ [if r_k > 1]  ≤  A(k) / p_o
 
-These are nested caps. A(k) is summed from the top, Σ_{levels > k} (q_j - p_j): nothing cancels where little is left.
+These are nested caps. A(k) is summed from the top, Σ_{levels > k} (q_j - p_j), so that small A(k) do not cancel.
 
-Where the probabilities themselves are known as intervals (`INTERVALS`), the extreme row is a tail of the extreme row of
-the intervals: of size ``chance``, the least that the observed outcome can have been likely.
+If the probabilities themselves are intervals (`INTERVALS`), the extreme row is a tail of the extreme row of the
+intervals. The tail has probability ``chance``: the smallest probability that the observed outcome can have had.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from tether._kernels.jit import kernel, part_of_kernel
 NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY, INTERVALS = range(5)
 
 _FIXED, _BOX, _STABLE, _TAIL = range(4)
-"""How a row is found: it is known; within a box; within nested caps; as a tail of what is within a box."""
+"""How a row is found: it is known; within a box; within nested caps; as a tail of a row within a box."""
 
 _SAME_RATIO = 1e-14
-"""Ratios this close, relatively, are equal, as in `tether._kernels.gumbel`: rows are normalised in floating point."""
+"""Ratios with a smaller relative difference are equal, as in `tether._kernels.gumbel`."""
 
 
 _TOO_RARE = 1e-6
-"""Where what was observed was less likely than this, the nested caps are lost in rounding. Stability at the observed
-outcome alone is then used: a wider set, so that what holds in it still holds."""
+"""If the observed outcome was less probable than this, the nested caps are lost in rounding. Stability at the observed
+outcome alone is then used: a larger set, so every guarantee for it also holds for the smaller one."""
 
 
 class Observed(NamedTuple):
-    """The observed step: its row (next states ascending), its outcome (-1 where not recorded) and its pair.
+    """The observed step: its row (next states ascending), its outcome (-1 if not recorded) and its pair.
 
-    ``chance`` is how likely the outcome was; where probabilities are intervals, how likely it was at least.
+    ``chance`` is the probability of the outcome; if probabilities are intervals, the smallest one it can have had.
     """
 
     next_state: Ints
@@ -56,7 +56,7 @@ class Observed(NamedTuple):
 
 
 class Nominal(NamedTuple):
-    """One nominal row: its next states (ascending) and probabilities; where these are intervals, also their ends."""
+    """One nominal row: its next states (ascending) and probabilities; if these are intervals, also their ends."""
 
     next_state: Ints
     probability: Floats
@@ -65,7 +65,7 @@ class Nominal(NamedTuple):
 
 
 class RowLimits(NamedTuple):
-    """What limits a row of the set, outcome by outcome; ``slack`` is by level, and has one item more."""
+    """The limits of a row of the set, by outcome; ``slack`` is by level, and has one item more."""
 
     low: Floats
     high: Floats
@@ -74,7 +74,7 @@ class RowLimits(NamedTuple):
 
 
 class RowScratch(NamedTuple):
-    """Room for one row: as long as the longest. ``x`` is the row that was found, ``order`` that of the values."""
+    """Scratch for one row, as long as the longest. ``x`` is the row found; ``order`` sorts its outcomes by value."""
 
     order: Ints
     x: Floats
@@ -85,19 +85,19 @@ class RowScratch(NamedTuple):
 
 
 def row_scratch_for(longest: int) -> RowScratch:
-    """Room for rows of so many outcomes."""
+    """Scratch for rows of at most ``longest`` outcomes."""
     n = longest + 1
     return RowScratch(np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n))
 
 
 def limits_for(entries: int, rows: int = 1) -> RowLimits:
-    """Room for the limits of so many rows with so many outcomes in all."""
+    """Arrays for the limits of ``rows`` rows with ``entries`` outcomes in all."""
     return RowLimits(np.empty(entries), np.empty(entries), np.empty(entries, np.int64), np.empty(entries + rows))
 
 
 @kernel
 def sort_by(keys: Floats, order: Ints, n: int) -> None:
-    """Sort ``order[:n]`` by ``keys``, ascending. What is nearly sorted, or short, is sorted by insertion."""
+    """Sort ``order[:n]`` by ``keys``, ascending: by insertion if it is short or nearly sorted, else as a heap."""
     if n > 48:
         descents = 0
         for i in range(1, n):
@@ -117,7 +117,7 @@ def sort_by(keys: Floats, order: Ints, n: int) -> None:
 
 @part_of_kernel
 def _sort_by_heap(keys: Floats, order: Ints, n: int) -> None:
-    """First every item that has children sinks, from the last on; then the top goes to the end, and its place sinks."""
+    """Move every item with children down to its place, from the last on; then move the top to the end, and repeat."""
     size, start = n, n // 2
     while size > 1:
         if start > 0:
@@ -140,9 +140,9 @@ def _sort_by_heap(keys: Floats, order: Ints, n: int) -> None:
 def limit_row(
     row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: RowLimits, scratch: RowScratch
 ) -> int:
-    """The limits of a row of the set, and how it is then found: one of the four ways.
+    """The limits of a row of the set; returns how the row is found: one of the four ways.
 
-    The observed pair itself is the point mass at the outcome; where the outcome was not recorded the row is nominal.
+    The row of the observed pair is the point mass at the outcome. If the outcome was not recorded, rows are nominal.
     """
     q_next, q, low, high = row.next_state, row.probability, limits.low, limits.high
     if pair == step.pair and step.outcome >= 0:
@@ -172,7 +172,7 @@ def limit_row(
 
 @part_of_kernel
 def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: int, p: Floats) -> tuple[int, bool]:
-    """p_j of each outcome of q, by merging; where o is in q (-1: nowhere), and whether the supports overlap."""
+    """p_j of each outcome of q, by merging; returns the index of o in q (-1: none) and whether the supports overlap."""
     at, o, overlap = 0, -1, False
     for j in range(n):
         while at < p_next.size and p_next[at] < q_next[j]:
@@ -188,7 +188,7 @@ def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: i
 
 @part_of_kernel
 def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, limits: RowLimits, p: Floats) -> None:
-    """The published sets: stability at the observed outcome, and with it, if asked for, monotonicity."""
+    """The published sets: stability at the observed outcome; if ``monotone``, also monotonicity."""
     low, high = limits.low, limits.high
     q_o = q[o] if o >= 0 else 0.0
     for j in range(n):
@@ -209,14 +209,15 @@ def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, l
 def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: RowScratch) -> None:
     """The nested caps of counterfactual stability.
 
-    ``level[j]`` is 0 for o, 1, 2, … for what lies above it, -1 for what cannot be; ``slack[k]`` is A(k) / p_o for
-    k = 0 (the level of o) and each level above. ``low[o]`` is what o keeps at least, ``high`` is q / p_o, and
-    ``low[j]`` of the others what their own level does not limit (-1: it limits nothing).
+    ``level[j]`` is 0 for o, 1, 2, … for outcomes with larger r, -1 for outcomes that cannot happen. ``slack[k]`` is
+    A(k) / p_o for k = 0 (the level of o) and each higher level. ``low[o]`` is the least probability of o, and ``high``
+    is q / p_o. For the others ``low[j]`` is the part of x_j that the cap of their own level does not limit; -1 if that
+    cap does not limit them.
     """
     low, high, level, slack = limits.low, limits.high, limits.level, limits.slack
     p, by_ratio = scratch.p, scratch.by_ratio
     r_o = q[o] / p_o if o >= 0 else 0.0
-    above, beside = n - n, 0.0  # not the literal 0, for which the sorting would be compiled once more
+    above, beside = n - n, 0.0  # not the literal 0: the sorting would be compiled a second time for it
     for j in range(n):
         level[j] = 0 if j == o else -1
         high[j] = min(1.0, q[j] / p_o)
@@ -227,7 +228,7 @@ def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: R
             continue
         if o >= 0 and q[j] >= r_o * p[j] * (1.0 - _SAME_RATIO):
             beside += q[j] - p[j]
-    # Descending p / q is ascending r. The keys lie in `slack` while they are sorted.
+    # Descending p / q is ascending r. `slack` has the keys for the sorting.
     for i in range(above):
         j = by_ratio[i]
         slack[j] = -(p[j] / q[j])
@@ -265,7 +266,7 @@ def can_happen(how: int, limits: RowLimits, j: int) -> bool:
 
 @part_of_kernel
 def fill_row(how: int, limits: RowLimits, n: int, order: Ints, sign: float, chance: float, scratch: RowScratch) -> None:
-    """The extreme row, in ``scratch.x``: the outcomes in the given order (``sign`` = 1), or the opposite one (-1)."""
+    """Write the extreme row to ``scratch.x``: for outcomes in the given order (``sign`` = 1), or its reverse (-1)."""
     x, low = scratch.x, limits.low
     if how == _FIXED:
         for j in range(n):
@@ -280,7 +281,7 @@ def fill_row(how: int, limits: RowLimits, n: int, order: Ints, sign: float, chan
 
 @part_of_kernel
 def _fill_box(limits: RowLimits, n: int, order: Ints, sign: float, x: Floats) -> None:
-    """Start from the floors and pour the rest in order, up to the caps."""
+    """Start from the lower limits; then raise outcomes in order, each up to its upper limit."""
     low, high = limits.low, limits.high
     rest = 1.0
     for j in range(n):
@@ -299,7 +300,7 @@ def _fill_box(limits: RowLimits, n: int, order: Ints, sign: float, x: Floats) ->
 
 @part_of_kernel
 def _keep_tail(n: int, order: Ints, sign: float, chance: float, x: Floats) -> None:
-    """Of a row, what comes first in order, up to a share of ``chance``; as a row."""
+    """Keep the first outcomes in order, up to a probability of ``chance`` in all, and rescale them to a row."""
     rest = 1.0
     for i in range(n):
         j = order[i] if sign > 0.0 else order[n - 1 - i]
@@ -310,7 +311,7 @@ def _keep_tail(n: int, order: Ints, sign: float, chance: float, x: Floats) -> No
 
 @part_of_kernel
 def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None:
-    """What rounding left over goes to the last outcome that has any."""
+    """Add what rounding left over to the last outcome with a positive probability."""
     if rest > 0.0:
         for i in range(n - 1, -1, -1):
             j = order[i] if sign > 0.0 else order[n - 1 - i]
@@ -321,7 +322,7 @@ def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None
 
 @part_of_kernel
 def _fill_nested(limits: RowLimits, n: int, order: Ints, sign: float, scratch: RowScratch) -> None:
-    """Give each outcome as much as all caps leave."""
+    """Give each outcome, in order, as much as all caps allow."""
     low, high, level, x, left = limits.low, limits.high, limits.level, scratch.x, scratch.left
     rest, levels = 1.0, 0
     for j in range(n):
@@ -379,7 +380,7 @@ def extreme_row(
 
 @part_of_kernel
 def expectation(n: int, x: Floats, value: Floats) -> float:
-    """Σ x·value over what can happen."""
+    """Σ x·value over outcomes with x > 0."""
     total = 0.0
     for j in range(n):
         if x[j] > 0.0:

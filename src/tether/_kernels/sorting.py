@@ -1,4 +1,4 @@
-"""Searching in what is sorted."""
+"""Searching in sorted arrays, and sorting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tether._kernels.jit import kernel, part_of_kernel
 
 @kernel
 def lower_bound(values: Ints, value: int | np.integer[Any]) -> int:
-    """Position of the first of the ascending ``values`` that is at least ``value``."""
+    """The position of the first item of ``values`` (ascending) that is at least ``value``."""
     low, high = 0, values.size
     while low < high:
         middle = (low + high) // 2
@@ -25,7 +25,7 @@ def lower_bound(values: Ints, value: int | np.integer[Any]) -> int:
 
 @part_of_kernel
 def seek(values: Ints, at: int, value: int | np.integer[Any]) -> int:
-    """The same, searched from ``at`` on, one step after the other: for values asked for nearly in order."""
+    """The same, step by step from ``at``: for a series of searches with values that are nearly in order."""
     while at < values.size and values[at] < value:
         at += 1
     while at > 0 and values[at - 1] >= value:
@@ -42,7 +42,7 @@ def is_in(values: Ints, value: int | np.integer[Any]) -> bool:
 
 @kernel
 def sort_ascending(values: Ints, first: int, n: int) -> None:
-    """Sort ``values[first:first + n]`` in place: by insertion where they are few, else as a heap."""
+    """Sort ``values[first:first + n]`` in place: by insertion if they are few, else as a heap."""
     if n <= 24:
         for i in range(first + 1, first + n):
             one = values[i]
@@ -61,7 +61,7 @@ def sort_ascending(values: Ints, first: int, n: int) -> None:
 
 @kernel
 def sift_down(values: Ints, first: int, root: int, n: int) -> None:
-    """Let a number sink in a heap whose largest is on top."""
+    """Move a number down to its place in a heap with the largest number on top."""
     one = values[first + root]
     while True:
         child = 2 * root + 1

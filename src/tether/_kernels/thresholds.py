@@ -1,11 +1,11 @@
-"""κ: the smallest k at which each pair is allowed; two passes over the rows of a layer carry all of it.
+"""κ: the smallest k at which each pair is allowed. It is computed with two primitives over the rows of a layer.
 
-- `gather_nodes` looks from each pair at what its successors have: the smallest of one number, the largest of another;
-- `spread` tells the successors of each pair from which k on it leads to them.
+- `gather_nodes` goes backward: for each pair it takes the smallest distance and the largest κ of its successors;
+- `spread` goes forward: for each pair it passes on to its successors the k from which on it leads to them.
 
-Arrays over nodes are flat over [run, state]; those of `gather_nodes` hold two numbers of 16 bits for each in one of 32,
-the first in the lower half: one read brings both. Arrays over pairs go through the nodes in order; those of a node
-begin at ``offsets[node]``.
+Arrays over nodes are flat over [run, state]. Those of `gather_nodes` have two numbers of 16 bits per node in one of 32
+bits, the first in the lower half, so one read gets both. Arrays over pairs are in the order of the nodes; the pairs of
+a node begin at ``offsets[node]``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tether._kernels.memory import AHEAD, FETCH_FROM, Index, prefetch_node
 from tether._kernels.sorting import is_in, lower_bound, seek
 
 FAR = 1 << 14
-"""Further than any horizon: stands for ∞ where a threshold is stored as a small integer."""
+"""More than any horizon: it stands for ∞ in arrays of small integers."""
 
-ZERO, ONE = np.uint64(0), np.uint64(1)  # a signed index is tested for being negative each time
+ZERO, ONE = np.uint64(0), np.uint64(1)  # unsigned, because a signed index is tested for being negative each time
 
 AT_ONCE = np.uint64(16)
-"""How many successors are looked at before asking whether the others can matter."""
+"""How many successors are read before checking whether the others can change the result."""
 
 HALF, LOWER = np.int32(16), np.int32(0xFFFF)
 
@@ -36,7 +36,7 @@ def _extremes(
 ) -> tuple[int, int]:
     """The smallest first and the largest second number of a row's successors.
 
-    A row is left early when the first is down to ``least`` and the second up to ``most``: they get no further.
+    The loop stops early once the first is at most ``least`` and the second at least ``most``: no more can change.
     """
     smallest, largest = np.int32(FAR), np.int32(0)
     while start < stop:
@@ -69,9 +69,10 @@ def gather_nodes(
         distance(pair) = 1 if it is influenced, else 1 + min over its successors' distances
         κ(pair)        = max(κ(pair) as given, min(distance(pair), cap), max over its successors' κ)
 
-    and of a node the smallest of its pairs. ``after`` and ``before`` hold (distance, κ) of the nodes of the next layer
-    and of this one, ``kappa`` the κ of pairs. ``most`` is what no κ of the next layer exceeds; a row is left early once
-    it has met that and a distance of 1, so where a distance of the next layer may be 0, give one that is never met.
+    A node has the smallest of the numbers of its pairs. ``after`` and ``before`` are (distance, κ) of the nodes of the
+    next layer and of this one, ``kappa`` is the κ of pairs. No κ of the next layer exceeds ``most``. A row is not read
+    further once ``most`` and a distance of 1 were found. If a distance of the next layer may be 0, ``most`` must
+    therefore be a number that no κ has.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state
@@ -79,7 +80,7 @@ def gather_nodes(
     influenced = rows.influenced
     one_run = np.uint64(n_states)
     fetch = after.size * 4 >= FETCH_FROM
-    least = 1 if cap > 0 else FAR  # where distances do not matter, they need not be known
+    least = 1 if cap > 0 else FAR  # with cap = 0 distances are not used
     e = lower_bound(edited, pair_start[states[low_node]]) if low_node < high_node else 0
     for node in range(np.uint64(low_node), np.uint64(high_node)):
         s = np.uint64(states[node])
@@ -124,7 +125,7 @@ def gather_all_nodes(
     kappa: Ints,
     chunks: int,
 ) -> None:
-    """All nodes of a layer in pieces, on all cores; the result does not depend on how many."""
+    """All nodes of a layer in pieces, on all cores; the result does not depend on how many cores there are."""
     size = nodes.states.size
     for chunk in numba.prange(chunks):
         low, high = chunk * size // chunks, (chunk + 1) * size // chunks
@@ -133,7 +134,7 @@ def gather_all_nodes(
 
 @part_of_kernel
 def _raise(next_state: Ints, start: Index, stop: Index, out: Ints, base: Index, value: int) -> None:
-    """Raise what the successors of a row have to at least ``value``."""
+    """Raise the numbers of the successors of a row to at least ``value``."""
     for i in range(start, stop):
         j = base + np.uint64(next_state[i])
         out[j] = max(out[j], value)
@@ -143,11 +144,12 @@ def _raise(next_state: Ints, start: Index, stop: Index, out: Ints, base: Index, 
 def spread(
     nodes: LayerNodes, rows: LayerRows, offsets: Ints, reach: Ints, kappa: Ints, up_to: int, met: Ints, out: Ints
 ) -> None:
-    """out(successor) = FAR - the smallest k at which a pair leads to it: the larger of its node's reach and its κ.
+    """out(successor) = FAR - k, for the smallest k at which some pair leads to it.
 
-    What no pair leads to for k ≤ ``up_to`` keeps what it has. Where ``reach`` is empty every node is reached. Each k at
-    which a pair comes into reach is marked in ``met``; its last item stands for all beyond. Runs longer than ``out``
-    has are taken together, as the longest.
+    A pair leads to its successors from k = max(reach of its node, κ of the pair) on. If no pair leads to a node for
+    k ≤ ``up_to``, its number stays. If ``reach`` is empty, every node is reached. Each k at which a pair comes into
+    reach is marked in ``met``; its last item is for all larger k. Runs that are too long for ``out`` count as its
+    longest run.
     """
     states, runs, with_runs, n_states = nodes
     pair_start, row_start, next_state = rows.pair_start, rows.row_start, rows.next_state

@@ -1,4 +1,4 @@
-"""The answers to a batch: every episode planned, followed, and certified if that is asked for."""
+"""The answers to a batch: every episode is planned, followed, and, if wanted, certified."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tether._kernels.jit import kernel, part_of_kernel
 def prepare_one_change(
     model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, least: int
 ) -> None:
-    """Weigh the states that plans of one change need; where that does not tell all, whatever the episode reaches."""
+    """Weigh the states that plans of one change need; if that is not enough, all states that the episode reaches."""
     is_done = find_needed(model, batch, first, T, planning.stamp, planning.needed, planning.needed_start)
     state, start, stride = planning.needed, planning.needed_start, 1
     for turn in range(2):
@@ -41,9 +41,9 @@ def plan_within(
     model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, k: int, m: int, share: float,
     observed: float, found: Found, episode: int,
 ) -> int:  # fmt: skip
-    """Plan within k; where that is 0, within the shortest tether that gives ``share`` of what the longest one gives.
+    """Plan within k; if k is 0, within the shortest tether with at least ``share`` of the gain of the longest one.
 
-    Returns k, which is 1 where no tether gains anything; the value is kept.
+    Returns k, which is 1 if no tether gains anything; the value is kept.
     """
     rounding, most = 1e-9 * max(1.0, abs(observed)), 0.0
     tried, keep = T if k == 0 else k, k > 0
@@ -73,8 +73,8 @@ def answer_episodes(
 ) -> int:  # fmt: skip
     """Answer the episodes from ``first_episode`` on; ``k`` of 0 is the shortest tether that is enough.
 
-    Plans that come to more than ``most_nodes`` nodes under Gumbel-max get no certificate. Returns the episode at which
-    there was no more place for its ends or its certificate, or the number of episodes.
+    Plans that reach more than ``most_nodes`` nodes under Gumbel-max get no certificate. Returns the number of episodes;
+    or, if an array was too short for the ends or the certificate of an episode, the number of that episode.
     """
     n_states = model.pair_start.size - 1
     for episode in range(first_episode, batch.start.size - 1):

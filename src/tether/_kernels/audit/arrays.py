@@ -1,4 +1,4 @@
-"""What the kernels for many episodes work on: the model, edited rows, a batch, scratch, and what is found."""
+"""The records that the kernels for many episodes work on: the model, edited rows, a batch, scratch, and results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tether._kernels.sets import RowLimits, RowScratch
 class Model(NamedTuple):
     """The arrays of a model: its form; for each state the states that any action leads to; rewards.
 
-    ``reward`` is by pair, expected where rewards are by entry: these are then in ``entry_reward``, which is otherwise
-    empty.
+    ``reward`` is by pair. If the rewards of the model are by entry, they are in ``entry_reward`` (otherwise empty), and
+    ``reward`` has their expectations.
     """
 
     pair_start: Ints
@@ -30,7 +30,7 @@ class Model(NamedTuple):
 
 
 class RowPool(NamedTuple):
-    """Edited rows: those of one observed transition lie side by side, pairs ascending.
+    """Edited rows: those of one observed transition are side by side, pairs ascending.
 
     Row i, of a pair of ``state[i]``, leads to ``next_state[start[i]:start[i + 1]]``.
     """
@@ -45,10 +45,10 @@ class RowPool(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Episodes in the model's indices, what their steps earned by the model, and where their edited rows lie.
+    """Episodes in the model's indices, their returns by the model, and the places of their edited rows.
 
     Step i has the rows ``row_end[transition[i]] … row_end[transition[i] + 1] - 1`` of the pool. An episode is left out
-    where ``usable`` is 0.
+    if its ``usable`` is 0.
     """
 
     start: Ints
@@ -63,17 +63,17 @@ class Batch(NamedTuple):
 
 
 class LabelArrays(NamedTuple):
-    """Labels, a byte for each label and state; and the class of outcomes of every state, from 0."""
+    """Labels, one byte per label and state; and the class of outcomes of every state, from 0."""
 
     member: Ints
     code: Ints
 
 
 class Planning(NamedTuple):
-    """Scratch to plan with. Arrays by state are flat; nothing is read in them where nothing was written.
+    """Scratch for planning. Arrays by state are flat; only numbers that were written are read.
 
-    ``stamp`` says in which layer a state was last seen; its last item, after those of the states, is the last number
-    that a layer was marked with.
+    ``stamp`` has, for each state, the number of the layer in which it was last seen; its last item, after those of the
+    states, is the number of the last layer.
 
     The states of time t are ``layer[layer_start[2t]:layer_start[2t + 1]]``; those that a plan of one change needs are
     ``needed[needed_start[t]:needed_start[t + 1]]``. By time and state: ``edited``, the first edited row of a state,
@@ -100,7 +100,7 @@ class Planning(NamedTuple):
 
 
 class Following(NamedTuple):
-    """Scratch to follow a plan with. A node is state · (m + 1) + changes left.
+    """Scratch for following a plan. A node is state · (m + 1) + changes left.
 
     ``mark`` and ``by_class`` are 0 before and after each episode.
     """
@@ -119,10 +119,10 @@ class Following(NamedTuple):
 
 
 class Certifying(NamedTuple):
-    """Scratch for all that a plan can come to under some causal model, layer after layer.
+    """Scratch for all nodes that a plan can reach under some causal model, layer after layer.
 
-    The nodes of time t are ``node[start[t]:start[t + 1]]``; ``pair`` is what is done there, -1 where it may be
-    anything; ``is_met`` says whether Gumbel-max leads there. The rest is for one row. ``nothing`` is empty.
+    The nodes of time t are ``node[start[t]:start[t + 1]]``; ``pair`` is the pair taken there, -1 if it may be any;
+    ``is_met`` says whether Gumbel-max leads there. The rest is for one row. ``nothing`` is empty.
     """
 
     start: Ints
@@ -137,11 +137,11 @@ class Certifying(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is found of each episode, by step of its likeliest change (-1: none), and of its ends.
+    """The results: for each episode, for each step its most probable change (-1: none), and for each end.
 
-    Episode i has the ends ``end_start[i] … end_start[i + 1] - 1``. ``k`` is -1 of an episode that was left out.
-    ``worst`` is the worst case under every causal model, and under every stable one: the same number where the gain
-    holds under every one. NaN where it was not looked for.
+    Episode i has the ends ``end_start[i] … end_start[i + 1] - 1``. ``k`` is -1 for an episode that was left out.
+    ``worst`` is the worst case over all causal models, and over all stable ones. If the gain holds under all causal
+    models, the second number is not computed and equals the first. Without a certificate both are NaN.
     """
 
     k: Ints

@@ -1,9 +1,9 @@
-"""What is guaranteed of a plan: its worst case under every causal model, and under every stable one.
+"""What is guaranteed of a plan: its worst case over all causal models, and over all stable ones.
 
-The plan is followed through all that some causal model can do. Where Gumbel-max never leads, the plan goes on with the
-observed action; where that is not available every action is looked at, and the worst counts
-(`tether.evaluation.following`, whose numbers these are). More changes left than steps left are as good as one for each
-step: such nodes are one.
+The plan is followed through all nodes that some causal model can reach. In nodes that Gumbel-max never reaches, the
+plan takes the observed action; if that is not available, the worst of all actions counts. The numbers are those of
+`tether.evaluation.following`. More changes left than steps left are worth as much as one change per step: such nodes
+are merged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tether._kernels.jit import kernel, part_of_kernel
 from tether._kernels.sets import NOTHING, STABILITY, Nominal, Observed, extreme_row
 
 _SEEN, _MET = 1, 2
-"""Marks of a node: some causal model leads there; Gumbel-max does."""
+"""Marks of a node: some causal model leads there; Gumbel-max leads there."""
 
 
 @part_of_kernel
@@ -25,9 +25,10 @@ def visit_row(
     model: Model, pool: RowPool, low_row: int, high_row: int, x: int, outcome: int, is_met: bool, height: int,
     onward: int, mark: Ints, node: Ints, n: int,
 ) -> int:  # fmt: skip
-    """Mark where a pair leads, and note what is new; ``outcome`` is not below 0 where it leads there for certain.
+    """Mark the nodes that a pair leads to, and add the new ones to ``node``.
 
-    Returns the number of nodes; there must be place for a whole row.
+    If the pair has a certain outcome, it is ``outcome``; otherwise that is -1. Returns the number of nodes. ``node``
+    must be long enough for a whole row more.
     """
     for e in range(model.row_start[x], model.row_start[x + 1]):
         if outcome >= 0 and model.next_state[e] != outcome:
@@ -53,9 +54,9 @@ def visit_layers(
     model: Model, pool: RowPool, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints,
     certifying: Certifying,
 ) -> bool:  # fmt: skip
-    """All that the plan can come to, and what it does there; False where there is no place for it.
+    """All nodes that the plan can reach, and the pair it takes there; False if an array is too short for them.
 
-    ``mark``, by node, is left as found: 0.
+    ``mark``, by node, is 0 before and after.
     """
     n_states, height = model.pair_start.size - 1, m + 1
     start, node, pair, is_met = certifying.start, certifying.node, certifying.pair, certifying.is_met
@@ -98,7 +99,7 @@ def worst_of_row(
     model: Model, x: int, step: Observed, kind: int, height: int, onward: int, value: Floats, after: int,
     certifying: Certifying,
 ) -> float:  # fmt: skip
-    """The smallest expectation that a causal model of the set gives to what a pair leads to."""
+    """The smallest expected value of a pair over the causal models of the set."""
     low, n = model.row_start[x], model.row_start[x + 1] - model.row_start[x]
     next_state, probability = certifying.next_state, certifying.probability
     limits, row = certifying.limits, certifying.row
@@ -152,7 +153,7 @@ def certify_episode(
     model: Model, pool: RowPool, batch: Batch, first: int, T: int, m: int, choice: Ints, mark: Ints, value: Floats,
     certifying: Certifying, episode: int, found: Found,
 ) -> bool:  # fmt: skip
-    """The two worst cases of a plan; False where there is no place for all that it can come to."""
+    """The two worst cases of a plan; False if an array is too short for all nodes that it can reach."""
     if not visit_layers(model, pool, batch, first, T, m, choice, mark, certifying):
         return False
     for i in range(2):
@@ -160,6 +161,6 @@ def certify_episode(
         worst = worst_value(model, batch, first, T, m, kind, value, certifying)
         found.worst[episode, i] = worst
         if i == 0 and worst - batch.observed[episode] > 1e-6 * max(1.0, abs(batch.observed[episode])):
-            found.worst[episode, 1] = worst  # the gain holds anyway: stable causal models are not looked at
+            found.worst[episode, 1] = worst  # the gain holds under all causal models: also under the stable ones
             break
     return True

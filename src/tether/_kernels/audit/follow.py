@@ -1,4 +1,4 @@
-"""A plan followed exactly: the probability of every node, what it changes, how strong influence is, how it ends."""
+"""Following a plan exactly: the probability of every node, its changes, the strength of influence, and its ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tether._kernels.sorting import sort_ascending
 
 @part_of_kernel
 def sort_nodes(node: Ints, low: int, n: int, mark: Ints) -> None:
-    """Sort ``node[low:low + n]``, each of which is marked: by going through the marks where nodes are many."""
+    """Sort ``node[low:low + n]``, all of them marked; if there are many, by going through the marks."""
     if n * 16 < mark.size:
         sort_ascending(node, low, n)
         return
@@ -30,12 +30,12 @@ def follow_step(
 ) -> int:  # fmt: skip
     """One step of the plan: from the nodes ``node[here:here + n]`` to those from ``there`` on; returns how many.
 
-    A node is state · (m + 1) + changes left. Strength, influence and the likeliest change of the step are kept.
+    A node is state · (m + 1) + changes left. Strength, influence and the most probable change of the step are kept.
     """
     n_states, height = model.pair_start.size - 1, m + 1
     node, mass, mark, terms = following.node, following.mass, following.mark, following.terms
     size = terms.size // 2
-    met, after = here - here, 0  # not a literal, for which sums would be compiled once more
+    met, after = here - here, 0  # not a literal: sums would be compiled a second time for it
     best_chance, best_pair = -1.0, -1
     group, group_state = 0, -1
     for i in range(n):
@@ -54,7 +54,7 @@ def follow_step(
         else:
             low, high = model.row_start[x], model.row_start[x + 1]
         if is_change:
-            # Nodes of one state follow each other: those that take the same pair are summed up.
+            # Nodes of one state follow each other: the probabilities of those with the same pair are added up.
             if group_state != s:
                 group, group_state = i, s
             chance = 0.0
@@ -88,7 +88,7 @@ def follow_step(
 def push_mass(
     model: Model, pool: RowPool, following: Following, m: int, here: int, n: int, there: int, after: int
 ) -> None:
-    """The probability of each next node, added up in the order of the nodes before and of their rows."""
+    """The probability of each next node, added up in the order of the nodes of this step and of their rows."""
     height = m + 1
     node, mass, mark = following.node, following.mass, following.mark
     sort_nodes(node, there, after, mark)
@@ -112,7 +112,7 @@ def push_mass(
 def tell_ends(
     outcomes: LabelArrays, following: Following, m: int, here: int, n: int, episode: int, found: Found
 ) -> bool:
-    """The probability of each label and of each class of outcomes at the end; False where there is no place for it."""
+    """The probability of each label and each class of outcomes at the end; False if an array is too short for them."""
     height, terms = m + 1, following.terms
     node, mass = following.node, following.mass
     for number in range(outcomes.member.shape[0]):
@@ -154,11 +154,11 @@ def follow_episode(
     model: Model, pool: RowPool, choice: Ints, following: Following, batch: Batch, first: int, T: int, m: int,
     episode: int, found: Found,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Follow a plan from the first state to the end: where the last nodes lie, how many they are, and how many in all.
+    """Follow a plan from the first state to the end; strength and influenced steps are kept.
 
-    Strength and influenced steps are kept.
+    Returns the place of the last nodes, their number, and the number of nodes of all times.
     """
-    here, n = T - T, T // T  # not literals, for which the steps would be compiled once more
+    here, n = T - T, T // T  # not literals: the steps would be compiled a second time for them
     total, half = n, following.node.size // 2
     following.node[0], following.mass[0] = batch.state[first] * (m + 1) + m, 1.0
     for t in range(T):

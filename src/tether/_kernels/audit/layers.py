@@ -1,4 +1,4 @@
-"""What an episode can reach, time after time, and how far it is there from influence."""
+"""The states that an episode can reach at each time, and their distance from influence."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tether._kernels.thresholds import FAR
 
 @kernel
 def find_layers(model: Model, stamp: Ints, layer: Ints, bounds: Ints, start: int, T: int) -> bool:
-    """What ``start`` leads to in 0 … T steps, whatever the actions.
+    """The states that ``start`` can lead to in 0 … T steps, with any actions.
 
-    The states of time t are ``layer[bounds[2t]:bounds[2t + 1]]``. Once a layer holds all states of the one before, so
-    do all later ones: they only grow, lie at the same place, and nothing but new states has to be looked at.
+    The states of time t are ``layer[bounds[2t]:bounds[2t + 1]]``. If a layer contains all states of the layer before,
+    so do all later ones. They then begin at the same place and only grow, so only new states are followed.
 
-    The last item of ``stamp``, after those of the states, is the last number that a layer was marked with. Returns
-    False where some state before T has no action.
+    The last item of ``stamp``, after those of the states, is the number of the last layer. Returns False if some state
+    before T has no action.
     """
     layer[0] = start
     bounds[0], bounds[1] = 0, 1
@@ -55,9 +55,9 @@ def find_layers(model: Model, stamp: Ints, layer: Ints, bounds: Ints, start: int
 def find_distances(
     model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, is_needed: bool
 ) -> None:
-    """Where the edited rows of each state of each layer begin; and, if needed, how far influence is from it.
+    """Where the edited rows of each state of each layer begin; and, if needed, its distance from influence.
 
-    A state with an edited row is at distance 1, any other one step further than the nearest that it leads to.
+    A state with an edited row is at distance 1, any other one step further than the nearest state that it leads to.
     """
     n_states = model.pair_start.size - 1
     layer, bounds, distance, edited = planning.layer, planning.layer_start, planning.distance, planning.edited
@@ -87,7 +87,7 @@ def find_distances(
 
 @part_of_kernel
 def forget_edited(n_states: int, pool: RowPool, edited: Ints, batch: Batch, first: int, T: int) -> None:
-    """Leave ``edited`` as it was found: 0."""
+    """Set ``edited`` back to 0."""
     for t in range(T):
         at = batch.transition[first + t]
         for row in range(batch.row_end[at], batch.row_end[at + 1]):

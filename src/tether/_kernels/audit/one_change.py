@@ -1,13 +1,13 @@
 """Plans of a single change, for every k at once.
 
-With one change left the episode is on its observed path; with none left only the observed action counts. So what a
-state is worth after the change, W_t(s), does not depend on k: only whether it may be reached does. Beside W are kept
+With one change left the episode is on its observed path; with none left only the observed action is taken. So the value
+of a state after the change, W_t(s), does not depend on k: only whether the state may be reached does. Beside W are kept
 
     κ_t(s)  the smallest k at which some pair is allowed in s
-    f_t(s)  the smallest k at which the observed actions are allowed from s on, wherever they lead
+    f_t(s)  the smallest k at which the observed actions are allowed in s and in all states that they lead to
 
-and the plan within k needs no more than a walk back along the observed path. Only what one change and then the observed
-actions lead to is looked at, as long as κ can be told from the observed action alone.
+The plan within k is then found by going back along the observed path. Only states that one change and then the observed
+actions lead to are needed, as long as κ follows from the observed action alone.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tether._kernels.thresholds import FAR
 
 @kernel
 def find_needed(model: Model, batch: Batch, first: int, T: int, stamp: Ints, state: Ints, start: Ints) -> bool:
-    """What one change at some time, and then the observed actions, lead to.
+    """The states that one change at some time, and then the observed actions, lead to.
 
-    The states of time t are ``state[start[t]:start[t + 1]]``. ``stamp`` is as in `find_layers`. Returns False
-    where an observed action is not available: more than these states is then needed.
+    The states of time t are ``state[start[t]:start[t + 1]]``. ``stamp`` is as in `find_layers`. Returns False if an
+    observed action is not available: then more states are needed.
     """
     start[0], start[1] = 0, 0
     n = 0
@@ -68,7 +68,7 @@ def first_k(
     steps: int,
     most: int,
 ) -> int:
-    """The smallest k at which a pair is allowed, with so many steps left; ``most`` where it is not smaller."""
+    """The smallest k at which a pair is allowed, with ``steps`` steps left; ``most`` if it is not smaller."""
     nearest = 0 if is_edited else FAR - 1
     largest = 0
     for i in range(low, high):
@@ -87,8 +87,8 @@ def weigh_states(
     """W, κ and f of some states of each layer, and the choice with no change left.
 
     The states of time t are ``state[start[stride * t]:start[stride * t + 1]]``: those of `find_needed` (stride 1), or
-    of `find_layers` (2). Of the former κ may need to know more: False is then returned. A κ up to ``least`` need not be
-    told from others.
+    of `find_layers` (2). With stride 1, κ may need more states: then False is returned. A κ of at most ``least`` need
+    not be exact.
     """
     n_states = model.pair_start.size - 1
     worth, kappa, feasible, distance = planning.worth, planning.kappa, planning.feasible, planning.distance
@@ -113,7 +113,7 @@ def weigh_states(
             bound = least
             if not is_any_allowed:
                 bound = max(least, min(distance[here], T - t + 1))
-            for turn in range(end - begin + 1):  # the observed action first: it nearly always tells all
+            for turn in range(end - begin + 1):  # the observed action first: it nearly always decides
                 x = at_observed if turn == 0 else begin + turn - 1
                 if x < 0 or (turn > 0 and x == at_observed):
                     continue
@@ -150,7 +150,7 @@ def weigh_states(
 def plan_one_change(model: Model, pool: RowPool, planning: Planning, batch: Batch, first: int, T: int, k: int) -> float:
     """The value of the best plan of one change within k; its choices along the observed path are in ``planning``."""
     n_states = model.pair_start.size - 1
-    found, known = 0.0, k < 0  # not a literal, for which this would be compiled once more
+    found, known = 0.0, k < 0  # not a literal: this would be compiled a second time for it
     m, sized = T // T, T - T
     for t in range(T - 1, -1, -1):
         s, x = batch.state[first + t], batch.pair[first + t]

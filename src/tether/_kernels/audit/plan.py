@@ -16,13 +16,13 @@ ALLOWED, NEAR = 1, 2
 
 @part_of_kernel
 def columns_at(m: int, T: int, t: int) -> int:
-    """How many numbers c of changes left are kept at time t."""
+    """For how many c (changes left) V is kept at time t."""
     return 1 if t == T else min(m, T - t + 1)
 
 
 @part_of_kernel
 def is_pair_allowed(next_state: Ints, low: int, high: int, flag: Ints, after: int, is_edited: bool) -> bool:
-    """Whether all successors keep an allowed pair, and influence is met within k: at once, or by some of them."""
+    """Whether all successors have an allowed pair, and influence is met within k: here, or from some successor on."""
     every, some = ALLOWED, NEAR if is_edited else 0
     for i in range(low, high):
         one = flag[after + next_state[i]]
@@ -36,12 +36,12 @@ def plan_layer(
     model: Model, pool: RowPool, planning: Planning, t: int, T: int, k: int, m: int, sized: int, high_row: int,
     action: int,
 ) -> None:  # fmt: skip
-    """What is allowed, and V with c < m changes left, of the nodes of one layer from those of the next."""
+    """One layer from the next: which of its nodes have an allowed pair, and V with c < m changes left."""
     n_states = model.pair_start.size - 1
     here, there = (t % 2) * n_states, ((t + 1) % 2) * n_states
     value, choice = planning.value, planning.choice
     columns, columns_after = columns_at(m, T, t), columns_at(m, T, t + 1)
-    width = sized + m + 1  # of a state's numbers: its size, and V by c
+    width = sized + m + 1  # how many numbers a state has: its size, and V for each c
     v_here, v_there = here * width, there * width
     ends_soon = t + k > T
     best, total = planning.numbers[: m + 2], planning.numbers[m + 2 : 2 * m + 4]
@@ -52,7 +52,7 @@ def plan_layer(
         last_row = rows_of_state(first_row, high_row, end - begin)
         at_observed = find_observed(model.pair_start, model.pair_action, s, action)
         all_free = at_observed < 0 and model.absorbing[s] > 0
-        is_okay, size = ends_soon, 0.0  # where the end is within k every pair is allowed, and so is all that follows
+        is_okay, size = ends_soon, 0.0  # if the end is within k, every pair is allowed from here on
         for c in range(columns):
             best[c] = -np.inf
             choice[(t * n_states + s) * (m + 1) + c] = -1
@@ -61,7 +61,7 @@ def plan_layer(
             if x < 0 or (turn > 0 and x == at_observed):
                 continue
             shift = 0 if x == at_observed or all_free else 1
-            if is_okay and columns <= shift:  # nothing more can be learned of this node
+            if is_okay and columns <= shift:  # no other pair can change the numbers of this node
                 break
             is_edited, successor, chance, gain, low, high = row_of_pair(model, pool, first_row, last_row, x)
             if not ends_soon:

@@ -1,4 +1,4 @@
-"""Edited rows: what an observed transition makes of every row of the model that meets its support."""
+"""Edited rows: for an observed transition, the counterfactual row of every pair that meets its support."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tether._kernels.sorting import lower_bound, sort_ascending
 def meeting_pairs(
     next_state: Ints, low: int, high: int, lead_start: Ints, lead_pair: Ints, seen: Ints, out: Ints
 ) -> int:
-    """Collect the pairs that lead to an outcome of a row, ascending; ``seen``, a byte per pair, is left as found: 0."""
-    n = low - low  # not a literal, for which the sorting would be compiled once more
+    """Collect the pairs that lead to an outcome of a row, ascending; ``seen``, one byte per pair, stays 0."""
+    n = low - low  # not a literal: the sorting would be compiled a second time for it
     for e in range(low, high):
         s = next_state[e]
         for i in range(lead_start[s], lead_start[s + 1]):
@@ -47,10 +47,10 @@ def fill_pool(
     places: Ints,
     first: int,
 ) -> int:
-    """Edited rows of observed transitions ``first``, … into the pool; returns how many transitions found place.
+    """Write the edited rows of the observed transitions from ``first`` on to the pool.
 
-    ``row_end[i]`` is where the rows of transition i begin, and those of i + 1. An outcome of -1 was not recorded: rows
-    stay nominal.
+    Returns the number of transitions; or, if the pool is too small, the first transition that is not in it. The rows of
+    transition i are ``row_end[i] … row_end[i + 1] - 1``. An outcome of -1 was not recorded: rows stay nominal.
     """
     for i in range(first, observed_pair.size):
         x = observed_pair[i]

@@ -1,4 +1,4 @@
-"""Where things are: the pair of a state and an action, and the edited row of a pair."""
+"""Finding the pair of a state and an action, and the edited row of a pair."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find_observed(pair_start: Ints, pair_action: Ints, s: int, action: int) -> i
 
 @part_of_kernel
 def edited_row(pool: RowPool, low: int, high: int, x: int) -> int:
-    """The row of pair ``x`` among the edited rows ``low … high - 1``, whose pairs ascend; -1 where it is not edited."""
+    """The row of pair ``x`` among the edited rows ``low … high - 1``, whose pairs ascend; -1 if it is not edited."""
     end = high
     while high - low > _FEW:
         middle = (low + high) // 2
@@ -39,9 +39,10 @@ def edited_row(pool: RowPool, low: int, high: int, x: int) -> int:
 
 @part_of_kernel
 def row_of_pair(model: Model, pool: RowPool, low: int, high: int, x: int) -> tuple[bool, Ints, Floats, float, int, int]:
-    """Whether pair ``x`` has a row among the edited ones ``low … high - 1``; and its row, that one or the nominal one.
+    """Whether pair ``x`` has a row among the edited rows ``low … high - 1``; and its row, edited or nominal.
 
-    A row is an array of successors and one of probabilities, the expected reward, and where it begins and ends in them.
+    A row is an array of successors, an array of probabilities, the expected reward, and its begin and end in the
+    arrays.
     """
     row = edited_row(pool, low, high, x)
     if row >= 0:
@@ -51,5 +52,5 @@ def row_of_pair(model: Model, pool: RowPool, low: int, high: int, x: int) -> tup
 
 @part_of_kernel
 def rows_of_state(first_row: int, high_row: int, n_pairs: int) -> int:
-    """Where the edited rows of a state end at the latest, if the first is ``first_row``; below 0 it has none."""
+    """A bound for the end of the edited rows of a state that begin at ``first_row``; below 0 if it has none."""
     return min(high_row, first_row + n_pairs) if first_row >= 0 else first_row

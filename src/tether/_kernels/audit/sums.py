@@ -1,4 +1,4 @@
-"""Sums in the order in which NumPy takes them: the same bits."""
+"""Sums in the same order as NumPy takes them, so that they have the same bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tether._kernels.jit import kernel
 
 @kernel
 def block_sum(values: Floats, first: int, n: int) -> float:
-    """The sum of up to 128 numbers, in the order in which NumPy takes it."""
+    """The sum of up to 128 numbers, in NumPy's order."""
     total: float = 0.0
     if n < 8:
         for i in range(first, first + n):
@@ -36,10 +36,10 @@ def block_sum(values: Floats, first: int, n: int) -> float:
 
 @kernel
 def pairwise(values: Floats, first: int, n: int, halves: Ints, sums: Floats) -> float:
-    """The sum of ``values[first:first + n]`` in the order in which NumPy takes it: halves of halves, then blocks.
+    """The sum of ``values[first:first + n]`` in NumPy's order: halves of halves, then blocks.
 
-    ``halves`` (3, 64) and ``sums`` (64) are scratch: right halves that wait, and sums of left ones that are done. A
-    function that calls itself would be shorter, but does not come back from the cache of compiled ones.
+    ``halves`` (3, 64) and ``sums`` (64) are scratch: right halves that wait, and finished sums of left halves. A
+    function that calls itself would be shorter, but cannot be loaded from the cache of compiled functions.
     """
     waiting = 0
     while True:
