@@ -290,3 +290,29 @@ def test_a_mechanism_of_ones_own_is_as_good_as_a_built_in_one():
     # Where the outcome is impossible: nominal.
     assert cf.mechanism == Stubborn()
     assert dense(condition(two_rows(P, Q), 4, mechanism=Stubborn()).row(0, 5, ASKED), 5).tolist() == pytest.approx(Q)
+
+
+@dataclass(frozen=True)
+class Forgetful(Stubborn):
+    """Nothing is inferred: even the observed action may have another outcome."""
+
+    name: str = "forgetful"
+
+    def infer(self, step):
+        return ForgetfulPosterior(step)
+
+
+@dataclass(frozen=True)
+class ForgetfulPosterior(StubbornPosterior):
+    def replay(self, form, pairs):
+        nominal = [form.probability[form.row_start[pair] : form.row_start[pair + 1]] for pair in pairs]
+        return Rows.from_entries(form, pairs, np.concatenate(nominal), np.zeros(len(pairs)))
+
+
+def test_a_mechanism_that_does_not_agree_with_the_episode_is_refused_with_the_time(grid):
+    cf = tether.counterfactual(grid.mdp, grid.path, mechanism=Forgetful())
+    with pytest.raises(tether.QueryError, match=r"^t = \d+: the mechanism does not give the observed action") as error:
+        cf.plan(cf.T + 1, 2)
+    (problem,) = error.value.problems
+    assert problem.place == f"t = {problem.time}"
+    assert not problem.what.startswith("t =")

@@ -38,7 +38,7 @@ _NONE.flags.writeable = False
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Nodes of a layer: states, ascending; with the run of uninfluenced steps where the rule remembers it."""
+    """Nodes of a layer: states, ascending; with the run of uninfluenced steps, if the rule remembers it."""
 
     states: Ints
     runs: Ints | None = None
@@ -66,7 +66,7 @@ class Nodes:
         return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
 
     def places(self, n_states: int) -> Ints:
-        """Where each node lies in an array over [run, state], flattened."""
+        """The index of each node in a flat array over [run, state]."""
         return self.states if self.runs is None else self.runs.astype(np.int64) * n_states + self.states
 
     def arguments(self, n_states: int) -> LayerNodes:
@@ -77,7 +77,7 @@ class Nodes:
 
     @cached_property
     def _arrays(self) -> tuple[Ints, Ints]:
-        """States and runs as kernels take them: several passes over a layer ask for them."""
+        """States and runs as kernels take them; kept, because several passes over a layer need them."""
         runs = np.empty(0, np.int32) if self.runs is None else self.runs
         return read_only(self.states), read_only(runs)
 
@@ -92,15 +92,15 @@ def nodes_of(graph: Graph) -> tuple[Nodes, ...]:
 
 
 def pair_offsets(layers: tuple[Nodes, ...], pair_start: Ints) -> tuple[Ints, ...]:
-    """`Nodes.pair_offsets` of each of some layers; found once for layers that have the same states."""
-    found: list[Ints] = []
+    """`Nodes.pair_offsets` of each of some layers; computed once for layers that have the same states."""
+    offsets: list[Ints] = []
     for before, layer in zip((None, *layers), layers, strict=False):
-        found.append(found[-1] if layer is before else layer.pair_offsets(pair_start))
-    return tuple(found)
+        offsets.append(offsets[-1] if layer is before else layer.pair_offsets(pair_start))
+    return tuple(offsets)
 
 
 def run_count(nodes: tuple[Nodes, ...]) -> int:
-    """How many runs an array over [run, state] must hold: one more than occur, to close it off; or one."""
+    """How many runs an array over [run, state] has: one more than occur, for runs that are too long; 1 without runs."""
     longest = [int(layer.runs.max(initial=0)) for layer in nodes if layer.runs is not None]
     return max(longest) + 2 if longest else 1
 
@@ -139,10 +139,10 @@ def layer_parts(
     needed: Ints | None = None,
     edits: EditedRows | None = None,
 ) -> Iterator[LayerPart]:
-    """The nodes of a layer with their rows: all at once, or in parts where edited rows are made when asked for.
+    """The nodes of a layer with their rows: all at once, or in parts if edited rows are computed when needed.
 
-    ``needed`` are the positions of the edited rows that are looked at, where not all are. ``edits`` may take the place
-    of the layer's own.
+    ``needed`` are the positions of the edited rows that are needed; by default all. ``edits`` are used instead of the
+    layer's own edited rows, if given.
     """
     edits, form = graph.layers[t].edits if edits is None else edits, graph.mdp.form
     if isinstance(edits, Rows):
@@ -160,9 +160,9 @@ def layer_parts(
         is_last = high == cuts[-1][1]
         last = nodes.size if is_last else int(np.searchsorted(nodes.states, states[wanted[begin[high]]]))
         at = wanted[begin[low] : begin[high]]
-        made = edits.rows(at)
+        edited = edits.rows(at)
         layer = nodes.cut(first, last).arguments(graph.mdp.n_states)
-        yield LayerPart(first, last, at, made, layer, _rows(graph.mdp, made, influenced))
+        yield LayerPart(first, last, at, edited, layer, _rows(graph.mdp, edited, influenced))
         first = last
 
 
@@ -184,8 +184,8 @@ def gather_layer(
 ) -> None:
     """Distances and κ of a layer from those of the next; see `tether._kernels.thresholds.gather_nodes`.
 
-    ``after`` and ``before`` hold two numbers of 16 bits per node, which the kernel reads as one of 32: the first is the
-    lower half on every machine that numba compiles for.
+    ``after`` and ``before`` have two numbers of 16 bits per node. The kernel reads them as one number of 32 bits: the
+    first is the lower half on every machine that numba compiles for.
     """
     from tether._kernels.thresholds import gather_all_nodes, gather_nodes
 

@@ -1,10 +1,10 @@
-"""κ, the smallest k at which each pair is allowed, by one backward pass; and what is reached for k, by a forward one.
+"""κ, the smallest k at which each pair is allowed, by a backward pass; and what is reached for k, by a forward pass.
 
     κ_t(s,a) = max(min(T - t + 1, the rule's own threshold), max over counterfactual successors s' of κ_{t+1}(s'))
     κ_t(s)   = min over a of κ_t(s,a),   κ_T = 1
 
-The rules and their own thresholds are in `tether.influence.rules`. Where a question is decided before the end, nodes
-are those where something is left to do; what lies beyond has κ = 1.
+The rules and their own thresholds are in `tether.influence.rules`. If a property is decided before the end, nodes are
+the states in which it is still undecided; states in which it is decided have κ = 1.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tether.influence.rules import Rule, own_thresholds
 __all__ = ["MAX_STEPS", "Thresholds", "thresholds", "unconstrained"]
 
 MAX_STEPS = 16_000
-"""Longest path thresholds are stored for (they are 16-bit integers)."""
+"""The longest path that thresholds are computed for (they are 16-bit integers)."""
 
 _EVERY_NODE = np.empty(0, np.int16)
-"""In place of the k from which on each node is reached, where all are reached."""
+"""Used instead of the k from which on each node is reached, if all are reached."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Thresholds:
     first : array
         κ_0(s) of the nodes of the first layer.
     up_to : int
-        The largest k these hold for: `assured` remembers runs of uninfluenced steps only as far as that.
+        The largest k that these are valid for: `assured` remembers runs of uninfluenced steps only up to it.
     """
 
     graph: Graph
@@ -64,36 +64,36 @@ class Thresholds:
 
     @property
     def reach(self) -> tuple[Ints, ...]:
-        """For t = 0 … T, the smallest k at which each node is reached through allowed pairs; large where it never is.
+        """For t = 0 … T, the smallest k at which each node is reached through allowed pairs; large if it never is.
 
-        One forward pass, made when first asked for.
+        Computed by a forward pass when it is first needed.
         """
         return self._spread[0]
 
     @property
     def met(self) -> Ints:
-        """Marks each k at which a pair comes into reach; the last of T + 3 items stands for all beyond T + 1."""
+        """Marks each k at which a pair comes into reach; the last of T + 3 items is for all k > T + 1."""
         return self._spread[1]
 
     @property
     def reach_ended(self) -> tuple[Ints, ...]:
-        """The same for the states that paths end in before T (`Graph.ended`), t = 0 … T-1; empty where none do."""
+        """The same for the states that paths end in before T (`Graph.ended`), t = 0 … T-1; empty if none do."""
         return self._spread[2]
 
     @cached_property
     def own(self) -> tuple[Ints, ...]:
-        """For t = 0 … T-1, the rule's own threshold of each pair, before its successors are looked at.
+        """For t = 0 … T-1, the rule's own threshold of each pair, without those of its successors.
 
-        One backward pass, made when first asked for: planning has no use for it.
+        Computed by a backward pass when it is first needed: planning does not use it.
         """
-        found = own_thresholds(self.graph, self.rule, self.nodes, self.influenced)
-        return tuple(reversed([found(t) for t in range(self.graph.T - 1, -1, -1)]))
+        own = own_thresholds(self.graph, self.rule, self.nodes, self.influenced)
+        return tuple(reversed([own(t) for t in range(self.graph.T - 1, -1, -1)]))
 
     @property
     def nbytes(self) -> int:
-        """Memory of what is kept: of κ, and of what was made of it when it was asked for."""
-        made = vars(self)
-        arrays = [*self.kappa, *self.offsets, *made.get("own", ()), *(made["_spread"][0] if "_spread" in made else ())]
+        """The memory used: by κ, and by what was computed from it so far."""
+        kept = vars(self)
+        arrays = [*self.kappa, *self.offsets, *kept.get("own", ()), *(kept["_spread"][0] if "_spread" in kept else ())]
         return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
 
     @cached_property
@@ -106,7 +106,7 @@ class Thresholds:
         met = np.zeros(T + 3, dtype=np.uint8)
         for t, after in enumerate(self.nodes[1:]):
             kappa, offsets, size = self.kappa[t], self.offsets[t], self.nodes[t].size
-            # The smallest k is the largest FAR - k, and 0 stands for what is never reached.
+            # The smallest k is the largest FAR - k; 0 means never reached.
             nearness = scratch_array(runs * n_states, np.int16)
             places = after.places(n_states)
             for part in layer_parts(self.graph, t, self.nodes[t], self.influenced[t]):
@@ -114,7 +114,7 @@ class Thresholds:
                 spread(part.layer, part.rows, offsets[part.nodes], of_nodes, kappa, FAR - 1, met, nearness)
                 if part.last < size and not ended:
                     nearest = FAR - max(reach[t].min(), kappa.min())
-                    if np.all(nearness[places] == nearest):  # nothing can come nearer: what is left is only met
+                    if np.all(nearness[places] == nearest):  # nothing can come nearer: only ``met`` is left to fill
                         rest = np.repeat(reach[t][part.last :], np.diff(offsets)[part.last :])
                         met[np.minimum(np.maximum(rest, kappa[offsets[part.last] :]), T + 2)] = 1
                         break
@@ -124,10 +124,10 @@ class Thresholds:
         return tuple(reach), met, tuple(reach_ended)
 
     def within(self, k: int) -> list[Ints]:
-        """For t = 0 … T, positions of nodes that hold all that is reached for ``k``, and only nodes allowed for it.
+        """For t = 0 … T, positions of nodes: all that are reached for ``k``, and only nodes with a pair allowed for it.
 
-        Where most of a large layer is reached, so is most of the next; to plan for the few that are not costs less
-        than to find them.
+        If most of a large layer is reached, so is most of the next. The result then includes the few nodes that are not
+        reached: planning for them costs less than finding them.
         """
         from tether._kernels.thresholds import spread
 
@@ -150,9 +150,9 @@ class Thresholds:
         return kept
 
     def _allowed(self, t: int, k: int, before: Ints) -> Ints:
-        """Positions of the nodes of a layer with a pair that is allowed for ``k``; of all at T.
+        """Positions of the nodes of a layer with a pair that is allowed for ``k``; at T, of all nodes.
 
-        ``before`` are those of the layer before, and are returned where all nodes are meant in both.
+        ``before`` are the positions in the layer before. They are returned if they are all positions of both layers.
         """
         size = self.nodes[t].size
         everything = before if before.size == self.nodes[t - 1].size == size else None
@@ -186,7 +186,7 @@ class Thresholds:
 def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | None = None) -> Thresholds:
     """κ for every pair.
 
-    ``up_to`` is the largest k of interest; it limits how long a run `assured` has to remember.
+    ``up_to`` is the largest k that is needed; it limits the runs that `assured` has to remember.
     """
     from tether._kernels.thresholds import FAR
 
@@ -197,7 +197,7 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     up_to = T + 1 if up_to is None else min(up_to, T + 1)
     nodes = _nodes(graph, rule, influenced, up_to)
     offsets = pair_offsets(nodes[:T], graph.mdp.form.pair_start)
-    # Where every state has an action no κ of time t + 1 exceeds T - t; a state without an action has no κ at all.
+    # If every state has an action, no κ of time t + 1 exceeds T - t. A state without an action has no κ.
     distinct = {id(offset): offset for offset in offsets}.values()
     bounded = rule != "assured" and not any(bool((offset[1:] == offset[:-1]).any()) for offset in distinct)
     own = None if rule == "definition" else own_thresholds(graph, rule, nodes, influenced)
@@ -206,7 +206,7 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     kappa: list[Ints] = []
     for t in range(T - 1, -1, -1):
         cap, most = T - t + 1, T - t if bounded else FAR
-        if own is None:  # the distance is the rule's own threshold: one pass finds both
+        if own is None:  # the distance is the rule's own threshold: the same pass finds both
             each = np.ones(int(offsets[t][-1]), dtype=np.int16)
         else:
             each = own(t) if rule == "assured" else np.minimum(own(t), np.int16(cap))
@@ -222,7 +222,7 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
 
 
 def unconstrained(graph: Graph, rule: Rule, influence: Influence) -> Thresholds:
-    """What every rule says of k > T: every pair is allowed. No rule has to look at anything for that."""
+    """The thresholds for k > T: under every rule every pair is allowed, so nothing has to be computed."""
     T = graph.T
     influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
     nodes = nodes_of(graph)
@@ -235,7 +235,7 @@ def unconstrained(graph: Graph, rule: Rule, influence: Influence) -> Thresholds:
 
 
 def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -> tuple[Nodes, ...]:
-    """The nodes of each layer: its states; for `assured`, each with the runs it can be reached with."""
+    """The nodes of each layer: its states; for `assured`, each state with the runs that can lead to it."""
     if rule != "assured":
         return nodes_of(graph)
     from tether._kernels.thresholds import spread
@@ -244,7 +244,7 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
     layers = [Nodes(start, np.zeros(start.size, np.int32))]
     for t in range(graph.T):
         longest = min(t + 1, up_to - 1)
-        reached = scratch_array((longest + 2, n_states), np.int16)  # the last run stands for all that are too long
+        reached = scratch_array((longest + 2, n_states), np.int16)  # the last run is for all that are too long
         offsets = layers[t].pair_offsets(graph.mdp.form.pair_start)
         every_pair, met = read_only(np.ones(int(offsets[-1]), dtype=np.int16)), np.empty(1, np.uint8)
         states = graph.states(t)
@@ -261,10 +261,10 @@ def _nodes(graph: Graph, rule: Rule, influenced: tuple[Ints, ...], up_to: int) -
 
 
 def _stand_in(graph: Graph, t: int, influenced: Ints, after: Nodes, levels: Ints) -> Rows | None:
-    """Short rows that give the same κ as the edited ones, where these would have to be made; None if there are none.
+    """Short rows with the same κ as the edited rows of a layer, which then need not be computed; None if impossible.
 
-    Where all that follows has the same numbers, it does not matter to which of it a row leads: one successor will do.
-    Distances of what follows do not matter for influenced pairs.
+    If all nodes of the next layer have the same numbers, it does not matter which of them a row leads to: one successor
+    is enough. For influenced pairs the distances of the next layer do not matter.
     """
     edits = graph.layers[t].edits
     if isinstance(edits, Rows) or after.size == 0:
@@ -282,9 +282,9 @@ def _stand_in(graph: Graph, t: int, influenced: Ints, after: Nodes, levels: Ints
 
 
 def _levels(graph: Graph, nodes: tuple[Nodes, ...]) -> Ints:
-    """An array for distance and κ over [run, state]; one run more than occur closes it off, with nothing allowed.
+    """An array for distance and κ over [run, state]. It has one run more than occur: in that run nothing is allowed.
 
-    Where paths end, nothing is asked for: κ is 1 at any time, and no influence lies beyond.
+    In states where paths end, κ is 1 at any time, and no influence follows.
     """
     from tether._kernels.thresholds import FAR
 
