@@ -197,8 +197,8 @@ def test_a_time_in_the_column_t_gets_one_hint_not_thousands():
     assert caught.value.total == 1
     assert str(caught.value) == (
         "row 1: episode 0: t goes from 0 to 4, and 4,499 more times not up by 1; t is expected to number the steps: "
-        "0, 1, 2, …; where it is a time, name its column: time='t', and to have gaps found, how far apart the rows "
-        "are: step=4"
+        "0, 1, 2, …; if it is a time, name its column: time='t'; to find gaps, also give the time between two rows: "
+        "step=4"
     )
     assert read_episodes(columns, time="t", step=4).n_steps == 5000
 

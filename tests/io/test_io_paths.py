@@ -175,11 +175,11 @@ def test_what_is_wrong_with_a_table(write, old, new, expected):
         ("[1" + "0" * 5000 + "]", "a.json: this JSON cannot be read: Exceeds the limit"),
         (
             "3",
-            'a.json: this is no path; expected {"states": [...], "actions": [...]}, or a list of {"t": …, "state": …,',
+            'a.json: this is not a path; expected {"states": [...], "actions": [...]}, or a list of {"t": …, "state"',
         ),
-        ([], "a.json: this is no path; expected"),
-        ([1], "a.json: this is no path; expected"),
-        ({"states": [1]}, "a.json: this is no path; expected"),
+        ([], "a.json: this is not a path; expected"),
+        ([1], "a.json: this is not a path; expected"),
+        ({"states": [1]}, "a.json: this is not a path; expected"),
         (
             {"states": ["a", None], "actions": [{}]},
             "2 problems:\n"

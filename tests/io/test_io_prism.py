@@ -100,7 +100,7 @@ def test_rewards_of_different_structures_are_not_added_up(tmp_path):
     tra = save(tmp_path, tra=TRA, srew=srew, trew=trew)
     with pytest.raises(FileError) as caught:
         read_prism(tra)
-    assert "the rewards beside it are of different structures" in str(caught.value)
+    assert "the reward files beside it are of different structures" in str(caught.value)
     assert "robot.srew ('fuel')" in str(caught.value)
     assert "robot.trew ('time'), and are not added up" in str(caught.value)
     assert "say which is meant, reward_model='fuel', or leave one out: state_rewards=False" in str(caught.value)
@@ -112,7 +112,7 @@ def test_rewards_of_different_structures_are_not_added_up(tmp_path):
         read_prism(tra, reward_model="money")
     (tmp_path / "robot.srew").write_text("3 1\n0 1.5\n")  # says nothing: the two are one
     assert read_prism(tra).reward(0, "go", 1) == 11.5
-    with pytest.raises(QueryError, match="no file of rewards beside it says what it holds"):
+    with pytest.raises(QueryError, match="no reward file beside it has a name in its heading"):
         read_prism(tra, transition_rewards=False, reward_model="fuel")
 
 
@@ -295,7 +295,7 @@ def test_what_cannot_be_written_is_refused_and_nothing_appears(tmp_path):
     with pytest.raises(FileError, match="cannot be written to: there is no such folder"):
         write_prism(mdp, tmp_path / "nowhere" / "model.tra")
     (tmp_path / "model.rews").write_text("16 0\n")
-    with pytest.raises(FileError, match=r"model\.rews: this file of rewards would be taken for one of the new model"):
+    with pytest.raises(FileError, match=r"model\.rews: this reward file would be read as part of the new model"):
         write_prism(mdp, tmp_path / "model.tra")
     assert [path.name for path in tmp_path.iterdir()] == ["model.rews"]
 

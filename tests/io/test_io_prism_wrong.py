@@ -38,13 +38,13 @@ from tether.io.prism import read_prism, records
         (instead("0 1 0 -1 wait"), "line 4: the probability -1 is negative"),
         (instead("0 1 3 1 wait"), "line 4: there is no next state 3: states are 0 … 2"),
         (instead("3 1 0 1 wait"), "line 4: there is no state 3: states are 0 … 2"),
-        (instead("0 9 0 1 wait"), "line 4: the choice 9 cannot be"),
+        (instead("0 9 0 1 wait"), "line 4: there cannot be a choice 9"),
         (instead("0 1 0 0.5 wait"), "line 4: the probabilities of state 0, choice 1 sum to 0.5"),
         (TRA.replace("0.75 go", "0.75 went"), "line 3: the action name of state 0, choice 0 is 'went' here, but 'go'"),
         (TRA.replace("0.75 go", "0.75"), "line 3: the action name of state 0, choice 0 is missing here, but 'go'"),
         (TRA.replace("3 3 4", "3 3 9"), "line 1: the header promises 9 transitions, but the file has 4; the file"),
         (TRA.replace("3 3 4", "3 2 4"), "line 1: the header promises 2 choices, but the file has 3"),
-        ("3 4\n" + TRA.partition("\n")[2].replace(" go", "").replace(" wait", ""), "line 2: four numbers"),
+        ("3 4\n" + TRA.partition("\n")[2].replace(" go", "").replace(" wait", ""), "line 2: this line has four"),
         ("2 2\n0 0.5:0 0.5:1\n1 1:1\n", "line 2: expected 'state next-state probability [action]', found '0 0.5:0 0."),
         ("2 2\n0 1 200\n1 0 0.5\n", "sum to 200, not 1; are these rates, of a CTMC?"),
         ("1 1 1\n0 0 0 1" + "0" * 500 + "\n", "too large"),
@@ -98,12 +98,12 @@ def test_many_bad_lines_are_counted(tmp_path):
         ({"srew": "3\n"}, "robot.srew, line 1: expected a header 'states rewards', found '3'"),
         ({"srew": "3 " + "9" * 5000 + "\n"}, "robot.srew, line 1: expected a header 'states rewards'"),
         ({"srew": ""}, "robot.srew: expected a header 'states rewards'"),
-        ({"srew": "4 1\n0 1\n"}, "robot.srew, line 1: this is about 4 states, but the model has 3"),
+        ({"srew": "4 1\n0 1\n"}, "robot.srew, line 1: the file is for 4 states, but the model has 3"),
         ({"srew": "3 2\n0 1\n"}, "robot.srew, line 1: the header promises 2 rewards, but the file has 1"),
         ({"srew": "3 1\n0 a\n"}, "robot.srew, line 2: reward: expected a number, found 'a'"),
         ({"srew": "3 1\n0 1 2\n"}, "robot.srew, line 2: expected 'state reward', found '0 1 2'"),
         ({"srew": "3 1\n3 1\n"}, "robot.srew, line 2: there is no state 3"),
-        ({"srew": "3 2\n0 1\n0 1\n"}, "robot.srew, line 3: this reward was given before"),
+        ({"srew": "3 2\n0 1\n0 1\n"}, "robot.srew, line 3: this reward is given twice"),
         ({"trew": "3 1\n0 0 0 1\n"}, "robot.trew, line 1: expected a header 'states choices rewards', found '3 1'"),
         ({"trew": "3 3 1\n0 0 2 1\n"}, "robot.trew, line 2: the model has no transition 0 0 2"),
         ({"trew": "3 3 1\n0 7 0 1\n"}, "robot.trew, line 2: the model has no transition 0 7 0"),
@@ -123,7 +123,7 @@ def test_several_structures_of_rewards_are_not_guessed_at(tmp_path):
     tra = save(tmp_path, tra=TRA)
     (tmp_path / "robot1.srew").write_text("3 1\n0 1\n")
     (tmp_path / "robot2.srew").write_text("3 1\n0 2\n")
-    with pytest.raises(FileError, match="several structures of rewards"):
+    with pytest.raises(FileError, match="several reward structures"):
         read_prism(tra)
     assert read_prism(tra, state_rewards=tmp_path / "robot2.srew").reward(0, "wait") == 2
     assert read_prism(tra, state_rewards=False).reward(0, "wait") == 0

@@ -102,7 +102,7 @@ def test_which_sheet_counts():
         ([[]], "the workbook is empty; expected a header with the columns episode, t, state, action"),
         ([["episode", "t", "state", "action"]], "there is a header, but no rows"),
         ([["episode", "t", "state"], [1, 0, "a"]], "the column 'action' is missing"),
-        ([["episode", "t", "state", "action"], [1, 0, "#N/A", "go"]], "row 2: the cell .* holds the error #N/A; mend"),
+        ([["episode", "t", "state", "action"], [1, 0, "#N/A", "go"]], "row 2: the cell .* has the error #N/A; correct"),
         ([["episode", "t", "state", "action"], [1, at(0), "a", "go"]], "the column 't' holds timestamps"),
     ],
 )

@@ -275,8 +275,8 @@ def _check_no_timestamps(log: Any, column: str, kind: str | None) -> None:
         complaints = read.complaints
         complaints.add(
             f"the column {column!r} holds timestamps; t is expected to number the steps: 0, 1, 2, …",
-            fix=f"where it is a time, name its column: time={column!r}, and to have gaps found, how far apart the rows "
-            "are: step='4h'",
+            fix=f"if it is a time, name its column: time={column!r}; to find gaps, also give the time between two "
+            "rows: step='4h'",
             argument="time",
         )
         complaints.raise_any()

@@ -1,4 +1,4 @@
-"""One observed path as a file: a table with the columns t, state, action and, where known, reward; or JSON.
+"""One observed path as a file: a table with the columns t, state, action and, if known, reward; or JSON.
 
 If the last row of a table has no action, it is the state in which the episode ended. Without such a row the
 outcome of the last action was not recorded.
@@ -255,7 +255,7 @@ def _check_times(times: list[Any], complaints: Complaints) -> None:
             "0, 1, 2, …",
             row=wrong[0],
             value=after,
-            fix="where it is a time, name its column: time='t', and to have gaps found, how far apart the rows are: "
+            fix="if it is a time, name its column: time='t'; to find gaps, also give the time between two rows: "
             f"step={after - before:g}",
             argument="time",
         )
@@ -296,12 +296,12 @@ def _of_json(file: File, shape: LogShape) -> tuple[list[Any], list[Any], list[fl
     key = shape.columns.get("outcome", "outcome")
     if _is_of_lists(content):
         found, outcomes = _lists(content, shape, complaints), {"outcome": content.get("outcome")}
-    elif isinstance(content, list) and content and all(isinstance(one, dict) for one in content):
+    elif isinstance(content, list) and content and all(isinstance(record, dict) for record in content):
         found = _records(content, shape, complaints)
         outcomes = {f"[{row}].{key}": record.get(key) for row, record in enumerate(content)}
     else:
         expected = '{"states": [...], "actions": [...]}, or a list of {"t": …, "state": …, "action": …}'
-        raise file_error(name, Problem("this is no path", expectation=expected))
+        raise file_error(name, Problem("this is not a path", expectation=expected))
     outcome = None if "outcome" in shape.without else _said(outcomes, key, complaints)
     complaints.raise_any()
     return *found, outcome, complaints.source
@@ -314,9 +314,9 @@ def _is_of_lists(content: Any) -> bool:
 def _lists(
     content: dict[str, Any], shape: LogShape, complaints: Complaints
 ) -> tuple[list[Any], list[Any], list[float | None] | None]:
-    """Of a JSON object with a list of states and one of actions."""
-    states = [_label(one, f"states[{t}]", complaints) for t, one in enumerate(content["states"])]
-    actions = [_label(one, f"actions[{t}]", complaints) for t, one in enumerate(content["actions"])]
+    """States, actions and rewards of a JSON object with a list of states and a list of actions."""
+    states = [_label(value, f"states[{t}]", complaints) for t, value in enumerate(content["states"])]
+    actions = [_label(value, f"actions[{t}]", complaints) for t, value in enumerate(content["actions"])]
     rewards = None if "reward" in shape.without else content.get("rewards")
     if rewards is not None and not isinstance(rewards, list):
         expected = "a list of numbers, one per action"
@@ -327,7 +327,7 @@ def _lists(
 def _records(
     records: list[dict[str, Any]], shape: LogShape, complaints: Complaints
 ) -> tuple[list[Any], list[Any], list[float | None] | None]:
-    """Of a JSON list with an object per step."""
+    """States, actions and rewards of a JSON list with one object per step."""
     keys = {name: shape.columns.get(name, name) for name in _COLUMNS}
     states, actions, times = [], [], []
     rewards = None if "reward" in shape.without else [record.get(keys["reward"]) for record in records]
@@ -349,21 +349,21 @@ def _records(
     return states, actions, rewards
 
 
-def _said(given: Mapping[str, Any], heading: str, complaints: Complaints) -> str | None:
-    """The one outcome among what stands at some places; None where nothing does."""
-    for place, one in given.items():
-        if isinstance(one, list | dict):
+def _said(values: Mapping[str, Any], heading: str, complaints: Complaints) -> str | None:
+    """The only outcome among the values at some places; None if there is none."""
+    for place, value in values.items():
+        if isinstance(value, list | dict):
             expected = "a word, a number, true or false"
-            complaints.add(f"found {cut_repr(one)}", place=place, value=one, expectation=expected)
+            complaints.add(f"found {cut_repr(value)}", place=place, value=value, expectation=expected)
     complaints.raise_any()
-    outcomes = outcome_names([*given.values()], heading, complaints).names
+    outcomes = outcome_names([*values.values()], heading, complaints).names
     if len(outcomes) > 1:
         complaints.add(f"there are several outcomes: {', '.join(outcomes)}", expectation="one outcome per episode")
     return next(iter(outcomes), None)
 
 
 def _label(value: Any, place: str, complaints: Complaints) -> Any:
-    """A name of JSON: text, a number, or a list of such, which is a tuple."""
+    """A name in JSON: text, a number, or a list of names, which becomes a tuple."""
     try:
         return _of_value(value)
     except ValueError:
@@ -374,14 +374,14 @@ def _label(value: Any, place: str, complaints: Complaints) -> Any:
 
 def _of_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list) and depth < _DEEPEST:
-        return tuple(_of_value(one, depth + 1) for one in value)
+        return tuple(_of_value(part, depth + 1) for part in value)
     if isinstance(value, list) or value == "" or isinstance(value, dict) or is_missing(value):
         raise ValueError
     return value
 
 
 def _resolved(mdp: MDP, states: list[Any], actions: list[Any], source: Source) -> tuple[list[Any], list[Any]]:
-    """The names of the model that the values of a file stand for; all that are unknown in one error."""
+    """The names of the model for the values of a file; all unknown values are in one error."""
     complaints = Complaints(source, PathError)
     found_states = _find_all(mdp.states, "state", states, complaints)
     found_actions = _find_all(mdp.actions, "action", actions, complaints)

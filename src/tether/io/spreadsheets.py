@@ -1,7 +1,7 @@
 """Tables in Excel workbooks (.xlsx): read, not written. Dates are times, blank rows are left out.
 
-The table is the sheet whose first row that is not blank has the columns; hidden sheets do not count. Of a formula the
-value counts that was saved with it. openpyxl reads the workbook row by row; it is imported only here.
+The table is the sheet whose first row that is not blank has the columns. Hidden sheets are left out. The value of a
+formula is the one that was saved with it. openpyxl reads the workbook row by row; it is imported only here.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tether.io.files import File, ends_of, file_error, name_of, too_large, unpac
 __all__ = ["Sheet", "open_sheet"]
 
 _MOST_ROWS = 1_048_576
-"""What a sheet can have; a damaged one may say more."""
+"""The most rows that a sheet can have; a damaged file may claim more."""
 
 _AT_ONCE = 1000
-"""How many rows are read between two looks at what openpyxl complains of."""
+"""How many rows are read at a time; the warnings of openpyxl are off meanwhile."""
 
 _OLE = b"\xd0\xcf\x11\xe0"
 _ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
@@ -36,7 +36,7 @@ _ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet of a workbook that is open: the names of its columns, and where its header is (a row, from 1)."""
+    """A sheet of an open workbook: the names of its columns, and the row of its header, from 1."""
 
     file: str
     opened: Any
@@ -49,26 +49,26 @@ class Sheet:
         rows: list[int] = []
         most = max(columns, default=0) + 1
         cells = self.opened.iter_rows(self.header + 1, _MOST_ROWS, 1, most, values_only=True)
-        for row, given in enumerate(_guarded(self.file, cells), start=self.header):
-            if all(_is_blank(one) for one in given):
+        for row, values in enumerate(_guarded(self.file, cells), start=self.header):
+            if all(_is_blank(value) for value in values):
                 continue
             rows.append(row)
             for column, place in zip(kept, columns, strict=True):
-                column.append(self._cell(given[place] if place < len(given) else None, place, row))
+                column.append(self._cell(values[place] if place < len(values) else None, place, row))
         return kept, np.array(rows, dtype=np.int64)
 
     def _cell(self, value: Any, place: int, row: int) -> Any:
         if isinstance(value, str):
             value = value.strip()
             if value in _ERRORS:
-                what = f"the cell in the column {self.names[place]!r} holds the error {value}"
-                raise FileError(Problem(what, value=value, file=self.file, row=row, fix="mend the formula"))
+                what = f"the cell in the column {self.names[place]!r} has the error {value}"
+                raise FileError(Problem(what, value=value, file=self.file, row=row, fix="correct the formula"))
         return value
 
 
 @contextmanager
 def open_sheet(file: File, wanted: Sequence[str], max_unpacked: int | str | None = None) -> Iterator[Sheet]:
-    """The sheet of a workbook that has most of the wanted columns; an error where two have all of them."""
+    """The sheet of a workbook that has most of the wanted columns; an error if two have all of them."""
     name = name_of(file)
     _check_archive(name, max_unpacked)
     with _opened(name) as book:
@@ -87,18 +87,18 @@ def _chosen(name: str, sheets: list[Sheet], wanted: Sequence[str]) -> Sheet:
 
 
 def _header(file: str, sheet: Any) -> list[Sheet]:
-    """The sheet with its header, if it is to be seen and there is anything in it."""
+    """The sheet with its header, if it is visible and not empty."""
     if sheet.sheet_state != "visible":
         return []
-    sheet.reset_dimensions()  # what a file says of them need not be true
+    sheet.reset_dimensions()  # the dimensions in a file may be wrong
     for number, row in enumerate(_guarded(file, sheet.iter_rows(max_row=_MOST_ROWS, values_only=True)), start=1):
-        if not all(_is_blank(one) for one in row):
-            return [Sheet(file, sheet, ["" if one is None else str(one).strip() for one in row], number)]
+        if not all(_is_blank(cell) for cell in row):
+            return [Sheet(file, sheet, ["" if cell is None else str(cell).strip() for cell in row], number)]
     return []
 
 
 def _check_archive(name: str, max_unpacked: int | str | None) -> None:
-    """A workbook is a ZIP archive of XML: refuse what is none, what unpacks to too much, and XML that defines words."""
+    """A workbook is a ZIP archive of XML: refuse other files, archives that unpack to too much, and XML entities."""
     head, _ = ends_of(name, 4)
     if not head:
         raise file_error(name, Problem("the file is empty", expectation="an Excel workbook"))
@@ -129,9 +129,9 @@ def _opened(name: str) -> Iterator[Any]:
         raise QueryError(Problem("reading Excel files needs openpyxl", fix=fix)) from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of styles and extensions, which are not looked at
+            warnings.simplefilter("ignore")  # about styles and extensions, which are not read
             book = load_workbook(name, read_only=True, data_only=True)
-    except Exception as error:  # whatever openpyxl meets in a file that is not a workbook
+    except Exception as error:  # openpyxl raises errors of many types for a file that is not a workbook
         raise damaged(name, "an Excel workbook", error) from None
     try:
         yield book
@@ -140,7 +140,7 @@ def _opened(name: str) -> Iterator[Any]:
 
 
 def _guarded(name: str, rows: Iterator[Any]) -> Iterator[Any]:
-    """Rows of a sheet; what openpyxl meets in a damaged one is an error of ours."""
+    """Rows of a sheet; any error of openpyxl becomes the error for a damaged file."""
     while True:
         try:
             with warnings.catch_warnings():

@@ -1,7 +1,7 @@
 """Models as tables: one row per transition, in a CSV, Parquet or Arrow file or in a dataframe.
 
-The columns are state, action, next_state, probability and, where there are rewards, reward. A table holds
-transitions and nothing else: no discount, no horizon, no counts. `tether.MDP.save` keeps all of a model.
+The columns are state, action, next_state, probability and, if there are rewards, reward. A table has only
+transitions: no discount, no horizon, no counts. `tether.MDP.save` keeps all of a model.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ def read_table(
 ) -> MDP:
     r"""Read a model from a table of transitions.
 
-    In a text file, names that are all whole numbers become ints, other names are text without the spaces
-    around it. In other files they are what the column's type says.
+    In a text file, names become ints if all of them are whole numbers; otherwise they are text, without the spaces
+    around it. In other files the column's type decides.
 
     Parameters
     ----------
     file : path
         ``.csv``, ``.tsv`` (also ``.gz`` of both), ``.parquet``, ``.arrow``, ``.feather`` or ``.xlsx``, with the columns
-        state, action, next_state, probability and, if there are rewards, reward. Others are not looked at.
+        state, action, next_state, probability and, if there are rewards, reward. Other columns are ignored.
     columns : mapping, optional
-        The name in the file of a column, where it is another: ``{"state": "s", "probability": "p"}``.
+        The names of columns in the file, if they differ: ``{"state": "s", "probability": "p"}``.
     states, actions, terminal, tolerance
         As in `tether.MDP.from_table`.
     kind : {"csv", "tsv", "parquet", "arrow"}, optional
-        What the file is, whatever its suffix.
+        The kind of file; by default its suffix decides.
     max_unpacked : int or str, optional
-        To how many bytes a compressed file may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times its size if
+        The most bytes that a compressed file may unpack to: ``"4 GB"``. By default 256 MB, or 100 times its size if
         that is more.
 
     Examples
@@ -107,9 +107,9 @@ def from_dataframe(
 def write_table(mdp: MDP, file: File, *, kind: str | None = None) -> None:
     """Write a model as a table of transitions: CSV, TSV, Parquet or Arrow, by the file's suffix.
 
-    Names that are not all whole numbers are written as text, a tuple as ``(9, 1, 20)``. States that have
-    no rows and to which nothing leads are not in the table. Read again, names that are not whole numbers come in
-    the order in which they appear.
+    Names that are not all whole numbers are written as text, a tuple as ``(9, 1, 20)``. States without rows that no
+    transition leads to are not in the table. When the table is read again, names that are not whole numbers are in the
+    order in which they appear.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def write_table(mdp: MDP, file: File, *, kind: str | None = None) -> None:
         Without a horizon, a discount, a final reward or counts, which a table cannot hold.
     file : path
     kind : {"csv", "tsv", "parquet", "arrow"}, optional
-        What to write, whatever the suffix.
+        The kind of file to write; by default its suffix decides.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def write_table(mdp: MDP, file: File, *, kind: str | None = None) -> None:
 
 
 def check_plain(mdp: MDP, file: File, what: str) -> None:
-    """Refuse a model with more to it than transitions and rewards, naming what would be lost."""
+    """Refuse a model that has more than transitions and rewards, and name what would be lost."""
     beyond = {
         f"rewards that depend on time (for {mdp.rewards.horizon} steps)": mdp.rewards.horizon is not None,
         f"the horizon {mdp.horizon}": mdp.horizon is not None and mdp.rewards.horizon is None,
@@ -166,17 +166,18 @@ def _model(read: Columns, states: Any, actions: Any, terminal: Any, tolerance: f
             source=read.source,
             own=own,
         )
-    except ModelError as error:  # what is wrong with an argument is not in a row, but about this file
-        raise ModelError([replace(one, file=read.file) for one in error.problems], total=error.total) from None
+    except ModelError as error:  # a problem with an argument has no row, but it belongs to this file
+        problems = [replace(problem, file=read.file) for problem in error.problems]
+        raise ModelError(problems, total=error.total) from None
     return MDP(state_names, action_names, form)
 
 
 def _like(read: Columns, terminal: Any) -> Any:
-    """Names given as text (on a command line) as the ints they are in the file."""
+    """Names as ints if the names in the file are ints: on the command line they are text."""
     numbers = not isinstance(read["next_state"], Coded) and read["next_state"].dtype.kind in "iu"
     if isinstance(terminal, str) or not isinstance(terminal, Iterable) or not numbers:
         return terminal
-    return [word_to_label(one) if isinstance(one, str) else one for one in terminal]
+    return [word_to_label(name) if isinstance(name, str) else name for name in terminal]
 
 
 def _arrow(mdp: MDP, file: File, kind: str) -> Any:

@@ -1,7 +1,7 @@
-"""From the cells of a column to names or numbers, with all that is wrong with them noted.
+"""From the cells of a column to names or numbers; all problems with them are collected.
 
-Names: in a text file, whole numbers if every cell is one, else text without the spaces around it; elsewhere
-what the column's type says, whole floats being ints (a dataframe turns ints into floats where one is missing).
+Names in a text file are whole numbers if every cell is one, else text without the spaces around it. Elsewhere the
+column's type decides, but whole floats become ints: a dataframe turns ints into floats if one is missing.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 _THREADS = 4
-"""How many columns, or parts of a column, are looked at at once."""
+"""How many columns are converted at the same time."""
 
 _FIRST = 1000
-"""How many cells of a column are looked at before all are."""
+"""How many cells of a column are tried before all of them are converted."""
 
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0+)?")
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:nan|inf|infinity)$"
@@ -46,10 +46,10 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 def labels_of_text(
     columns: dict[str, Any], complaints: Complaints, blank: Sequence[str], *, as_text: bool = False
 ) -> dict[str, Array | Coded]:
-    """The names in columns of a text file that are about the same things: all whole numbers, or all text.
+    """The names in columns of a text file that name the same things: all whole numbers, or all text.
 
-    Text is known by its distinct values, as Arrow numbers them: only those are looked at in Python. ``as_text`` says
-    that they are text, where this is a piece of a file that has text elsewhere.
+    Arrow numbers the distinct values of text, and only these are handled in Python. ``as_text`` says that the names are
+    text: for a piece of a file that has text in another piece.
     """
     if not as_text:
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -57,16 +57,16 @@ def labels_of_text(
         if all(column is not None for column in numbers.values()):
             return {name: column for name, column in numbers.items() if column is not None}
     labels, codes = encoded_together(list(columns.values()))
-    found = {name: Coded(labels, one) for name, one in zip(columns, codes, strict=True)}
-    empty = {name: column.empty_rows() for name, column in found.items()}
+    texts = {name: Coded(labels, of_column) for name, of_column in zip(columns, codes, strict=True)}
+    empty = {name: column.empty_rows() for name, column in texts.items()}
     for name, rows in empty.items():
         _note_empty(rows, name, "a name", complaints, name in blank)
     whole = None if as_text else _whole_if_all(labels)
     if whole is None:
-        return dict(found)
+        return dict(texts)
     lookup = np.array(whole, dtype=np.int64)
     return {
-        name: Coded(whole, column.codes) if empty[name].size else lookup[column.codes] for name, column in found.items()
+        name: Coded(whole, column.codes) if empty[name].size else lookup[column.codes] for name, column in texts.items()
     }
 
 
@@ -82,7 +82,7 @@ def are_all_whole(column: Any) -> bool:
 
 
 def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bool) -> Array | Coded:
-    """The names of an Arrow column, which are what its type says; a cell may be empty where ``blank`` allows it."""
+    """The names of an Arrow column; its type decides what they are. Cells may be empty if ``blank``."""
     import pyarrow as pa
 
     column = _plain_column(column)
@@ -90,9 +90,9 @@ def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bo
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         values, codes = encoded(column)
         labels, table = names_among(values)
-        found = Coded(labels, mapped(codes, table))
-        _note_empty(found.empty_rows(), name, "a name", complaints, blank)
-        return found
+        texts = Coded(labels, mapped(codes, table))
+        _note_empty(texts.empty_rows(), name, "a name", complaints, blank)
+        return texts
     if kind != column.type:
         column = _without_dictionary(column)
     if pa.types.is_floating(kind) or pa.types.is_integer(kind):
@@ -127,7 +127,7 @@ def labels_of_list(items: list[Any], name: str, complaints: Complaints, *, blank
 
 
 def numbers_of_arrow(column: Any, name: str, complaints: Complaints, *, text: bool, blank: bool) -> Array:
-    """The numbers of an Arrow column: whole ones as ints, where all are; an empty cell is NaN where allowed."""
+    """The numbers of an Arrow column, as ints if all are whole; an empty cell, if ``blank`` allows it, is NaN."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -173,7 +173,7 @@ def numbers_of_list(items: list[Any], name: str, complaints: Complaints, *, blan
 
 
 def _plain_column(column: Any) -> Any:
-    """Views of text as text, half floats as floats; a categorical column stays one."""
+    """String views become strings, half floats become floats; a categorical column stays one."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -207,16 +207,16 @@ def _is_number_type(kind: Any) -> bool:
 
 
 def _plainly_whole(column: Any) -> Array | None:
-    """The column as ints if all are written as Python writes them: the quick way for most tables."""
+    """The column as ints if all are written as Python writes them, which is fast; else None."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
-        column.slice(0, _FIRST).cast(pa.int64())  # words are known by the first of them
+        column.slice(0, _FIRST).cast(pa.int64())  # fails early for a column of words
         numbers = np.asarray(column.cast(pa.int64()).to_numpy())
     except pa.ArrowInvalid:
         return None
-    # Arrow also takes 007, -0 and 0x7 for numbers. All of these begin with a zero, and are longer than it.
+    # Arrow also reads 007, -0 and 0x7 as numbers. Without a sign they all begin with 0 and have more characters.
     zeros = pc.starts_with(column, "0")
     longer = pc.max(pc.binary_length(column.filter(zeros))).as_py()
     if longer is not None and longer > 1:
@@ -256,7 +256,7 @@ def _number_labels(column: Any, name: str, complaints: Complaints, blank: bool) 
 
 
 def _parsed(column: Any, name: str, complaints: Complaints, blank: bool) -> Any:
-    """Text cells as numbers; those that are none are noted, and stand as null."""
+    """Text cells as numbers; cells that are not numbers are problems, and become null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -295,7 +295,7 @@ def _is_empty(item: Any) -> bool:
 
 
 def _hashable(item: Any) -> Any:
-    """Lists as tuples, the records of a nested column too."""
+    """Lists as tuples; also the records of a nested column."""
     if isinstance(item, np.ndarray):
         item = item.tolist()
     if isinstance(item, list | tuple):
@@ -306,9 +306,9 @@ def _hashable(item: Any) -> Any:
 
 
 def cut_repr(item: Any) -> str:
-    """What was found, as it was written, but not all of something long."""
+    """A value as it was written, cut off if it is long."""
     try:
         text = repr(item)
     except RecursionError:
-        text = f"a {type(item).__name__} in many others"
+        text = f"a deeply nested {type(item).__name__}"
     return text if len(text) <= 60 else f"{text[:60]}…"

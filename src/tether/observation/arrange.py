@@ -218,7 +218,7 @@ def _no_step_numbers(log: _Log, complaints: Complaints, at: Ints, step: Ints) ->
     usual, first = int(sizes[np.argmax(times)]), int(at[0])
     what = f"t goes from {log.t[first - 1]} to {log.t[first]}, and {counted(at.size - 1, 'more time')} not up by 1; "
     what += "t is expected to number the steps: 0, 1, 2, …"
-    fix = "where it is a time, name its column: time='t', and to have gaps found, how far apart the rows are: "
+    fix = "if it is a time, name its column: time='t'; to find gaps, also give the time between two rows: "
     fix += f"step={usual}"
     problem = log.problem(first, what, place="", fix=fix, argument="time")
     complaints.add(problem, row=log.given_row(first))

@@ -41,7 +41,7 @@ class Parsed:
 
 @dataclass(slots=True)
 class Body:
-    """The section ``@model`` as it is read; numbers go to flat arrays, of which a large model fills some."""
+    """The section ``@model`` while it is read; numbers are kept in flat arrays, which take little memory."""
 
     header: DrnHeader
     complaints: Complaints
@@ -64,7 +64,7 @@ class Body:
     has_rewards: bool = False
 
     def read(self, at: int, text: str) -> None:
-        """Take in a line."""
+        """Read a line."""
         try:
             if text[:1].isdigit():
                 self._transition(at, text)
@@ -105,7 +105,7 @@ class Body:
         index, _, rest = text.replace("\t", " ").partition(" ")
         state = whole(index)
         if state in self.states:
-            raise ValueError(f"the state {state} is here for the second time, after line {self.states[state]:,}")
+            raise ValueError(f"the state {state} is given twice, first in line {self.states[state]:,}")
         self.states[state] = at
         self.state = state
         reward = 0.0
@@ -146,7 +146,7 @@ class Body:
         self.choices += 1
 
     def _reward(self, part: str) -> float:
-        """The reward that counts of a list of them, ``[0, 1.5]``; a reward model may go without a name."""
+        """The reward of the wanted reward model in a list, ``[0, 1.5]``; a reward model may have no name."""
         words = part[1:-1].split(",")
         if len(words) != max(len(self.header.rewards), 1):
             n_models = counted(len(self.header.rewards), "reward model")
@@ -158,18 +158,18 @@ class Body:
         return numbers[self.reward]
 
     def _comment(self, text: str) -> None:
-        """The values of variables, as Storm writes them: ``[x=1 & !on]``. Any other comment is one."""
+        """The values of variables, as Storm writes them: ``[x=1 & !on]``. Other comments are ignored."""
         if self.state < 0 or self.state in self.values or not (text.startswith("[") and text.endswith("]")):
             return
         self.values[self.state] = [read_valuation(part.strip()) for part in text[1:-1].split("&")]
 
     def finish(self) -> Parsed:
-        """Check sizes and sums, and bring the rows in order."""
+        """Check sizes and sums, and sort the rows."""
         n_states, complaints = len(self.states), self.complaints
         complete = complaints.total == 0
         pair = np.frombuffer(self.row_pair, dtype=np.int64)
         pair_state, pair_choice, pair_label = (
-            np.frombuffer(given, dtype=np.int64) for given in (self.pair_state, self.pair_choice, self.pair_label)
+            np.frombuffer(array, dtype=np.int64) for array in (self.pair_state, self.pair_choice, self.pair_label)
         )
         line, after = np.frombuffer(self.row_line, np.int64), np.frombuffer(self.row_next, np.int64)
         if complete:
@@ -203,7 +203,7 @@ class Body:
             add("the section @model is empty; expected lines 'state …'", line=header.line)
         odd = next((s for s in self.states if s >= n_states), None)
         if odd is not None:
-            text = f"the state {odd} is one too many for the {counted(n_states, 'state')} there are, 0 … {n_states - 1}"
+            text = f"there is no state {odd}: the file has {counted(n_states, 'state')}, 0 … {n_states - 1}"
             add(text, line=self.states[odd])
         empty = np.setdiff1d(np.arange(len(self.pair_state)), pair)
         for x in empty[:1]:
@@ -223,12 +223,12 @@ class Body:
         return names if len(set(names)) == n_states else None
 
     def _rewards(self, n_states: int, pair_state: Ints) -> tuple[Floats | None, Floats | None]:
-        """What each pair earns, its state's reward included, and each state alone."""
+        """The reward of each pair, with that of its state; and the reward of each state alone."""
         if not self.has_rewards:
             return None, None
         of_state = np.zeros(n_states)
         of_state[list(self.states)] = np.frombuffer(self.state_reward, np.float64)
-        with np.errstate(over="ignore"):  # the model will refuse what is not finite
+        with np.errstate(over="ignore"):  # the model refuses rewards that are not finite
             rewards: Floats = of_state[pair_state] + np.frombuffer(self.pair_reward, np.float64)
-        # In the order of sorted pairs, as the rows are.
+        # In the order of sorted pairs, like the rows.
         return rewards[np.lexsort((np.frombuffer(self.pair_choice, np.int64), pair_state))], of_state

@@ -24,7 +24,7 @@ _SECTIONS = ("type", "value_type", "parameters", "placeholders", "reward_models"
 
 @dataclass(slots=True)
 class DrnHeader:
-    """What the sections say; sizes are None where they are left out."""
+    """The contents of the sections; sizes are None if they are left out."""
 
     chain: bool = False
     rewards: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class _Section:
 
 
 def read_drn_header(lines: Iterator[tuple[int, str]], complaints: Complaints) -> DrnHeader:
-    """Read up to and with ``@model``, and refuse what is no MDP or DTMC with known probabilities."""
+    """Read up to the line ``@model``; refuse models that are not an MDP or DTMC with known probabilities."""
     sections, model = _sections(lines, complaints)
     header = DrnHeader(line=model)
     _kind(sections, header, complaints)
@@ -81,7 +81,7 @@ def _sections(lines: Iterator[tuple[int, str]], complaints: Complaints) -> tuple
             return sections, at
         current = _Section(at, [(at, rest.strip())] if rest.strip() else [])
         if name in sections:
-            complaints.add(f"the section @{name} is here for the second time", line=at)
+            complaints.add(f"the section @{name} is given twice", line=at)
         elif name in _SECTIONS:
             sections[name] = current
         else:
@@ -110,7 +110,7 @@ def _kind(sections: dict[str, _Section], header: DrnHeader, complaints: Complain
 
 
 def _placeholders(section: _Section | None, header: DrnHeader, complaints: Complaints) -> None:
-    """Names for values; an expression would need parameters, of which there are none."""
+    """Names for values. Expressions are not read: they would need parameters."""
     for at, text in section.said if section is not None else []:
         name, _, value = (part.strip() for part in text.partition(":"))
         try:

@@ -28,7 +28,7 @@ def read_drn(file: File, *, reward_model: Wanted = None, max_unpacked: int | str
     reward_model : str or False, optional
         Which reward model to take, if there are several; False for none.
     max_unpacked : int or str, optional
-        To how many bytes a compressed file (``.gz``) may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times its
+        The most bytes that a compressed file (``.gz``) may unpack to: ``"4 GB"``. By default 256 MB, or 100 times its
         size if that is more.
 
     Returns
@@ -82,7 +82,7 @@ def _parse(file: File, reward_model: Wanted, max_unpacked: int | str | None) -> 
 
 
 def _reward_index(file: str, header: DrnHeader, wanted: Wanted) -> int | None:
-    """Which of the rewards in a list counts; None for none."""
+    """The index of the wanted reward model in a list of rewards; None for none."""
     if wanted is False:
         return None
     if wanted is None:

@@ -32,7 +32,7 @@ def write_drn(mdp: MDP, file: File, *, mean_rewards: bool = False) -> None:
     Parameters
     ----------
     mdp : MDP
-        Rewards R(s, a), that do not depend on time.
+        With rewards R(s, a) that do not depend on time.
     file : path
     mean_rewards : bool
         Write the means of rewards R(s, a, s'), which the format cannot hold.
@@ -76,7 +76,7 @@ def _model(mdp: MDP, rewards: list[str], marked: Mapping[str, list[int]]) -> Ite
         yield f"state {s} [0]{labels.get(s, '')}\n"
         if comments is not None:
             yield comments[s]
-        if pair_start[s] == pair_start[s + 1]:  # Storm wants an action in every state
+        if pair_start[s] == pair_start[s + 1]:  # Storm needs an action in every state
             yield from (f"\taction {name} [0]\n\t\t{s} : 1\n" for name in names)
         for pair in range(pair_start[s], pair_start[s + 1]):
             yield f"\taction {names[form.pair_action[pair]]} [{rewards[pair]}]\n"
@@ -85,13 +85,13 @@ def _model(mdp: MDP, rewards: list[str], marked: Mapping[str, list[int]]) -> Ite
 
 
 def _comments(states: Names) -> list[str] | None:
-    """Names as Storm writes values of variables; none for 0 … n-1, nor for names that would not come back."""
+    """Names as Storm writes values of variables; None for 0 … n-1, or if the names could not be read again."""
     if isinstance(states[:0], range):
         return None
-    found = valuations(states, (bool, int, str))
-    if found is None:
+    values = valuations(states, (bool, int, str))
+    if values is None:
         return None
-    names, rows = found
+    names, rows = values
     for text in {value for row in rows for value in row if isinstance(value, str)}:
         if not _TEXT.fullmatch(text) or text in ("true", "false") or re.fullmatch(r"-?[0-9]+", text):
             return None

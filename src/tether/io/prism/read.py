@@ -1,4 +1,4 @@
-"""Reading a PRISM model: the transitions, and the files that stand beside them."""
+"""Reading a PRISM model: the transitions, and the files beside them."""
 
 from __future__ import annotations
 
@@ -48,23 +48,22 @@ def read_prism(
         The transitions, ``.tra``.
     states, labels, state_rewards, transition_rewards : path or False, optional
         The values of the variables in each state, ``.sta``; labels, ``.lab``; rewards, ``.srew`` or ``.rews``,
-        ``.trew`` or ``.rewt``. Those of the same name beside ``file`` are found without being named; False
-        leaves one out.
+        ``.trew`` or ``.rewt``. By default the files of the same name beside ``file``; False leaves one out.
     reward_model : str or False, optional
-        Which rewards to take, where the files beside ``file`` say in their headings that they hold different ones:
+        Which rewards to take, if the headings of the files beside ``file`` name different ones:
         ``# Reward structure "fuel"``. False for none.
     max_unpacked : int or str, optional
-        To how many bytes each compressed file (``.gz``) may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times
+        The most bytes that each compressed file (``.gz``) may unpack to: ``"4 GB"``. By default 256 MB, or 100 times
         its size if that is more.
 
     Returns
     -------
     MDP
-        States are named by the values of their variables, a named tuple where there are several, or by index
-        if there is no ``.sta``. Actions are named as in the file: by index where a choice has no name, and
-        ``a``, ``a#2`` where two choices of a state have the same. The reward of a transition is that of the
-        state it leaves plus its own. A state without choices absorbs, and earns its reward at each step, as PRISM
-        mends deadlocks. Labels are kept: ``init`` has the initial states, ``deadlock`` those that were mended.
+        States are named by the values of their variables, as a named tuple if there are several; by index if there is
+        no ``.sta``. Actions are named as in the file: by index if a choice has no name, and ``a``, ``a#2`` if two
+        choices of a state have the same name. The reward of a transition is its own plus that of the state it leaves.
+        A state without choices is absorbing and earns its reward at each step, as PRISM fixes deadlocks. Labels are
+        kept: ``init`` has the initial states, ``deadlock`` the fixed ones.
 
     Examples
     --------
@@ -100,21 +99,21 @@ def _read(files: _Files, reward_model: str | Literal[False] | None, max_unpacked
     reward = None if of_state is None else of_state[rows.state]
     if files.trew is not None:
         extra = read_transition_rewards(files.trew, header, rows, n_states, in_trew, max_unpacked)
-        with np.errstate(over="ignore"):  # the model will refuse what is not finite
+        with np.errstate(over="ignore"):  # the model refuses rewards that are not finite
             reward = extra if reward is None else reward + extra
     raise_all(in_sta, in_lab, in_srew, in_trew)
     return build(files.tra, rows, n_states, names, reward, of_state, labels)
 
 
 def _all_names(file: File, *companions: Companion) -> list[str]:
-    """The names of all files that may belong to a model, there or not."""
+    """The names of all files that may belong to a model, whether they exist or not."""
     stem = _stem(Path(_name(file)))
     beside = [f"{stem}{suffix}" for suffixes in ((".tra",), *_SUFFIXES.values()) for suffix in suffixes]
     return [_name(file), *(_name(given) for given in companions if given), *beside]
 
 
 class _Files(NamedTuple):
-    """The files of a model, by their names; None for those there are not."""
+    """The names of the files of a model; None for files that do not exist."""
 
     tra: str
     sta: str | None
@@ -126,7 +125,7 @@ class _Files(NamedTuple):
 def _files(file: File, states: Companion, labels: Companion, srew: Companion, trew: Companion) -> _Files:
     tra = Path(_name(file))
     if tra.suffix == ".pexp":
-        message = "files of PRISM that hold all of a model in one are not read; export its parts, .tra and others"
+        message = "PRISM files with a whole model in one file are not read; export its parts (.tra and others)"
         raise FileError(Problem(message, file=str(tra)))
     files = _Files(
         str(tra),
@@ -151,7 +150,7 @@ def _stem(tra: Path) -> str:
 
 
 def _beside(tra: Path, which: str, given: Companion) -> str | None:
-    """A file that was named, or the one that stands beside the transitions, or none."""
+    """The given file, or the file beside the transitions, or None."""
     if given is False:
         return None
     if given is not None:
@@ -164,7 +163,7 @@ def _beside(tra: Path, which: str, given: Companion) -> str | None:
 
 
 def _of_one_structure(files: _Files, wanted: str | Literal[False] | None, max_unpacked: int | str | None) -> _Files:
-    """The files of rewards that belong together: those of the structure wanted, or of the only one there is."""
+    """The reward files of one structure: of the wanted one, or of the only one."""
     if wanted is False:
         return files._replace(srew=None, trew=None)
     headings = {name: structure_of(name, max_unpacked) for name in (files.srew, files.trew) if name}
@@ -173,22 +172,22 @@ def _of_one_structure(files: _Files, wanted: str | Literal[False] | None, max_un
     text = " and ".join(f"{name} ({heading!r})" for name, heading in named.items())
     if wanted is None:
         if len(found) > 1:
-            what = f"the rewards beside it are of different structures, {text}, and are not added up"
+            what = f"the reward files beside it are of different structures, {text}, and are not added up"
             fix = f"say which is meant, reward_model={found[0]!r}, or leave one out: state_rewards=False"
             raise FileError(Problem(what, file=files.tra, fix=fix, argument="reward_model"))
         return files
     if wanted not in found:
-        there = f"there are {text}" if named else "no file of rewards beside it says what it holds"
+        there = f"there are {text}" if named else "no reward file beside it has a name in its heading"
         raise QueryError(Problem(f"there are no rewards {wanted!r}; {there}", file=files.tra, value=wanted))
     srew, trew = (name if name and named.get(name) == wanted else None for name in (files.srew, files.trew))
     return files._replace(srew=srew, trew=trew)
 
 
 def _refuse_numbered(tra: Path) -> None:
-    """PRISM numbers the files of several structures of rewards; taking none of them would be a silent guess."""
+    """PRISM numbers the files of several reward structures; to take none of them without a word would be a guess."""
     suffixes = (*_SUFFIXES["state_rewards"], *_SUFFIXES["transition_rewards"])
     there = [name for suffix in suffixes if os.path.isfile(name := f"{_stem(tra)}1{suffix}")]
     if there:
-        what = f"several structures of rewards stand beside it ({', '.join(there)}, …)"
+        what = f"there are several reward structures beside it ({', '.join(there)}, …)"
         fix = "say which is meant, state_rewards=… and transition_rewards=…, or False for none"
         raise FileError(Problem(what, file=str(tra), fix=fix, argument="state_rewards"))

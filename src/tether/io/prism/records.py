@@ -1,8 +1,8 @@
 """Lines of indices, a number and perhaps a name, by the million: ``0 1 3 0.25 east``.
 
-Lines are taken in chunks, and Arrow converts a chunk column by column. Only a chunk in which that fails is
-looked at line by line, to say which lines are wrong; comments (``#``), blank lines, more than one space between words
-and fractions are then understood as well.
+Lines are read in chunks, and Arrow converts a chunk column by column. Only if that fails, the chunk is read line by
+line, to say which lines are wrong. Comments (``#``), blank lines, several spaces between words and fractions are also
+read this way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHUNK = 1 << 21
 
 
 class LineShape(NamedTuple):
-    """What a line holds: whole numbers, a number, and a name if ``labelled`` allows one."""
+    """What a line has: whole numbers, a number, and, if ``labelled``, perhaps a name."""
 
     indices: tuple[str, ...]
     value: str
@@ -51,7 +51,7 @@ class Records(NamedTuple):
 
 
 class _Codes(dict[str, int]):
-    """Numbers names as they come."""
+    """Numbers names in the order in which they appear."""
 
     def __missing__(self, name: str) -> int:
         self[name] = len(self)
@@ -59,7 +59,7 @@ class _Codes(dict[str, int]):
 
 
 def first_line(handle: TextIO) -> tuple[int, str, list[str]]:
-    """The first line that says something, its number (0 if there is none), and the comments before it."""
+    """The number of the first line that is not blank or a comment (0 if there is none), the line, and the comments."""
     comments: list[str] = []
     for line, text in numbered(handle):
         if text and not text.startswith("#"):
@@ -70,7 +70,7 @@ def first_line(handle: TextIO) -> tuple[int, str, list[str]]:
 
 
 def read_records(handle: TextIO, line: int, shape: LineShape, complaints: Complaints) -> Records:
-    """Read the rest of a file, ``line`` being the number of its next line."""
+    """Read the rest of a file; ``line`` is the number of its next line."""
     codes = _Codes()
     parts = [_columns([[] for _ in shape.indices], [], [], [])]
     while text := handle.read(_CHUNK) + handle.readline():
@@ -83,14 +83,14 @@ def read_records(handle: TextIO, line: int, shape: LineShape, complaints: Compla
 
 
 def _by_column(text: str, line: int, shape: LineShape, codes: _Codes) -> Records | None:
-    """A chunk, if every line is as it should be; else None."""
-    if "0x" in text or "0X" in text:  # Arrow takes hexadecimal numbers for numbers
+    """The records of a chunk, if every line has the right shape; else None."""
+    if "0x" in text or "0X" in text:  # Arrow reads hexadecimal numbers
         return None
     n = len(shape.indices)
     table = _table(text, n, shape.labelled)
     if table is None and shape.labelled:
         bare = re.compile(rf"^((?:[^ \n]+ ){{{n}}}[^ \n]+)$", re.MULTILINE)
-        table = _table(bare.sub(r"\1 ", text), n, True)  # where there is no name, an empty one
+        table = _table(bare.sub(r"\1 ", text), n, True)  # lines without a name get an empty one
     if table is None:
         return None
     *indices, value = (column.to_numpy() for column in table.columns[: n + 1])
@@ -102,7 +102,7 @@ def _by_column(text: str, line: int, shape: LineShape, codes: _Codes) -> Records
 
 
 def _table(text: str, n_indices: int, labelled: bool) -> Any:
-    """Lines as a table of Arrow, or None where one is not as it should be."""
+    """Lines as an Arrow table, or None if one does not have the right shape."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -121,7 +121,7 @@ def _table(text: str, n_indices: int, labelled: bool) -> Any:
 
 
 def _codes(column: Any, codes: _Codes) -> Ints:
-    """The numbers of names, `NO_LABEL` where one is empty."""
+    """The numbers of names, `NO_LABEL` for an empty name."""
     parts = [
         np.array([codes[name] if name else NO_LABEL for name in part.dictionary.to_pylist()])[part.indices]
         for part in column.chunks
@@ -130,7 +130,7 @@ def _codes(column: Any, codes: _Codes) -> Ints:
 
 
 def _by_line(chunk: str, line: int, shape: LineShape, codes: _Codes, complaints: Complaints) -> Records:
-    """The good lines of a chunk; the others are noted."""
+    """The records of the valid lines of a chunk; the other lines are problems."""
     kept: list[tuple[list[int], float, int, int]] = []
     for at, text in numbered(chunk.split("\n"), line):
         if not text or text.startswith("#"):

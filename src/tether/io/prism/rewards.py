@@ -1,7 +1,7 @@
-"""Rewards of a PRISM model, of states, ``.srew``, and of transitions, ``.trew``.
+"""Rewards of a PRISM model: of states, ``.srew``, and of transitions, ``.trew``.
 
-They begin with the same sizes as the transitions, but for the last, which counts rewards. In Storm's relatives
-of these files there are no sizes.
+They begin with the same sizes as the transitions, except for the last, which is the number of rewards. Storm's versions
+of these files have no sizes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STRUCTURE = re.compile(r'#\s*Reward structure:?\s*"?([^"]*)"?')
 
 
 def structure_of(file: File, max_unpacked: int | str | None = None) -> str | None:
-    """The structure of rewards that the heading of a file names, ``# Reward structure "fuel"``, or None."""
+    """The reward structure that the heading of a file names, ``# Reward structure "fuel"``, or None."""
     with opened_lines(file, max_unpacked) as handle:
         for _, text in numbered(handle):
             if not text.startswith("#"):
@@ -38,7 +38,7 @@ def structure_of(file: File, max_unpacked: int | str | None = None) -> str | Non
 def read_state_rewards(
     file: File, header: TraHeader, n_states: int, complaints: Complaints, max_unpacked: int | str | None = None
 ) -> Floats:
-    """Read a ``.srew``: the reward of being in each state, for a step."""
+    """Read a ``.srew``: the reward of each step in a state."""
     shape = LineShape(("state",), "reward", False)
     records = _rewards(file, header, shape, 2, n_states, complaints, max_unpacked)
     states = records.indices[0]
@@ -90,7 +90,7 @@ def _rewards(
             line, text, _ = first_line(handle)
             about, promised = _sizes(line, text, n_sizes, complaints)
             if about != n_states:
-                complaints.add(f"this is about {counted(about, 'state')}, but the model has {n_states:,}", line=line)
+                complaints.add(f"the file is for {counted(about, 'state')}, but the model has {n_states:,}", line=line)
         records = read_records(handle, line + 1, shape, complaints)
     if promised is not None and not complaints.total and promised != records.line.size:
         found = records.line.size
@@ -100,7 +100,7 @@ def _rewards(
 
 
 def _sizes(line: int, text: str, n_sizes: int, complaints: Complaints) -> tuple[int, int]:
-    """How many states a file of rewards is about, and how many rewards it promises."""
+    """How many states a reward file is for, and how many rewards it promises."""
     try:
         sizes = [whole(word) for word in text.split()]
         if len(sizes) != n_sizes:
@@ -115,11 +115,11 @@ def _sizes(line: int, text: str, n_sizes: int, complaints: Complaints) -> tuple[
 def _no_repetition(place: Ints, records: Records, complaints: Complaints) -> None:
     order = np.argsort(place, kind="stable")
     again = order[1:][place[order[1:]] == place[order[:-1]]]
-    add_each(complaints, np.sort(again), records.line, lambda _: "this reward was given before; keep one of the lines")
+    add_each(complaints, np.sort(again), records.line, lambda _: "this reward is given twice; keep one of the lines")
 
 
 def _find(wanted: Sequence[Ints], among: Sequence[Ints]) -> Ints:
-    """Where each wanted row of three columns stands among others, or -1."""
+    """The index of each wanted row of three columns among other rows, or -1."""
     n = among[0].size
     columns = [np.concatenate(pair) for pair in zip(among, wanted, strict=True)]
     order = np.lexsort((np.arange(columns[0].size), *columns[::-1]))

@@ -1,6 +1,6 @@
-"""What is said of the states of a PRISM model: the values of variables, ``.sta``, and labels, ``.lab``.
+"""The states of a PRISM model: the values of their variables, ``.sta``, and their labels, ``.lab``.
 
-Storm's relative of a ``.lab`` declares labels between ``#DECLARATION`` and ``#END``, and refers to them by name.
+Storm's version of a ``.lab`` declares labels between ``#DECLARATION`` and ``#END``, and refers to them by name.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_states(
 
 
 class _Values(dict[str, Any]):
-    """Values by how they are written; there are few."""
+    """Values by their text; each text is converted once."""
 
     def __missing__(self, word: str) -> Any:
         self[word] = read_value(word.strip())
@@ -105,7 +105,7 @@ def read_labels(
 
 
 def _declared(handle: TextIO, complaints: Complaints) -> tuple[list[tuple[str, str]], int]:
-    """The labels a file declares, each with how it is referred to, and the line of the declaration."""
+    """The labels that a file declares, each with the word that refers to it, and the line of the declaration."""
     line, inside = 0, False
     words: list[str] = []
     for line, text in numbered(handle):

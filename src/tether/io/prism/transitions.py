@@ -1,6 +1,6 @@
-"""Transitions of a PRISM model, ``.tra``: sizes first, then a line for each.
+"""Transitions of a PRISM model, ``.tra``: sizes first, then one line per transition.
 
-Storm's relative of it begins with ``mdp`` or ``dtmc`` instead of sizes.
+Storm's version begins with ``mdp`` or ``dtmc`` instead of sizes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REFUSED = {
 
 
 class TraHeader(NamedTuple):
-    """What a ``.tra`` says first: sizes are None where a Storm file leaves them out."""
+    """The first lines of a ``.tra``; sizes are None if a Storm file leaves them out."""
 
     chain: bool
     n_states: int | None
@@ -48,12 +48,12 @@ class TraHeader(NamedTuple):
         return self.n_states is not None
 
     def shape(self, value: str) -> LineShape:
-        """What a line of transitions, or of their rewards, holds."""
+        """The shape of a line of transitions, or of their rewards."""
         return LineShape(("state", "next-state") if self.chain else ("state", "choice", "next-state"), value, True)
 
 
 def read_tra_header(handle: TextIO, complaints: Complaints) -> TraHeader:
-    """Read the sizes, or the word, a ``.tra`` begins with."""
+    """Read the sizes, or the word, that a ``.tra`` begins with."""
     line, text, comments = first_line(handle)
     if not line:
         complaints.add("the file is empty; expected the numbers of states, choices and transitions in the first line")
@@ -132,7 +132,7 @@ def read_transitions(
 
 
 def check_states(records: Records, shape: LineShape, n_states: int, complaints: Complaints) -> Ints:
-    """Note states that are not; whether each record is free of them."""
+    """Complain about states that do not exist; returns which records have only states that exist."""
     good = np.ones(records.line.size, dtype=bool)
     for noun, column in zip(shape.indices, records.indices, strict=True):
         if noun == "choice":
@@ -159,14 +159,14 @@ def _probabilities(records: Records, complaints: Complaints) -> Ints:
 
 
 def _names_not_numbers(records: Records, complaints: Complaints) -> Ints:
-    """A line of an MDP below the header of a chain would pass for one with an action label."""
+    """Refuse lines of an MDP after the header of a chain: their last number would be read as the name of an action."""
     numbers = np.array([name[:1].isdigit() or name[:1] == "." for name in records.names] + [False])
     wrong = numbers[records.label]
     add_each(
         complaints,
         np.flatnonzero(wrong),
         records.line,
-        lambda _: "four numbers, as in a line of an MDP, but the header has two, as that of a Markov chain",
+        lambda _: "this line has four numbers, as for an MDP, but the header has two, as for a Markov chain",
     )
     return np.asarray(~wrong)
 
@@ -178,7 +178,7 @@ def _choice_indices(records: Records, complaints: Complaints) -> Ints:
         complaints,
         np.flatnonzero(high),
         records.line,
-        lambda row: f"the choice {choice[row]} cannot be: the file has {choice.size:,} transitions",
+        lambda row: f"there cannot be a choice {choice[row]}: the file has {choice.size:,} transitions",
     )
     return np.asarray(~high)
 

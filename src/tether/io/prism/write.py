@@ -31,20 +31,20 @@ _OTHERS = (".srew", ".rews", ".rewt")
 def write_prism(mdp: MDP, file: File) -> None:
     """Write a model as PRISM's explicit files: ``.tra``, ``.sta``, ``.lab`` and ``.trew``.
 
-    The files appear together, when all are complete. What the format cannot hold is left out: discount and final
-    reward; names of states that are not made of whole numbers and truth values (the index stands for them);
-    characters in names of actions and of labels that are none in PRISM (``_`` stands for them). An action whose name
-    is a whole number is known by the index of its choice if these agree everywhere, else it is called ``a3``.
+    The files appear together, when all are complete. The format cannot hold a discount or a final reward; they are left
+    out. Names of states that are not made of whole numbers and truth values are replaced by the index. In the names of
+    actions and labels ``_`` replaces characters that PRISM does not allow. If the name of every action is the index of
+    its choice in every state, no names of actions are written; otherwise an action 3 is called ``a3``.
 
-    Labels go to ``.lab``. Without a label ``init``, the first state is the initial one. Without a label ``deadlock``,
-    as a file that was read may have given it, the states in which no action is available have it.
+    Labels are written to ``.lab``. Without a label ``init``, the first state is the initial one. Without a label
+    ``deadlock`` (a file that was read may have had one), the states without actions get it.
 
     Parameters
     ----------
     mdp : MDP
         Rewards may depend on the next state, but not on time.
     file : path
-        The transitions; the other files have the same name but for the ending.
+        The transitions; the other files have the same name with other suffixes.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def write_prism(mdp: MDP, file: File) -> None:
     marked = {"init": marked.pop("init"), "deadlock": marked.pop("deadlock", deadlocks)} | marked
     for suffix in _OTHERS:
         if os.path.exists(stem + suffix):
-            message = "this file of rewards would be taken for one of the new model; remove it first"
+            message = "this reward file would be read as part of the new model; remove it first"
             raise FileError(Problem(message, file=stem + suffix))
     texts = {
         ".tra": _transitions(mdp),
@@ -94,7 +94,7 @@ def _transitions(mdp: MDP) -> list[str]:
 
 
 def _action_names(mdp: MDP) -> list[str]:
-    """Names that PRISM takes for actions; none where each action is its choice's index."""
+    """Names of actions that PRISM accepts; none if the name of each action is the index of its choice."""
     choice = np.arange(mdp.n_pairs) - mdp.form.pair_start[all_pair_states(mdp.form.pair_start)]
     if all(type(label) is int for label in mdp.actions):
         labels = np.array(list(mdp.actions), dtype=object)
@@ -104,7 +104,7 @@ def _action_names(mdp: MDP) -> list[str]:
 
 
 def action_names(mdp: MDP) -> list[str]:
-    """Names of the actions that both PRISM and Storm take, in their order."""
+    """Names of the actions that both PRISM and Storm accept, in the model's order."""
     return distinct_names([_as_identifier(label) for label in mdp.actions], _NOT_ALLOWED)
 
 
