@@ -328,7 +328,7 @@ def test_the_command_writes_and_prints(tmp_path):
     [
         (["reproduce", "moon"], "there is no case 'moon'; there are toy, grid_world"),
         (["reproduce", "sepsis", "--sepsis-table", "nowhere.npz"], "nowhere.npz: cannot be read"),
-        (["reproduce", "--check", "toy"], "--check looks at every number; it takes no CASE"),
+        (["reproduce", "--check", "toy"], "--check checks every number; it takes no CASE"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch, arguments, message):

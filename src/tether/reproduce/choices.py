@@ -1,4 +1,4 @@
-"""What ``choice`` of NumPy's generators does with probabilities, without its checks: the same draws, much faster."""
+"""``choice`` of NumPy's generators with probabilities, without its checks: the same draws, much faster."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["cumulative", "pick"]
 
 
 def cumulative(chances: Floats) -> Floats:
-    """The probabilities of each row added up, to `pick` from."""
+    """The cumulative probabilities of each row, for `pick`."""
     below = np.cumsum(chances, axis=-1)
     below /= below[..., -1:]
     return below
 
 
 def pick(below: Floats, uniform: float) -> int:
-    """What is chosen, from cumulative probabilities, with a uniform draw from 0 to 1.
+    """The index that a uniform draw from 0 to 1 chooses by cumulative probabilities.
 
     >>> import numpy as np
     >>> one, other = np.random.default_rng(3), np.random.default_rng(3)

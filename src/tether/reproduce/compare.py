@@ -1,4 +1,4 @@
-"""Sweeps and sizes beside the published ones: what the case studies have in common."""
+"""Sweeps and sizes beside the published ones: what the case studies share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sweeps(cf: CounterfactualMDP) -> dict[str, Sweep]:
 
 
 def first_improvement(table: Sweep) -> int | None:
-    """The smallest k at which something better than the observed path can be had; None if there is none."""
+    """The smallest k at which a plan is better than the observed path; None if there is none."""
     better = table.values.max(axis=1) > table.observed_value + table.rounding
     hits = np.flatnonzero(better)
     return int(table.ks[hits[0]]) if hits.size else None
@@ -57,7 +57,7 @@ def compare_values(
     reason: str = "",
     path: str = "",
 ) -> list[Comparison]:
-    """V(s0) for every published k and m, with the spread that 1,000 draws per row give it."""
+    """V(s0) for every published k and m, with its spread from 1,000 draws per row."""
     mean, std = spread_of(
         cf, lambda sampled: sampled.sweep(rule="published").values, repeats=repeats, seed=seed, shared=shared
     )
@@ -82,7 +82,7 @@ def compare_sizes(table: Sweep, theirs: PublishedPath, reasons: dict[int, str], 
 
 
 def value_table(title: str, table: Sweep, theirs: PublishedPath | None) -> Table:
-    """V(s0), one row for each k at which anything changes, ours over published."""
+    """V(s0), one row per k at which something changes; our values above the published ones."""
     rows = []
     ms = [int(m) for m in table.ms if m > 0]
     groups: list[list[int]] = []
@@ -102,7 +102,7 @@ def value_table(title: str, table: Sweep, theirs: PublishedPath | None) -> Table
 
 
 def size_table(title: str, table: Sweep, theirs: PublishedPath) -> Table:
-    """Nodes of the pruned graph for every k: as the paper counts, published, and from s0 alone."""
+    """Nodes of the pruned graph for every k: counted as in the paper, as published, and from s0 alone."""
     rows = [
         ("as the paper counts", *(f"{size:,}" for size in table.layered_sizes)),
         ("from s0 alone", *(f"{size:,}" for size in table.sizes)),
@@ -114,7 +114,7 @@ def size_table(title: str, table: Sweep, theirs: PublishedPath) -> Table:
 
 
 def rules_table(tables: dict[str, Sweep], m: int) -> Table:
-    """The four rules side by side: when they first improve, what they reach, how large the graph is."""
+    """The four rules side by side: the first k that improves, the values, and the size of the graph."""
     T = next(iter(tables.values())).cf.T
     rows = []
     for rule, table in tables.items():
@@ -152,7 +152,7 @@ def joined(numbers: list[int]) -> str:
 
 
 def draw_later(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[], Any]:
-    """A way to draw later: the figure of the axes that a plot function returns."""
+    """A function that draws later: it returns the figure of the axes that a plot function returns."""
 
     def drawn() -> Any:
         return draw(*arguments, **options).figure
@@ -161,7 +161,7 @@ def draw_later(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Cal
 
 
 def values_figure(name: str, what: str, table: Sweep, theirs: PublishedPath) -> Figure:
-    """V(s0) against m, the published values as hollow marks over ours."""
+    """V(s0) by m, with the published values as hollow marks over ours."""
     from tether.views.figures import plot_values
 
     caption = f"{what}: value of the initial state against the number of actions that may change."
@@ -169,7 +169,7 @@ def values_figure(name: str, what: str, table: Sweep, theirs: PublishedPath) -> 
 
 
 def sizes_figure(name: str, caption: str, table: Sweep, theirs: PublishedPath | None = None) -> Figure:
-    """Nodes of the pruned graph against k: as the paper counts, published if asked for, and from s0 alone."""
+    """Nodes of the pruned graph by k: counted as in the paper, as published (if given), and from s0 alone."""
     from tether.views.figures import plot_sizes
 
     sizes: dict[str, Any] = {"as the paper counts": (table.ks, table.layered_sizes)}
@@ -180,7 +180,7 @@ def sizes_figure(name: str, caption: str, table: Sweep, theirs: PublishedPath | 
 
 
 def share_explained(comparisons: list[Comparison]) -> str:
-    """How many of the published numbers are equal to ours or within the error of 1,000 draws, in words."""
+    """A sentence: how many of the published numbers are equal to ours or within the error of 1,000 draws."""
     published = [one for one in comparisons if one.published is not None]
     fine = [one for one in published if one.is_equal or (one.z is not None and abs(one.z) <= 3)]
     zs = np.array([abs(one.z) for one in published if one.z is not None and not one.is_equal])
@@ -189,9 +189,9 @@ def share_explained(comparisons: list[Comparison]) -> str:
 
 
 def compact(comparisons: Sequence[Comparison], notes: Mapping[str, int] | None = None) -> Table:
-    """Ours, published, difference and verdict, one row for all k and m that share the same numbers.
+    """Ours, published, difference and verdict; one row for all k and m with the same numbers.
 
-    ``notes`` numbers the reasons, which are listed below the table.
+    ``notes`` has the numbers of the reasons, which are listed below the table.
     """
     numbered = notes or {}
     groups: dict[tuple[Any, ...], list[Comparison]] = {}

@@ -1,9 +1,9 @@
 """Tsirtsis, De and Gomez-Rodriguez (NeurIPS 2021), synthetic: what k changed actions gain, without a tether.
 
-Random models of 20 states and 10 actions; the reward is the number of the state. The larger α, the less is certain. A
-trajectory has 20 states, and the last one earns its reward; the behaviour policy is the optimal one, but each action is
-replaced with probability 0.05. All draws are made by the paper's recipe, seed by seed. Its rows are estimated from
-draws of the luck; ours are exact.
+Random models of 20 states and 10 actions; the reward is the number of the state. A larger α makes outcomes less
+certain. A trajectory has 20 states, and the last one also earns its reward. The behaviour policy is the optimal one,
+but each action is replaced with probability 0.05. All draws are made as in the paper, seed by seed. Its rows are
+estimated from draws of the noise; ours are exact.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ __all__ = ["CHANGES", "draw_model", "draw_paths", "few_changes_section", "improv
 _STATES, _ACTIONS, _LENGTH = 20, 10, 20
 _REPLACED = 0.05
 CHANGES = (0, 1, 2, 5, 10)
-"""How many actions may change, in tables."""
+"""How many actions may change, in the tables."""
 
 SEEDS, TRAJECTORIES = range(10), range(50)
-"""The models of each α, and the trajectories of each model."""
+"""The seeds of the models of each α, and of the trajectories of each model."""
 
 _ALL_SEEDS = range(11)
-"""With the one more that the released code has in place of the first."""
+"""The same with seed 10, which the released code has instead of seed 0."""
 
 _ALPHAS = (0.0, 0.01, 0.05, 0.1, 0.4, 0.5, 1.0)
 _HISTOGRAM, _DRAWN = 0.1, (2, 5, 10)
-"""What the paper draws: curves over these α, histograms at this one, for so many changes."""
+"""The paper's figures: curves over these α, histograms at this one, for these numbers of changes."""
 
 _TEXT = (
     "Random models of 20 states and 10 actions, 10 for each α, and 50 trajectories each: what would the outcome have been, "
-    "had at most m actions been different? There is no tether: this is our problem with k = T + 1. The larger α, the less "
-    "is certain, and the lower the outcome of the same policy. `tether reproduce --check` holds the numbers of seeds 0 to 9 "
+    "if at most m actions had been different? There is no tether: this is our problem with k = T + 1. A larger α makes outcomes "
+    "less certain, and the outcome of the same policy lower. `tether reproduce --check` checks the numbers of seeds 0 to 9 "
     "to two digits.",
-    "What differs. The paper estimates each counterfactual probability from 1,000 draws of the luck; ours are exact. Its "
+    "What differs. The paper estimates each counterfactual probability from 1,000 draws of the noise; ours are exact. Its "
     "results are plots, made by its released notebook, without printed numbers: at α = 0.1, histograms of the relative "
     "improvement with at most 2, 5 and 10 changes; and its mean as a curve over α. The figures here are the same, from exact "
-    "values; no published number stands beside ours, and no verdict is given. The released code draws its models with the seeds 1 to 10 in place of 0 to 9: the last "
-    "table and the figures have these.",
+    "values. There is no published number to compare ours with, so no verdict is given. The released code draws its models with "
+    "the seeds 1 to 10 instead of 0 to 9: the last table and the figures have these.",
 )
 
 
@@ -98,8 +98,8 @@ def outcomes(alpha: float, seeds: Iterable[int] = SEEDS, trajectories: Sequence[
 def _values(mdp: MDP, states: Ints, actions: Ints) -> Floats:
     """V_0(s_0, m) of all trajectories together, for each of `CHANGES`: backward induction on full arrays.
 
-    These models are small and dense, and there is no tether: no graph has to be walked, no threshold found. The
-    numbers are those of ``cf.sweep(ks=[T + 1])``.
+    These models are small and dense, and there is no tether, so neither a graph nor thresholds are needed. The numbers
+    are those of ``cf.sweep(ks=[T + 1])``.
     """
     reward, each = np.arange(_STATES, dtype=np.float64), np.arange(len(states))
     steps = np.stack((states[:, :-1], actions, states[:, 1:]), axis=2)
@@ -135,7 +135,7 @@ def _dense(mdp: MDP) -> Floats:
 
 
 def improvements(found: Floats) -> Floats:
-    """The mean of the relative improvement in percent, for each of `CHANGES` but 0."""
+    """The mean of the relative improvement in percent, for each of `CHANGES` except 0."""
     mean: Floats = _relative(found).mean(axis=0)
     return mean
 
@@ -157,7 +157,7 @@ def few_changes_section() -> Section:
         _TEXT,
         tables=(
             Table("Mean outcome with at most m changed actions, exact", ("", *heads), means),
-            _improvement_table("Mean of the relative improvement over what was done", found),
+            _improvement_table("Mean of the relative improvement over the observed outcome", found),
             _improvement_table("The same for the models of the released code, seeds 1 to 10", released),
         ),
         figures=(*_histograms(released[_HISTOGRAM]), _curves(released)),
@@ -165,7 +165,7 @@ def few_changes_section() -> Section:
 
 
 def _histograms(values: Floats) -> Iterator[Figure]:
-    """As the paper shows them: how many trajectories improve by how much."""
+    """As in the paper: how many trajectories improve by how much."""
     from tether.views.figures import plot_gains
 
     for m in _DRAWN:
@@ -178,7 +178,7 @@ def _histograms(values: Floats) -> Iterator[Figure]:
 
 
 def _curves(found: Mapping[float, Floats]) -> Figure:
-    """As the paper shows them: the mean improvement over α, with its 95 % interval."""
+    """As in the paper: the mean improvement over α, with its 95 % interval."""
     from tether.views.figures import plot_curves
 
     curves = {}

@@ -1,6 +1,7 @@
 """The models and observed paths of the follow-up on sets of causal models (Lally, Kazemi, Paoletti, AAMAS 2026).
 
-State rewards, and the last state's reward counts. Paths are those of its released code; random ones are drawn as there.
+Rewards are those of states, and the reward of the last state counts. Paths are those of the released code; random paths
+are drawn as in that code.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _SEPSIS_PATHS = {
 
 
 def robust_grid(chance: float) -> Case:
-    """The follow-up's GridWorld: 16 cells, the chosen move with ``chance``, each other one equally likely."""
+    """The follow-up's GridWorld: 16 cells; the chosen move has probability ``chance``, the others are equally likely."""
     reward = np.zeros(16)
     for value, cells in _REWARDS.items():
         reward[list(cells)] = value
@@ -67,7 +68,7 @@ def _after(s: int, move: int) -> int:
 
 
 def robust_sepsis() -> Case:
-    """The exact sepsis model with the follow-up's rewards, those of the states; and its paths."""
+    """The exact sepsis model with the follow-up's rewards (of states) and paths."""
     case, reward = sepsis(), state_reward()
     mdp = case.mdp
     by_pair: Floats = reward[all_pair_states(mdp.form.pair_start)]
@@ -104,7 +105,7 @@ def _table(mdp: MDP) -> Floats:
 
 
 def _best_actions(mdp: MDP) -> Ints:
-    """Of the plain model, discounted by 0.9, without an end."""
+    """The best actions of the plain model, with a discount of 0.9 and an infinite horizon."""
     P = _table(mdp)
     reward = np.array([mdp.reward(s, 0) for s in range(mdp.n_states)])
     value = np.zeros(mdp.n_states)

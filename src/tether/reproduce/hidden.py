@@ -1,4 +1,4 @@
-"""Hidden diabetes (the paper's first appendix): policies made without knowing, evaluated where it is known.
+"""Hidden diabetes (the paper's first appendix): policies made without knowing who is diabetic, evaluated exactly.
 
 The observer's model mixes the two populations, 0.8 and 0.2, over the 720 states without the diabetes flag.
 For each k the best policy of the mixed counterfactual MDP is lifted to the full states and evaluated exactly on
@@ -38,7 +38,7 @@ _MORE = 8
 
 
 def mixed_model(full: MDP) -> MDP:
-    """The sepsis model as seen by someone who does not know who is diabetic: 720 states, rows mixed 0.8 to 0.2."""
+    """The sepsis model for someone who does not know who is diabetic: 720 states, rows mixed with weights 0.8 and 0.2."""
     form, half = full.form, full.n_states // 2
     lengths = np.diff(form.row_start)
     pair_state = all_pair_states(form.pair_start)
@@ -96,22 +96,22 @@ def hidden_section() -> Section:
             f"{_outcome_in_words(name, outcome)} {_VERDICTS[_verdict(outcome)]}{_other_seeds(full, mixed, name)}"
         )
     text.append(
-        "The paths are ours, drawn by a fixed seed, so values are not comparable number by number with the published "
-        "ones; the shape of the curves is. Steps outside the plan are those in which the patient is in a state the mixed "
-        "model thinks impossible at that time; the unconstrained mixed policy is followed there."
+        "The paths are ours, drawn with a fixed seed. So the values cannot be compared with the published ones, but the "
+        "shapes of the curves can. A step is outside the plan if the patient is in a state that is impossible in the mixed "
+        "model at that time; the unconstrained mixed policy is followed there."
     )
     return Section("hidden_diabetes", "Hidden diabetes", tuple(text), tuple(comparisons), tuple(tables), tuple(figures))
 
 
 _VERDICTS = {
-    "holds": "The paper's conclusion holds here: a tether helps the patient, and none hurts.",
-    "in part": "The paper's conclusion holds here in part: some k do better for the patient than no tether, some worse.",
-    "does not": "The paper's conclusion does not hold here: no k does better for the patient than no tether at all.",
+    "holds": "The paper's conclusion holds here: some k is better for the patient than no tether, and no k is worse.",
+    "in part": "The paper's conclusion holds here in part: some k are better for the patient than no tether, some worse.",
+    "does not": "The paper's conclusion does not hold here: no k is better for the patient than no tether.",
 }
 
 
 def _verdict(outcome: _Outcome) -> str:
-    """Whether some k does better for the patient than no tether, and whether some does worse."""
+    """Whether some k is better for the patient than no tether, and whether some k is worse."""
     free = outcome.values[-1]
     margin = 1e-6 * max(1.0, abs(free))
     if not np.any(outcome.values > free + margin):
@@ -122,19 +122,20 @@ def _verdict(outcome: _Outcome) -> str:
 def _outcome_in_words(name: str, outcome: _Outcome) -> str:
     best = int(np.argmax(outcome.values))
     return (
-        f"Path observed under the {name} policy (observed return {outcome.observed:,.0f}): the policy that knows is worth "
-        f"{outcome.known:,.1f} to the patient, the unconstrained one made without knowing {outcome.values[-1]:,.1f}, the "
-        f"best of all k {outcome.values[best]:,.1f} (k = {best + 1})."
+        f"Path observed under the {name} policy (observed return {outcome.observed:,.0f}): the value for the patient is "
+        f"{outcome.known:,.1f} under the policy that knows, {outcome.values[-1]:,.1f} under the unconstrained policy made "
+        f"without knowing, and {outcome.values[best]:,.1f} under the best of all k (k = {best + 1})."
     )
 
 
 def _other_seeds(full: MDP, mixed: MDP, name: str) -> str:
-    """How the verdict falls for paths drawn with other seeds."""
+    """The verdicts for paths drawn with other seeds."""
     counts = dict.fromkeys(_VERDICTS, 0)
     for seed in range(_SEED + 1, _SEED + 1 + _MORE):
         counts[_verdict(_evaluate(full, mixed, _path(full, name, seed)))] += 1
-    verdicts = ", ".join(f"{verdict} in {n}" for verdict, n in counts.items() if n)
-    return f" On {_MORE} more paths, drawn the same way with other seeds, it: {verdicts}."
+    words = {"holds": "holds", "in part": "holds in part", "does not": "does not hold"}
+    verdicts = ", ".join(f"{words[verdict]} in {n}" for verdict, n in counts.items() if n)
+    return f" On {_MORE} more paths, drawn in the same way with other seeds, the conclusion {verdicts}."
 
 
 def _path(full: MDP, name: str, seed: int) -> Path:
@@ -159,9 +160,9 @@ def _evaluate(full: MDP, mixed: MDP, path: Path) -> _Outcome:
 
 
 def _policy(cf: CounterfactualMDP, k: int, otherwise: Ints) -> tuple[Ints, Ints]:
-    """The best action for k at each time in each state, as indices; and where the plan for k itself says so.
+    """The best action for k at each time in each state, as indices; and where it comes from the plan for k itself.
 
-    ``otherwise`` fills the rest: states the plan never allows or reaches.
+    ``otherwise`` has the actions for the other states, which the plan never allows or reaches.
     """
     form, T = cf.mdp.form, cf.T
     found = thresholds(cf.graph, "published", Support(), up_to=k)

@@ -1,8 +1,8 @@
 """A policy learned from a log with hidden causes, and the value of each logged episode under it.
 
-The log of `tether.reproduce.patients` is all that the learner has. It counts transitions between the 144 states that it
-sees, takes what was never tried to be deadly, and makes the best policy of that model. What every logged episode would
-have been under it is what ``tether.audit(mdp, log, policy=…)`` asks.
+The learner has only the log of `tether.reproduce.patients`. It counts transitions between the 144 states that it sees,
+takes an action that was never tried in a state to be deadly, and computes the best policy of that model.
+``tether.audit(mdp, log, policy=…)`` computes what every logged episode would have been under this policy.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _DIED, _DISCHARGED, _WAIT = N_ACTIONS, N_ACTIONS + 1, N_ACTIONS + 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedPolicy:
-    """What is learned from a log.
+    """The model and policies that are learned from a log.
 
-    ``P`` is by action, state and next state: 144 states, then dead and discharged. ``policy`` is the best of it,
-    ``behaviour`` what was done, by state and action.
+    ``P`` is by action, state and next state: 144 states, then dead and discharged. ``policy`` is its best policy.
+    ``behaviour`` is the policy of the log, by state and action.
     """
 
     P: Floats
@@ -51,8 +51,8 @@ class LearnedPolicy:
 def learn_from(log: PatientLog) -> LearnedPolicy:
     """The model of a log as in the released code.
 
-    A step to a patient's death leads to what is seen of that state, and from there one count per such state leads to
-    dead, whatever is done. What was never tried is taken to be deadly.
+    A step to a patient's death leads to the seen part of that state. From there one count per such state leads to dead,
+    for every action. An action that was never tried in a state is taken to be deadly.
     """
     counts = np.zeros((N_ACTIONS, _N, _N))
     i, t = np.nonzero(log.actions >= 0)
@@ -71,9 +71,9 @@ def learn_from(log: PatientLog) -> LearnedPolicy:
 
 
 def as_model(learned: LearnedPolicy) -> MDP:
-    """The learned model, with three more actions that write down how an episode ended: died, discharged, wait.
+    """The learned model, with three more actions that record how an episode ended: died, discharged, wait.
 
-    They lead where they say for certain, so nothing is inferred from such a step. Death earns -1, discharge 1.
+    Each has a certain outcome, so nothing is inferred from such a step. Death earns -1, discharge 1.
     """
     a, s, j = np.nonzero(learned.P[:, :N_SEEN])
     every = np.arange(N_SEEN)
@@ -90,7 +90,7 @@ def as_model(learned: LearnedPolicy) -> MDP:
 
 
 def as_paths(log: PatientLog) -> list[Path]:
-    """The episodes as the learner sees them, all of 21 steps: after the end the outcome is written down."""
+    """The episodes as the learner sees them, all with 21 steps: the steps after the end record the outcome."""
     shown, paths = seen(log.states), []
     for states, actions, steps, outcome in zip(shown, log.actions, log.steps, log.outcome, strict=True):
         end, record = {-1: (_DEAD, _DIED), 0: (int(states[steps]), _WAIT), 1: (_HOME, _DISCHARGED)}[int(outcome)]
@@ -105,41 +105,41 @@ def as_paths(log: PatientLog) -> list[Path]:
 
 
 def policy_by_step(learned: LearnedPolicy) -> Ints:
-    """The learned policy for `tether.audit`: by step and state; the step at which the outcome is written down is last."""
+    """The learned policy for `tether.audit`: by step and state; the last step records the outcome."""
     actions = np.full((STEPS + 1, _N), _WAIT)
     actions[:STEPS, :N_SEEN] = learned.policy[:N_SEEN]
     return actions
 
 
 def model_outcomes(learned: LearnedPolicy) -> Floats:
-    """How likely anyone who starts in a state dies, is under way after 20 steps, is discharged, in the learned model."""
+    """For each first state, the probabilities of death, no end after 20 steps, and discharge in the learned model."""
     chance = np.linalg.matrix_power(policy_steps(learned), STEPS)[:N_SEEN]
     return all_outcomes(chance[:, _DEAD], chance[:, _HOME])
 
 
 def policy_steps(learned: LearnedPolicy) -> Floats:
-    """The next state's probabilities, by state, where the learned policy is followed."""
+    """The probabilities of the next state under the learned policy, by state."""
     return learned.P[learned.policy, np.arange(_N)]
 
 
 def end_rewards() -> Floats:
-    """What it earns to come to each state: -1 where patients are dead, 1 where they are discharged."""
+    """The reward of reaching each state: -1 for death, 1 for discharge, else 0."""
     reward = np.zeros(_N)
     reward[[_DEAD, _HOME]] = -1.0, 1.0
     return reward
 
 
 def follow_learned(learned: LearnedPolicy, log: PatientLog) -> Floats:
-    """How likely each episode ends in death, under way, in discharge, had the learned policy been followed; exact.
+    """For each episode, the exact probabilities of death, no end, and discharge under the learned policy.
 
     These are the numbers of ``tether.audit(as_model(learned), as_paths(log), policy=policy_by_step(learned))``, for all
-    episodes together: the rows of equal observed transitions are computed once. What an ended episode would have been
-    is not known from it: such steps stay nominal.
+    episodes together: the rows of equal observed transitions are computed once. Steps after the end of an episode say
+    nothing about the noise: they stay nominal.
     """
     mdp, every = as_model(learned), np.arange(len(log.states))
     taken = policy_by_step(learned)[0]
     pairs = mdp.form.pair_start[:-1].astype(np.int64)
-    pairs[:N_SEEN] += taken[:N_SEEN]  # the eight treatments come first, in their order
+    pairs[:N_SEEN] += taken[:N_SEEN]  # the eight treatments are the first actions, in order
     states = seen(log.states)
     chance = np.zeros((every.size, _N))
     chance[every, states[:, 0]] = 1.0

@@ -1,4 +1,4 @@
-"""Notions of influence (the paper's appendix): structural against probabilistic, and the exact effect."""
+"""Notions of influence (the paper's appendix): structural, probabilistic, and the exact effect."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def twelve_states(far: float = 0.01) -> Case:
 def notions_section() -> Section:
     """The twelve-state example, then the case studies under the three tests."""
     text = (
-        "On the twelve states the question is whether (s0, a1) is allowed, which leads to s3 and from there, rarely, to "
-        "s7. The paper's figure leaves it out for k = 2, however rare that is; so do the rules published and printed. The "
-        "paper's definition does not: an influenced pair lies on some path. A probabilistic test looks at how close the "
-        "row of s3 is to the observed one, and changes its mind as s7 becomes more likely.",
-        "On the case studies overlap of supports is necessary for influence, not sufficient: the pairs counted under "
-        "effective(0) are those whose probabilities the observation really changes (and the observed pairs themselves).",
+        "On the twelve states the question is whether (s0, a1) is allowed. It leads to s3 and from there, rarely, to s7. "
+        "The paper's figure leaves it out for k = 2, even if s7 is rare; so do the rules published and printed. The "
+        "paper's definition does not, because some path has an influenced pair. A probabilistic test depends on how close the "
+        "row of s3 is to the observed row, so its answer changes as s7 becomes more likely.",
+        "On the case studies overlap of supports is necessary for influence, but not sufficient. The pairs counted under "
+        "effective(0) are those whose probabilities the observation changes, and the observed pairs themselves.",
     )
     return Section("notions", "Notions of influence", text, (), (_twelve_table(), _cases_table()), ())
 
@@ -63,7 +63,7 @@ def _twelve_table() -> Table:
         felt = cf.why(0, "s0", "a1", 2, influence=effective(0)).needed
         rows.append((f"{far:g}", *map(str, needed), *map(str, close), str(felt)))
     columns = ("P(s7 | s3)", "definition", "published", "printed", "assured", "tv(0.2)", "tv(0.5)", "effective(0)")
-    return Table("Twelve states: the smallest k that allows (s0, a1); 4 is no constraint at all", columns, tuple(rows))
+    return Table("Twelve states: the smallest k that allows (s0, a1); k = 4 is no constraint", columns, tuple(rows))
 
 
 def _cases_table() -> Table:

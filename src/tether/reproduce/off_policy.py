@@ -1,8 +1,8 @@
-"""Oberst and Sontag (ICML 2019): how good is a learned policy, and what would it have made of each episode?
+"""Oberst and Sontag (ICML 2019): how good is a learned policy, and how would each episode have ended under it?
 
-Its log is drawn again, patient by patient, and so are the resamples that its printed numbers are means of. On that log
-the truth and the estimates are computed exactly: importance sampling (WIS), the learned model by itself (MB), and the
-counterfactual outcome of every episode under the policy (CF).
+The paper's log is drawn again, patient by patient. So are the resamples; the printed numbers are means over them. On
+that log the truth and the estimates are computed exactly: importance sampling (WIS), the learned model by itself (MB),
+and the counterfactual outcome of every episode under the policy (CF).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 DRAWS = 5
-"""How many counterfactual trajectories the paper draws of each episode."""
+"""How many counterfactual trajectories the paper draws per episode."""
 
 _SEED = 0
 _LOGS = 20
@@ -52,38 +52,38 @@ _NAMES = ("died", "no change", "discharged")
 _DRAWN = "the paper's draws"
 
 _RESAMPLING = (
-    "what is printed is the mean over 100 resamples of the log, the exact number is that of the log itself: with so few "
-    "episodes of any weight ({matching} of {n:,}) these are two numbers"
+    "the printed number is the mean over 100 resamples of the log, the exact number is that of the log itself: they differ, "
+    "because few episodes have a weight ({matching} of {n:,})"
 )
 
 _TEXT = (
     "Oberst and Sontag (Counterfactual Off-Policy Evaluation with Gumbel-Max Structural Causal Models, ICML 2019). 1,000 "
     "patients of the sepsis simulator are treated by a physician who knows everything. A policy is learned from the log by "
-    "someone who sees neither diabetes nor glucose. Death earns -1, discharge 1, anything else within 20 steps 0. Estimates "
-    "are those that the released notebook (plots-main-paper, github.com/clinicalml/gumbel-max-scm) prints; the matrix of outcomes is the "
-    "paper's figure, in whole percent.",
-    "The published log is drawn again here, patient by patient, by the same order of draws from the same seed. What is "
-    "printed of it comes out digit for digit: the observed return, the truth (1,000 more simulated patients), WIS, and MB (1,000 "
-    "patients drawn from the learned model). CF, half an hour of draws (5 trajectories per episode, each row of which rests on "
-    "1,000 draws), is not drawn again. On the same log all is computed exactly, without draws: the truth in the simulator's own "
-    "transition table, the learned model's value, and the counterfactual outcome of every episode.",
-    "What differs. The matrix counts each episode by the most frequent of its 5 draws; how often that gives which outcome is "
-    "computed exactly too, and is what the published cells are held against. The matrix of the probabilities themselves is on the page. "
-    "The simulator has a mistake: glucose of non-diabetic patients that should rise becomes at most low. The published log has it, the "
-    "case sepsis of this package does not. The physician's policy was made on a table sampled from the simulator, which in {changed} "
-    "states with almost equal actions decides otherwise than the exact rules: these actions are taken from it. Death and "
-    "discharge do not end an episode for that policy. In the learned model a dead patient is seen in a state that "
-    "living ones share, from which one count per such state leads to death; what was never tried is taken to be deadly.",
+    "someone who sees neither diabetes nor glucose. Death earns -1, discharge 1, no end within 20 steps 0. The published "
+    "estimates are those that the released notebook (plots-main-paper, github.com/clinicalml/gumbel-max-scm) prints; the matrix "
+    "of outcomes is the paper's figure, in whole percent.",
+    "The published log is drawn again here, patient by patient, with the same order of draws from the same seed. These printed "
+    "numbers are equal to the last digit: the observed return, the truth (1,000 more simulated patients), WIS, and MB (1,000 "
+    "patients drawn from the learned model). CF is not drawn again: it needs half an hour of draws (5 trajectories per episode, "
+    "and 1,000 draws for each of their rows). On the same log everything is also computed exactly, without draws: the truth with "
+    "the simulator's own transition table, the learned model's value, and the counterfactual outcome of every episode.",
+    "What differs. The matrix counts each episode by the most frequent of its 5 draws. The expected counts are computed exactly, "
+    "and the published cells are compared with them. The matrix of the probabilities themselves is on the page. "
+    "The simulator has a mistake: glucose of non-diabetic patients that should rise becomes at most low. The published log has this "
+    "mistake, the case sepsis of this package does not. The physician's policy was computed on a table sampled from the simulator. In "
+    "{changed} states with almost equal actions it differs from the exact rules: these actions are taken from the table. Death and "
+    "discharge do not end an episode for that policy. In the learned model a dead patient is in a state that "
+    "living ones share, from which one count per such state leads to death. Actions that were never tried in a state are taken to be deadly.",
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Experiment:
-    """One log, what was learned from it, and every estimate, exact.
+    """One log, the model and policy learned from it, and every estimate, exact.
 
-    ``ends`` has for each episode how likely it would have ended in death, under way, in discharge under the learned
-    policy; ``for_anyone`` the same by the model alone, for someone with the same first state; ``truth`` is for the
-    simulator. ``weights`` are those of importance sampling.
+    ``ends`` has for each episode the probabilities of death, no end, and discharge under the learned policy.
+    ``for_anyone`` has the same by the model alone, for the same first state. ``truth`` has them for the simulator.
+    ``weights`` are those of importance sampling.
     """
 
     log: PatientLog
@@ -111,19 +111,19 @@ class Experiment:
 
     @property
     def counted(self) -> Floats:
-        """The same where each episode counts for the most frequent of `DRAWS` draws; expected."""
+        """The same if each episode counts for the most frequent of `DRAWS` draws; expected."""
         return self._matrix(likeliest_of_draws(self.ends))
 
     @property
     def count_errors(self) -> Floats:
-        """The standard error of these counts, and of printing them in whole percent."""
+        """The standard error of these counts, with that of printing whole percent."""
         chance = likeliest_of_draws(self.ends)
         variance = self._matrix(chance * (1.0 - chance)) * 100.0 / len(self.ends)
         return np.sqrt(variance + 1.0 / 12.0)
 
     @property
     def consistency(self) -> Consistency:
-        """Whether CF and MB agree, as they do where the model made the log."""
+        """Whether CF and MB agree, as they do if the model made the log."""
         ours, model = self.ends @ _REWARD, self.for_anyone @ _REWARD
         apart = ours - model
         error = float(apart.std(ddof=1) / np.sqrt(apart.size))
@@ -143,7 +143,7 @@ def run_experiment(world: World, log: PatientLog) -> Experiment:
 
 
 def _weights(learned: LearnedPolicy, log: PatientLog) -> Floats:
-    """The weight of each episode: 0 as soon as the policy would have done something else."""
+    """The weight of each episode: 0 if the policy would have taken another action at some step."""
     i, t = np.nonzero(log.actions >= 0)
     s, a = seen(log.states[i, t]), log.actions[i, t]
     ratio = np.ones(log.actions.shape)
@@ -153,7 +153,7 @@ def _weights(learned: LearnedPolicy, log: PatientLog) -> Floats:
 
 
 def likeliest_of_draws(chance: Floats) -> Floats:
-    """How likely each outcome is the most frequent of `DRAWS` draws, the first of equally frequent ones."""
+    """The probability that each outcome is the most frequent of `DRAWS` draws; the first counts if several are."""
     found = np.zeros_like(chance)
     for counts in product(range(DRAWS + 1), repeat=3):
         if sum(counts) == DRAWS:
@@ -171,7 +171,7 @@ def released_world() -> World:
 
 
 def redraw(world: World) -> tuple[Experiment, dict[str, float]]:
-    """The published log and all that is exact of it; and what the notebook prints of its own draws."""
+    """The exact estimates for the published log; and the numbers that the notebook prints from its own draws."""
     run, n = Redrawing(_SEED), published().off_policy.patients
     log = run.under_physician(world.physician, n)
     found = run_experiment(world, log)
@@ -179,14 +179,14 @@ def redraw(world: World) -> tuple[Experiment, dict[str, float]]:
     returns = log.outcome.astype(np.float64)
     redrawn = {"truth": run.resampled(treated.outcome.astype(np.float64)), "observed": run.resampled(returns)}
     redrawn["WIS"] = run.resampled(returns, found.weights)
-    run.resampled(returns)  # of a softened policy, which the paper leaves out
+    run.resampled(returns)  # for a softened policy, which is not in the paper
     first = np.bincount(seen(log.states[:, 0]), minlength=found.learned.policy.size) / n
     redrawn["MB"] = run.resampled(run.in_model(policy_steps(found.learned), first, end_rewards(), n))
     return found, redrawn
 
 
 def off_policy_section(logs: int = _LOGS) -> Section:
-    """The section of the reproduction; ``logs`` more logs say how much depends on the patients."""
+    """The section of the reproduction; ``logs`` more logs show how much depends on the patients."""
     theirs, world = published().off_policy, released_world()
     found, redrawn = redraw(world)
     text = [paragraph.format(changed=len(theirs.physician)) for paragraph in _TEXT]
@@ -210,10 +210,10 @@ def _compare_redrawn(redrawn: dict[str, float], theirs: PublishedOffPolicy) -> l
 
 
 def _compare_exact(found: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
-    """Exact numbers, with the error of what the paper draws: patients, trajectories, resamples."""
+    """Exact numbers, with the error of the paper's draws: patients, trajectories, resamples."""
     n, exact = len(found.log.outcome), found.estimates
     returns = np.array([np.count_nonzero(found.log.outcome == one) for one in (-1, 0, 1)]) / n
-    again = 1.0 / RESAMPLES  # the mean over resamples scatters about the number that is resampled
+    again = 1.0 / RESAMPLES  # the mean over resamples varies around the number that is resampled
     of_draws = _variance(found.ends).mean() / DRAWS
     of_episodes = _variance(found.ends.mean(axis=0)) / DRAWS
     errors = {
@@ -263,11 +263,11 @@ def _compare_outcomes(found: Experiment, theirs: PublishedOffPolicy) -> list[Com
 def _identity(found: Consistency) -> str:
     verb = "holds" if found.holds else "fails"
     return (
-        "A check of any cohort: where a model made the log, the counterfactual values of a policy have its model value as their "
-        f"mean. Here it {verb}: {found.counterfactual:.4f} with the luck of the episodes, {found.model:.4f} without, with a "
+        "A check of any cohort: if a model made the log, the mean of the counterfactual values of a policy is its value in the "
+        f"model. Here it {verb}: {found.counterfactual:.4f} with the luck of the episodes, {found.model:.4f} without, with a "
         f"standard error of {found.standard_error:.4f}. "
         + (
-            "It does not tell how far both are from the truth."
+            "It does not say how far both are from the truth."
             if found.holds
             else "The learned model did not make this log, and the log alone shows it."
         )
@@ -276,7 +276,7 @@ def _identity(found: Consistency) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Others:
-    """Mean and standard deviation over logs of: observed, truth, MB; and in how many MB is above the truth."""
+    """Mean and standard deviation over logs of observed, truth and MB; and in how many logs MB is above the truth."""
 
     mean: Floats
     std: Floats
@@ -302,10 +302,10 @@ def _depends(theirs: PublishedOffPolicy, others: dict[str, _Others], logs: int) 
     z = (theirs.estimates["truth"] - released.mean[1]) / released.std[1]
     return (
         f"How much depends on the log: over {logs} more logs of 1,000 patients the true value of the learned policy is "
-        f"{released.mean[1]:.2f} on average, with a standard deviation of {released.std[1]:.2f}: the published log lies "
+        f"{released.mean[1]:.2f} on average, with a standard deviation of {released.std[1]:.2f}: the published log is "
         f"{abs(z):.1f} of these {'below' if z < 0 else 'above'} it. The model's own estimate is {released.mean[2]:.2f} "
-        f"(± {released.std[2]:.2f}), above the truth in {released.too_good} of {logs}. With the simulator's mistake mended "
-        f"the physician does better ({mended.mean[0]:.2f} in place of {released.mean[0]:.2f}), and so does the learned "
+        f"(± {released.std[2]:.2f}), above the truth in {released.too_good} of {logs}. Without the simulator's mistake "
+        f"the physician does better ({mended.mean[0]:.2f} instead of {released.mean[0]:.2f}), and so does the learned "
         f"policy ({round(mended.mean[1], 2) + 0.0:.2f} ± {mended.std[1]:.2f})."
     )
 
@@ -317,7 +317,7 @@ def _outcome_table(found: Experiment) -> Table:
 
 
 def _died_table(found: Experiment) -> Table:
-    """Patients who died, by `tether.audit`: those for whom the learned policy promises least come first."""
+    """Patients who died, by `tether.audit`: those with the smallest gain under the learned policy come first."""
     died = np.flatnonzero(found.log.outcome == -1)
     log = PatientLog(found.log.states[died], found.log.actions[died], found.log.outcome[died])
     episodes = dict(zip(died.tolist(), as_paths(log), strict=True))

@@ -1,7 +1,7 @@
 """Writing a study out: figures as SVG and PNG, numbers as CSV and JSON, and one self-contained page.
 
-Everything is made in a temporary directory first and moved into place together at the end: an interrupted run leaves
-what was there before.
+Everything is written to a temporary directory first and moved into place at the end: an interrupted run leaves the
+earlier files as they were.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def write(study: Study, out: Path, progress: Callable[[str], None] = lambda name
 
 
 def _draw(figure: Figure, folder: Path) -> Any:
-    """Write a figure to its files; returns it as it stands in the page."""
+    """Write a figure to its files; returns it for the page."""
     from tether.views.figures import forget, inline_svg, save
     from tether.views.pages import drawing
 
@@ -147,7 +147,7 @@ def _page(study: Study, drawings: dict[str, Any]) -> str:
 
 
 def _section(section: Section, drawings: dict[str, Any]) -> dict[str, Any]:
-    """A section as the template takes it: its figures as drawings, its numbers as one more table with footnotes."""
+    """A section for the template: its figures as drawings, its numbers as one more table with footnotes."""
     notes = footnotes(figure_verdicts([section]))
     tables = list(section.tables)
     if any(one.published is not None for one in section.comparisons):

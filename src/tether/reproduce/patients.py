@@ -43,7 +43,7 @@ N_SEEN = 144
 _HALF = 720
 _DISCOUNT = 0.99
 OTHER = 0.05
-"""How likely the physician takes another action than the best."""
+"""The probability that the physician takes another action than the best."""
 
 _DIABETIC = (0.8, 0.2)
 FIRST_LEVELS, FIRST_OXYGEN = (0.25, 0.5, 0.25), (0.2, 0.8)
@@ -52,7 +52,7 @@ FIRST_GLUCOSE = ((0.05, 0.15, 0.6, 0.15, 0.05), (0.01, 0.05, 0.15, 0.6, 0.19))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """The simulator: transitions sorted by pair (state · 8 + action), who starts where, and what a physician does."""
+    """The simulator: transitions sorted by pair (state · 8 + action), the first states, and the physician's policy."""
 
     start: Ints
     next_state: Ints
@@ -87,7 +87,7 @@ def make_world(*, as_released: bool) -> World:
 
 
 def _best_of_half(half: int, pair: Ints, j: Ints, probability: Floats) -> Ints:
-    """The best policy of one population. As in the released code, death and discharge are rewarded but do not end."""
+    """The best policy of one population. As in the released code, death and discharge do not end the episode."""
     s, a = np.divmod(pair, N_ACTIONS)
     here = s // _HALF == half
     P = np.zeros((N_ACTIONS, _HALF, _HALF))
@@ -96,7 +96,7 @@ def _best_of_half(half: int, pair: Ints, j: Ints, probability: Floats) -> Ints:
 
 
 def best_policy(P: Floats, reward: Floats) -> Ints:
-    """The best action of every state without an end, discounted by 0.99; of equally good ones the first.
+    """The best action of every state with an infinite horizon and a discount of 0.99; the first of equally good ones.
 
     ``P`` is by action, state and next state, ``reward`` by action and state.
     """
@@ -113,12 +113,12 @@ def best_policy(P: Floats, reward: Floats) -> Ints:
 
 
 def end_outcome() -> Floats:
-    """What ending in each state counts: -1 for death, 1 for discharge, 0 where the episode goes on."""
+    """The outcome of each state: -1 for death, 1 for discharge, 0 if the episode goes on."""
     return is_discharge().astype(np.float64) - is_death().astype(np.float64)
 
 
 def _first_states() -> Floats:
-    """The probability of each state to be a patient's first."""
+    """The probability that each state is a patient's first."""
     untreated = np.eye(8)[0]
     populations = [
         share * reduce(np.kron, (FIRST_LEVELS, FIRST_LEVELS, FIRST_OXYGEN, glucose, untreated))
@@ -151,19 +151,19 @@ def draw_log(world: World, n: int, rng: np.random.Generator) -> PatientLog:
 
 
 def seen(states: Ints) -> Ints:
-    """What the learner sees of each state: its number among 144, without diabetes and glucose; -1 for none."""
+    """The seen part of each state, without diabetes and glucose: a number among 144; -1 for no state."""
     _, hr, bp, oxygen, _, *treated = np.unravel_index(np.maximum(states, 0), SHAPE)
     shown: Ints = np.ravel_multi_index((hr, bp, oxygen, *treated), (3, 3, 2, 2, 2, 2))
     return np.where(states < 0, -1, shown)
 
 
 def all_outcomes(died: Any, discharged: Any) -> Floats:
-    """The probabilities of all three outcomes, died, under way, discharged, from those of the two that end an episode."""
+    """The probabilities of the three outcomes (death, no end, discharge) from those of death and discharge."""
     return np.stack((died, np.maximum(1.0 - died - discharged, 0.0), discharged), axis=-1)
 
 
 def truth_for_all(world: World, policy: Ints) -> Floats:
-    """How likely a patient dies, is under way after 20 steps, is discharged, under a policy of what is seen; exact."""
+    """The exact probabilities of death, no end after 20 steps, and discharge, under a policy of the seen part."""
     pairs = np.arange(world.first.size) * N_ACTIONS + policy[seen(np.arange(world.first.size))]
     owner, entry = spans(world.start[pairs], world.start[pairs + 1])
     before, ended = world.first, np.zeros(2)

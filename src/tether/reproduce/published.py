@@ -1,4 +1,4 @@
-"""The paper's own numbers, and the exact ones that must not move; both are data of the package."""
+"""The published numbers, and the exact ones that must not change; both are data of the package."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PublishedFollowUp(msgspec.Struct, frozen=True):
 class PublishedOffPolicy(msgspec.Struct, frozen=True):
     """Oberst and Sontag: mean returns by name; outcomes in percent, rows observed, columns counterfactual.
 
-    ``physician`` has the actions of the released table, by state, where they are not those of the exact rules.
+    ``physician`` has the actions of the released table, for the states where they differ from the exact rules.
     """
 
     source: str
@@ -58,7 +58,7 @@ class PublishedOffPolicy(msgspec.Struct, frozen=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """All that the paper prints of its experiments."""
+    """All numbers that the papers print."""
 
     source: str
     note: str
@@ -138,7 +138,7 @@ class ExpectedOffPolicy(msgspec.Struct, frozen=True):
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """The exact numbers that `--check` holds the computation to."""
+    """The exact numbers that `--check` compares with."""
 
     source: str
     grid_world: ExpectedGrid

@@ -18,21 +18,21 @@ class Comparison:
     quantity : str
         What it is: "V(s0)", "size", "mean infected".
     path : str
-        The observed path, by its name, where a section has several: "catastrophic". Each has figures of its own.
+        The name of the observed path, if a section has several: "catastrophic". Each path has its own figures.
     of : str
-        Of what else, where a figure has several: "(7, 4)".
+        What distinguishes the numbers of a figure besides k, m and t: "(7, 4)".
     k, m, t : int or None
-        Where.
+        The k, m and t of the number, if it has them.
     ours : float
-        Exact.
+        Our number, exact.
     published : float or None
     expected, error : float or None
-        Mean and standard deviation of what the paper's method gives with 1,000 draws per row, from repeated runs of it.
+        Mean and standard deviation of the result of the paper's method with 1,000 draws per row, from repeated runs.
     sampled : str
         What was drawn: 1,000 draws per row; or random paths.
     reason : str
-        What differs other than draws: the model, the path, the way of counting. Where there is such a reason, no difference
-        is put down to draws, however small it is.
+        A difference other than the draws: the model, the path, the way of counting. If there is such a reason, no
+        difference is explained by the draws, even if it is small.
     """
 
     quantity: str
@@ -50,12 +50,12 @@ class Comparison:
 
     @property
     def about(self) -> str:
-        """The path and what else, in words."""
+        """The path and ``of``, in words."""
         return ", ".join([*([f"{self.path} path"] if self.path else []), *([self.of] if self.of else [])])
 
     @property
     def at(self) -> str:
-        """Where, in words."""
+        """The k, m and t, in words."""
         named = [
             f"{name} = {value}" for name, value in (("k", self.k), ("m", self.m), ("t", self.t)) if value is not None
         ]
@@ -63,24 +63,24 @@ class Comparison:
 
     @property
     def difference(self) -> float | None:
-        """Published less ours."""
+        """The published number minus ours."""
         return None if self.published is None else self.published - self.ours
 
     @property
     def is_equal(self) -> bool:
-        """Whether it is the published number, to its printed digits."""
+        """Whether our number is the published one, to its printed digits."""
         return self.published is not None and abs(self.published - self.ours) <= 5e-4
 
     @property
     def z(self) -> float | None:
-        """How many standard errors the published number is from what sampling gives; None where there are none."""
+        """How many standard errors the published number is from the mean of sampling; None without such an error."""
         if self.published is None or self.expected is None or not self.error or self.error < 1e-9:
             return None
         return (self.published - self.expected) / self.error
 
     @property
     def verdict(self) -> str:
-        """In a few words, by cause: equal; a known reason; within the error of what was drawn, or beyond it."""
+        """In a few words: equal; a known reason; within the error of the draws, or beyond it."""
         if self.published is None:
             return "not published"
         if self.is_equal:

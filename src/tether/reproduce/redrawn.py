@@ -1,7 +1,7 @@
 """The published log itself: the released simulator's draws, in its order, from NumPy's legacy generator.
 
-That generator is frozen: a seed gives the same numbers in every version of NumPy. With the same order of draws and the
-same policies the same patients come out, and the published estimates to the last printed digit.
+That generator is frozen: a seed gives the same numbers in every version of NumPy. The same order of draws and the same
+policies give the same patients, and the published estimates to the last printed digit.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ from tether.reproduce.patients import (
 __all__ = ["RESAMPLES", "Redrawing"]
 
 RESAMPLES = 100
-"""What is printed is the mean over so many resamples."""
+"""The printed numbers are means over this many resamples."""
 
 _DIABETIC, _HR, _BP, _OXYGEN, _GLUCOSE, _ABX, _VASO, _VENT = range(8)
 
 
 class Redrawing:
-    """One run of the released experiment, draw after draw: the order of calls is part of the result."""
+    """One run of the released experiment, draw after draw: the results depend on the order of calls."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.RandomState(seed)
         self._outcome = end_outcome().astype(np.int64)
 
     def under_physician(self, best: Ints, n: int) -> PatientLog:
-        """``n`` episodes under the best policy of the full state, with other actions now and then."""
+        """``n`` episodes under the best policy of the full state, sometimes with other actions."""
         chances = np.full((best.size, N_ACTIONS), OTHER / (N_ACTIONS - 1))
         chances[np.arange(best.size), best] = 1.0 - OTHER
         return self._episodes(chances, n)
 
     def under_policy(self, policy: Ints, n: int) -> PatientLog:
-        """``n`` episodes under a policy of what is seen."""
+        """``n`` episodes under a policy of the seen part of the state."""
         chosen = policy[seen(np.arange(self._outcome.size))]
         return self._episodes(np.eye(N_ACTIONS)[chosen], n)
 
     def in_model(self, step: Floats, first: Floats, reward: Floats, n: int) -> Floats:
         """The returns of ``n`` patients drawn from a learned model under its policy.
 
-        ``step`` has the next state's probabilities under the policy, ``first`` those of the first state; an episode
-        ends with the first ``reward`` of a state that is not 0.
+        ``step`` has the probabilities of the next state under the policy, ``first`` those of the first state; an
+        episode ends at the first state whose ``reward`` is not 0.
         """
         from_here, at_first, returns = cumulative(step), cumulative(first), np.zeros(n)
         for i in range(n):
-            self._rng.random_sample()  # which of one hidden populations
+            self._rng.random_sample()  # the choice of a hidden population: there is only one
             s = self._pick(at_first)
             for _ in range(STEPS):
-                self._rng.random_sample()  # which action, of one
+                self._rng.random_sample()  # the choice of an action: there is only one
                 s = self._pick(from_here[s])
                 returns[i] = reward[s]
                 if returns[i]:
@@ -81,7 +81,7 @@ class Redrawing:
         below = cumulative(chances)
         states, actions = np.full((n, STEPS + 1), -1), np.full((n, STEPS), -1)
         outcome = np.zeros(n, dtype=np.int64)
-        self._newcomer()  # the released simulator draws one patient whom nobody looks at
+        self._newcomer()  # the released simulator draws one patient and does not use it
         for i in range(n):
             patient = self._newcomer()
             states[i, 0] = _number(patient)
@@ -105,7 +105,7 @@ class Redrawing:
                 return patient
 
     def _treat(self, patient: _Patient, action: int) -> None:
-        """Antibiotics, ventilation, vasopressors, in this order; a draw is made only where something can change."""
+        """Antibiotics, ventilation, vasopressors, in this order; a draw is made only if something can change."""
         abx, vent, vaso = action >> 2 & 1, action >> 1 & 1, action & 1
         patient.free = {_HR, _BP, _OXYGEN, _GLUCOSE}
         if abx or patient[_ABX]:
@@ -142,7 +142,7 @@ class Redrawing:
             patient[_GLUCOSE] = min(4, patient[_GLUCOSE] + 1)
 
     def _fluctuate(self, patient: _Patient) -> None:
-        """What no treatment touched; glucose of non-diabetic patients rises to low at most, by mistake."""
+        """The signs that no treatment changed; by mistake, glucose of non-diabetic patients rises to low at most."""
         tops = {_HR: 2, _BP: 2, _OXYGEN: 1, _GLUCOSE: 4 if patient[_DIABETIC] else 1}
         for sign, top in tops.items():
             if sign in patient.free:
@@ -161,7 +161,7 @@ class Redrawing:
 
 
 class _Patient(list[int]):
-    """Signs and treatments as levels; ``free``: signs that no treatment of this step touches."""
+    """Signs and treatments as levels; ``free``: the signs that no treatment of this step changes."""
 
     def __init__(self, levels: Iterable[int]) -> None:
         super().__init__(levels)

@@ -1,4 +1,4 @@
-"""Sets of causal models: the follow-up's GridWorlds and sepsis paths, and what our plans are worth under every model."""
+"""Sets of causal models: the follow-up's GridWorlds and sepsis paths, and the values of our plans under every model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["OUR_PLANS", "PATHS", "left_by_gumbel_max", "limits_free", "random_av
 
 SETS: tuple[Assumption, ...] = ("published-monotonicity", "published-stability", "stability", "nothing")
 PATHS = 200
-"""How many random paths the average is taken over."""
+"""The number of random paths in the average."""
 
 OUR_PLANS = (
     (epidemic, ((3, 1), (6, 4), (7, 4), (8, 1))),
@@ -31,17 +31,17 @@ OUR_PLANS = (
 
 _TEXT = (
     "Lally, Kazemi and Paoletti (Robust Counterfactual Inference in Markov Decision Processes, AAMAS 2026) give each "
-    "counterfactual probability an interval, and plan for the worst model within. They need an interval solver; here each "
+    "counterfactual probability an interval, and plan for the worst model within it. They need an interval solver; here each "
     "worst row is a closed form. Their set (published-monotonicity) is stability at the observed outcome together with "
     "monotonicity.",
-    "What differs, and why. First, their set does not always contain the Gumbel-max model that they compare with: the "
-    "table says how many of the rows that share an outcome with the observed one leave it. A policy that is best in their "
-    "set need therefore not be safe under Gumbel-max. Second, stability as Oberst and Sontag define it is about every "
-    "outcome of the observed pair, not only the one that happened: that set (stability) lies within their intervals "
-    "without monotonicity, and its guarantees are better. Third, with no assumption at all (nothing) the worst case is a "
-    "lower-tail mean, and every row is uncertain, also those that share no outcome with the observed one.",
-    "Their worst case of a policy is computed for the policy that Gumbel-max recommends, too ('Gumbel-max plan, at worst'). "
-    "'Best possible' is the largest value that any policy has under some model of the set, their optimistic value.",
+    "What differs, and why. First, their set does not always contain the Gumbel-max model that they compare with. The "
+    "table says how many rows are outside it, among those that share an outcome with the observed row. So a policy that is "
+    "best in their set need not be safe under Gumbel-max. Second, stability as Oberst and Sontag define it is about every "
+    "outcome of the observed pair, not only the one that happened. That set (stability) is contained in their intervals "
+    "without monotonicity, so its guarantees are better. Third, without any assumption (nothing) the worst case is a "
+    "lower-tail mean, and every row is uncertain, also rows that share no outcome with the observed one.",
+    "The worst case over their set is also computed for the policy that Gumbel-max recommends ('Gumbel-max plan, at worst'). "
+    "'Best possible' is the largest value that any policy has under some model of the set: their optimistic value.",
 )
 
 
@@ -64,7 +64,7 @@ def robust_section(paths: int = PATHS) -> Section:
     )
     text = (
         *_TEXT,
-        f"Averaged over {paths} random paths of GridWorld (0.9), drawn as in their code, the guaranteed value is "
+        f"The average over {paths} random paths of GridWorld (0.9), drawn as in their code, of the guaranteed value is "
         f"{ours:.1f} ± {error:.1f}; published {theirs.mean_worst_case:g}. The error of theirs is that of "
         f"{theirs.paths} paths.",
     )
@@ -86,12 +86,12 @@ def robust_section(paths: int = PATHS) -> Section:
         (
             Figure(
                 "robust-grid-certificate",
-                "GridWorld (0.9), almost catastrophic path: what the plan of Gumbel-max is worth under other models.",
+                "GridWorld (0.9), almost catastrophic path: the value of Gumbel-max's plan under other models.",
                 draw_later(plot_certificate, harm.plan(harm.T + 1, harm.T).certify()),
             ),
             Figure(
                 "robust-sepsis-guarantees",
-                "Sepsis, catastrophic path, m = 10: what the best plan of each k is worth, at worst and at best.",
+                "Sepsis, catastrophic path, m = 10: the value of the best plan of each k, at worst and at best.",
                 draw_later(plot_guarantees, by_k, chosen=9),
             ),
         ),
@@ -117,7 +117,7 @@ def limits_free(cf: CounterfactualMDP, assume: Assumption) -> tuple[float, float
 
 
 def _paths_table(case: Case) -> Table:
-    """Without limits: observed, Gumbel-max, and for each set what is guaranteed, how bad Gumbel-max's plan can be, best."""
+    """Without limits: observed, Gumbel-max; and for each set the guaranteed value, Gumbel-max's plan at worst, the best."""
     rows = []
     for name, path in case.paths.items():
         cf = counterfactual(case.mdp, path)
@@ -156,9 +156,9 @@ def _own_table() -> Table:
 
 
 def left_by_gumbel_max(cf: CounterfactualMDP) -> tuple[int, int]:
-    """Rows that share an outcome with the observed one, over all states and times; and how many leave the set.
+    """How many rows share an outcome with the observed one, over all states and times; and how many leave the set.
 
-    Gumbel-max leaves the published monotone set where x_o < q_o, or x_j > q_j for another outcome j of the observed
+    Gumbel-max leaves the published monotone set if x_o < q_o, or if x_j > q_j for another outcome j of the observed
     pair. The observed pair itself is left out.
     """
     form, seen, left = cf.mdp.form, 0, 0

@@ -1,10 +1,9 @@
-"""How far off the paper's numbers are for having been sampled: its method, run again and again.
+"""The sampling error of the paper's numbers: its method, run many times.
 
-The paper estimates every row of the counterfactual MDP from 1,000 draws of the noise. What that does to
-a value is found by doing it: estimate all rows afresh, plan on them, and look at the spread over
-repeated runs. The error is computed, not guessed. Two ways of drawing:
+The paper estimates every row of the counterfactual MDP from 1,000 draws of the noise. The error of a value is found by
+repetition: estimate all rows again, plan on them, and take the spread over the runs. There are two ways of drawing:
 
-- ``shared``: the noise of a step is drawn 1,000 times and serves every row, as the paper's formula has it;
+- ``shared``: the noise of a step is drawn 1,000 times and used for every row, as in the paper's formula;
 - not shared: every row has its own draws, which is a multinomial sample of the exact row and much faster.
 """
 
@@ -43,8 +42,8 @@ def spread_of(
 def resample(cf: CounterfactualMDP, repeats: int, seed: int, shared: bool) -> Iterator[CounterfactualMDP]:
     """Counterfactual MDPs whose every row was estimated from 1,000 draws.
 
-    Good for the rule `published` only: that one looks at nominal supports, which stay as they are, and at which
-    successors are possible.
+    Valid for the rule `published` only: this rule uses nominal supports, which do not change, and the possible
+    successors.
     """
     rng = np.random.default_rng(seed)
     for _ in range(repeats):
@@ -83,7 +82,7 @@ def _pairs_of(pair_start: Ints, states: Ints) -> Ints:
 
 
 def _shares(owner: Ints, probability: Floats, n_rows: int, rng: np.random.Generator) -> Floats:
-    """Shares of 1,000 draws of each row; rows of equal length are drawn together."""
+    """The shares of the outcomes of each row in 1,000 draws; rows of equal length are drawn together."""
     lengths = np.bincount(owner, minlength=n_rows)
     start = np.concatenate(([0], np.cumsum(lengths)))
     shares = np.empty(probability.size)

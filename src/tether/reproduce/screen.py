@@ -21,9 +21,9 @@ __all__ = ["print_check", "run_and_print"]
 
 
 def print_check(cases: Iterable[str], sepsis_table: Path | None, as_json: bool) -> bool:
-    """Check the exact numbers and say so; True if none has moved."""
+    """Check the exact numbers and print the result; True if none has changed."""
     if list(cases):
-        raise QueryError("--check looks at every number; it takes no CASE")
+        raise QueryError("--check checks every number; it takes no CASE")
     moved = check(sepsis_table, every_section=True)
     console = Console(highlight=False)
     if as_json:

@@ -1,4 +1,4 @@
-"""Sepsis: both observed paths, on the exact model or on a user's copy of the sampled table; and the motivating figure."""
+"""Sepsis: both observed paths, on the exact model or on a user's copy of the sampled table; and the first figure."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _TABLE = (
     "glucose of non-diabetic patients; with --sepsis-table FILE the same table is used"
 )
 
-_PATH = "1.4 cannot be had from the released path on either model: there the best value is what was observed, for every k and m"
+_PATH = "on the released path 1.4 is not possible with either model: there the best value is the observed one, for every k and m"
 
-_COMPONENT = "the published number counts only nodes connected to the initial state, the others count every node of the layered graph"
+_COMPONENT = "this published number counts only nodes connected to the initial state; the others count every node of the layered graph"
 
 
 def load_table(file: str | FilePath) -> Case:
@@ -76,7 +76,7 @@ def load_table(file: str | FilePath) -> Case:
 
 
 def sepsis_section(case: Case | None = None) -> Section:
-    """Both paths, every k and m, sizes."""
+    """Both paths, for every k and m; and sizes."""
     exact = case is None
     case = sepsis() if case is None else case
     tag = "" if exact else "-table"
@@ -117,7 +117,9 @@ def _paragraph(name: str, cf: CounterfactualMDP, by_rule: dict[str, Any], values
     first_ks = ", ".join(f"{rule} {'never' if k is None else k}" for rule, k in first.items())
     start = f"The {name} path, observed return {ours.observed_value:,.0f}: first k that improves: {first_ks}."
     if name == "suboptimal":
-        return f"{start} The best value is {ours.values.max():g} for every k and m, so the published 1.4 cannot be had."
+        return (
+            f"{start} The best value is {ours.values.max():g} for every k and m, so the published 1.4 is not possible."
+        )
     if exact:
         return f"{start} Values differ from the published ones, because {_TABLE}."
     return f"{start} {share_explained(values)}."
@@ -145,7 +147,7 @@ def component(cf: CounterfactualMDP) -> int:
 
 
 def motivation_section() -> Section:
-    """States over time, by how much more often diabetic patients visit them; three paths drawn through them."""
+    """States over time, coloured by how much more often diabetic patients are in them; and three paths."""
     from tether.views.figures import plot_occupancy
 
     case = sepsis()
@@ -173,11 +175,11 @@ def motivation_section() -> Section:
         for name in ("unconstrained", "within k = 8")
     }
     text = (
-        "Each dot is a state at a time; its colour says how much more often diabetic patients are in it than the whole "
-        "population (a fifth of it diabetic), its size how often, under uniformly random treatment. States stand in the "
-        "order of that lean. Occupancies are exact.",
+        "Each dot is a state at a time. Its colour says how much more often diabetic patients are in it than the whole "
+        "population, a fifth of whom are diabetic. Its size says how often patients are in it. Treatment is uniformly "
+        "random. States are sorted by that difference. Occupancies are exact.",
         f"The black path is the diabetic patient who died. The most likely path of the unconstrained plan shares "
-        f"{common['unconstrained']} of {T + 1} nodes with it, that of the plan within k = 8 shares {common['within k = 8']}.",
+        f"{common['unconstrained']} of {T + 1} nodes with it; that of the plan within k = 8 shares {common['within k = 8']}.",
     )
     figure = Figure(
         "motivation",
@@ -193,7 +195,7 @@ def motivation_section() -> Section:
 
 
 def _lean(diabetic: Floats, population: Floats) -> Floats:
-    """From -1, visited by the population only, to 1, by diabetic patients only; 0 where nobody goes."""
+    """From -1, visited by the population only, to 1, visited by diabetic patients only; 0 if nobody visits it."""
     total = diabetic + population
     lean: Floats = np.divide(diabetic - population, total, out=np.zeros_like(total), where=total > 0)
     return lean

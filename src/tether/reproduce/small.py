@@ -52,8 +52,8 @@ def toy_section() -> Section:
     text = (
         "Over the nominal rollout all classes are those of the paper's figures: at k = 1 s3 is influenced and "
         "reachable, s4 and s6 are influenced but cannot be reached; at k = 2 s6 becomes reachable and s1 influenced.",
-        "In the exact counterfactual MDP s3 cannot be reached at all, for any k: (s0, a0) was observed to lead to s2, "
-        "and taken again it leads there with certainty. The paper draws the figure over the nominal transitions.",
+        "In the exact counterfactual MDP s3 cannot be reached for any k: (s0, a0) was observed to lead to s2, so it "
+        "leads there with certainty if it is taken again. The paper draws the figure over the nominal transitions.",
     )
     table = Table("Classes", ("rollout", "k", "t", "", "", ""), tuple(rows))
     return Section("toy", "Toy model", text, (), (table,), tuple(figures))
@@ -69,11 +69,11 @@ def grid_section() -> Section:
     comparisons = compare_values(cf, ours, theirs, seed=11)
     sizes = compare_sizes(ours, theirs, {})
     text = (
-        f"Values (rule published, the one the tables were made with): {share_explained(comparisons)}. Of the "
-        f"{len(sizes)} sizes {sum(one.verdict == 'equal' for one in sizes)} agree.",
-        f"The paper says nothing improves before k = 7; that is the released code. Its own definition improves from "
-        f"k = {first_improvement(tables['definition'])} on, the promise that holds on every path (assured) from "
-        f"k = {first_improvement(tables['assured'])}.",
+        f"Values (rule published, which the tables were made with): {share_explained(comparisons)}. "
+        f"{sum(size.verdict == 'equal' for size in sizes)} of {len(sizes)} sizes agree.",
+        f"The paper says that nothing improves before k = 7. This is true for the released code. The paper's own definition "
+        f"improves from k = {first_improvement(tables['definition'])} on; the rule assured, whose promise holds on every "
+        f"path, from k = {first_improvement(tables['assured'])} on.",
     )
     return Section(
         "grid_world",
@@ -112,12 +112,12 @@ def epidemic_section() -> Section:
     observed = np.array([state.I for state in case.path.states], dtype=float)
     simulated = {name: (np.array(one.mean), np.array(one.std)) for name, one in published().mean_infected.items()}
     text = (
-        f"Values: {share_explained(comparisons)}. Sizes agree for k = 1 … 7; without constraint ours is "
-        f"{ours.layered_sizes[-1]:,}, published {theirs.sizes[8]:,}: {lost}.",
-        "The legend of the paper's figure is off by one: what it calls K = 2 … 5 is k = 3 … 6 in the text, in the "
-        "figure on infections and in the code. The values here are listed under the k of the text.",
-        f"{'All four rules give the same values here' if agree else 'The four rules differ here'}: once an action has "
-        "changed, V has changed with it, and the observed supports are never met again.",
+        f"Values: {share_explained(comparisons)}. Sizes agree for k = 1 … 7. Without constraint ours is "
+        f"{ours.layered_sizes[-1]:,}, the published one is {theirs.sizes[8]:,}: {lost}.",
+        "The legend of the paper's figure is off by one: its K = 2 … 5 is k = 3 … 6 in the text, in the figure on "
+        "infections and in the code. The values here are listed under the k of the text.",
+        f"{'All four rules give the same values here' if agree else 'The four rules differ here'}: after the first changed "
+        "action V is different, and the observed supports are never met again.",
         f"Mean infected over time, exact: {share_explained(infected)} (1,000 simulated trajectories of a policy that "
         "was itself computed from sampled rows).",
     )
@@ -135,7 +135,7 @@ def epidemic_section() -> Section:
             values_figure("epidemic-values", "Epidemic", ours, theirs),
             Figure(
                 "epidemic-infected",
-                "Epidemic: infected over time, mean and spread, exact; the published simulations as hollow marks.",
+                "Epidemic: infected over time, exact mean and spread; the published simulations as hollow marks.",
                 draw_later(plot_course, courses, ylabel="infected people", observed=observed, published=simulated),
             ),
             sizes_figure(

@@ -1,4 +1,4 @@
-"""All of it: run the sections asked for, and hold the exact numbers to what they must be."""
+"""The whole reproduction: compute the wanted sections, and check the exact numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CASES: dict[str, Callable[[], Section]] = {
 
 
 _ONE_DIGIT = 0.05001
-"""Numbers that are printed with one digit."""
+"""The tolerance for numbers that are printed with one digit."""
 
 _TWO_DIGITS = 5.001e-3
 _FOUR_DIGITS = 5.001e-5
@@ -52,7 +52,7 @@ _FOUR_DIGITS = 5.001e-5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """The sections that were computed, and how long that took."""
+    """The computed sections, and the time they took."""
 
     sections: tuple[Section, ...]
 
@@ -72,7 +72,7 @@ def reproduce(
     Parameters
     ----------
     cases : iterable of str
-        Of `CASES`; empty for all.
+        Names from `CASES`; empty for all.
     sepsis_table : path, optional
         A copy of the public sampled table, to run the sepsis section on as well.
     progress : callable
@@ -107,9 +107,9 @@ def _timed(compute: Callable[[], Section]) -> Section:
 
 
 def check(sepsis_table: str | Path | None = None, *, every_section: bool = False) -> list[str]:
-    """Which of the numbers that must not move have moved: one sentence each, none if all is well.
+    """Which of the exact numbers have changed: one sentence each, none if all are the same.
 
-    With ``every_section`` also those of few_changes and off_policy, which take some seconds.
+    With ``every_section`` also the numbers of few_changes and off_policy, which take some seconds.
 
     Examples
     --------

@@ -1,8 +1,9 @@
 """One verdict per published figure, by cause.
 
-A figure is all numbers of one quantity of one path: "V(s0), catastrophic path". Its numbers share one cause. Either the same
-model was sampled with 1,000 draws per row: then the error of these draws is computed, and each number is compared with it.
-Or something else differs: then a reason says what, and no number of the figure is explained by chance, however close it is.
+A figure is all numbers of one quantity of one path: "V(s0), catastrophic path". Its numbers share one cause. Either the
+same model was sampled with 1,000 draws per row: then the error of these draws is computed, and each number is compared
+with it. Or something else differs: then a reason says what, and no number of the figure is explained by chance, even if
+it is close.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["FigureVerdict", "figure_verdicts", "footnotes", "summary"]
 
 @dataclass(frozen=True, slots=True)
 class FigureVerdict:
-    """What became of one published figure.
+    """How one published figure compares with ours.
 
     Attributes
     ----------
@@ -28,11 +29,11 @@ class FigureVerdict:
     largest : float
         The largest difference.
     z : float or None
-        The largest distance in standard errors of 1,000 draws; None where draws are not what differs.
+        The largest distance in standard errors of 1,000 draws; None if draws are not the cause.
     beyond : int
-        How many numbers lie beyond three standard errors.
+        How many numbers are more than three standard errors away.
     reasons : tuple of str
-        What differs other than draws; empty where nothing is known to.
+        Differences other than the draws; empty if none is known.
     sampled : str
         What was drawn.
     """
@@ -48,7 +49,7 @@ class FigureVerdict:
 
     @property
     def cause(self) -> str:
-        """In a few words."""
+        """The cause, in a few words."""
         if self.equal == self.numbers:
             return "equal"
         if self.reasons:
@@ -92,7 +93,7 @@ def _verdict(title: str, figure: Sequence[Comparison]) -> FigureVerdict:
 
 
 def footnotes(verdicts: Sequence[FigureVerdict]) -> dict[str, int]:
-    """The number of each reason, in the order in which they come."""
+    """The number of each reason, in the order of the verdicts."""
     reasons = dict.fromkeys(reason for one in verdicts for reason in one.reasons)
     return {reason: number for number, reason in enumerate(reasons, start=1)}
 
@@ -106,5 +107,5 @@ def summary(verdicts: Sequence[FigureVerdict]) -> Table:
         largest = "" if one.equal == one.numbers else f"{one.largest:,.4g}"
         rows.append((one.title, f"{one.equal:,} of {one.numbers:,}", largest, one.cause + mark))
     return Table(
-        "Every published figure, and what became of it", ("figure", "equal", "largest difference", "cause"), tuple(rows)
+        "Every published figure, compared with ours", ("figure", "equal", "largest difference", "cause"), tuple(rows)
     )
