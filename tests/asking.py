@@ -1,4 +1,4 @@
-"""The explorer's server, asked without a browser and without a socket."""
+"""Requests to the explorer's server, without a browser and without a socket."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def log_of(n):
 
 
 def ask(app, *paths, headers=None, method="GET", content=None):
-    """Responses to requests that are sent at once; with the right token, unless other headers are given."""
-    given = {"cookie": f"tether-8000={KEYS.token}"} if headers is None else headers
+    """Responses to requests that are sent at the same time; with the right token, unless other headers are given."""
+    sent = {"cookie": f"tether-8000={KEYS.token}"} if headers is None else headers
 
     async def each():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=OWN) as client:
             return await asyncio.gather(
-                *(client.request(method, path, headers=given, content=content) for path in paths)
+                *(client.request(method, path, headers=sent, content=content) for path in paths)
             )
 
-    found = asyncio.run(each())
-    return found[0] if len(paths) == 1 else found
+    responses = asyncio.run(each())
+    return responses[0] if len(paths) == 1 else responses

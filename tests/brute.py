@@ -1,9 +1,9 @@
 """Brute force: influence, rules and plans word for word from their definitions, in plain Python.
 
-Nothing here knows of thresholds, layers or changes that come in columns. What is allowed for a k is
-found by following every path, or every set of states, as the definition says, for each k anew; what
-is best by trying all policies or, in worlds too big for that, by a recursion over (t, state, changes
-left, run). Only the rows of the counterfactual MDP are the package's own: they have their own twins.
+Nothing here uses thresholds, layers or columns of changes. What is allowed for a k is found by following every path, or
+every set of states, as the definition says, for each k separately. The best value is found by trying all policies or,
+in worlds too large for that, by a recursion over (t, state, changes left, run). Only the rows of the counterfactual MDP
+are the package's own: they have their own twins.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def influenced(world: World, criterion: Criterion) -> Hits:
 
 
 def paths(world: World, t: int, pair: Pair, length: int) -> Iterator[list[Pair]]:
-    """Every path of so many pairs through the counterfactual MDP that starts with ``pair`` at t."""
+    """Every path of ``length`` pairs through the counterfactual MDP that starts with ``pair`` at t."""
     if length == 1:
         yield [pair]
         return
@@ -145,7 +145,7 @@ def has_run(flags: list[bool], k: int) -> bool:
 
 
 def trailing(flags: list[bool]) -> int:
-    """How many uninfluenced steps were just passed."""
+    """The number of uninfluenced steps at the end."""
     return next((i for i, flag in enumerate(reversed(flags)) if flag), len(flags))
 
 
@@ -180,7 +180,7 @@ def can_take(world: World, hits: Hits, k: int, pair: Pair, flags: list[bool]) ->
 
 
 class Policy(NamedTuple):
-    """A deterministic policy that may look at the whole history: an action, and what to do next after each outcome."""
+    """A deterministic policy that may depend on the whole history: an action, and a policy after each outcome."""
 
     action: Any
     after: dict[Any, Policy | None]
@@ -197,7 +197,7 @@ def count_policies(world: World) -> int:
 
 
 def policies(world: World, t: int, s: Any) -> Iterator[Policy | None]:
-    """All of them, from state s at t on."""
+    """All policies from state s at t on."""
     if t == world.T:
         yield None
         return
@@ -211,7 +211,7 @@ Trajectory = tuple[float, list[Pair], Any]  # probability, pairs, last state
 
 
 def trajectories(world: World, policy: Policy | None, t: int, s: Any) -> Iterator[Trajectory]:
-    """Everything that can happen under a policy, and how likely it is."""
+    """Everything that can happen under a policy, with its probability."""
     if policy is None:
         yield 1.0, [], s
         return
@@ -222,7 +222,7 @@ def trajectories(world: World, policy: Policy | None, t: int, s: Any) -> Iterato
 
 
 class Promise(NamedTuple):
-    """What a policy is worth and what it keeps to, whatever happens."""
+    """The value of a policy, and what it guarantees in every case."""
 
     value: float
     changes: int
@@ -279,7 +279,7 @@ class Best:
         return 0 if self.rule != "assured" or pair in self.hits[t] else run + 1
 
     def action_value(self, t: int, pair: Pair, c: float, run: int) -> float:
-        """The value of taking ``pair``; -∞ where it cannot be."""
+        """The value of taking ``pair``; -∞ if it is not allowed."""
         world = self.world
         after, left = self.run_after(t, pair, run), c - world.changed(t, *pair)
         forbidden = after >= self.k if self.rule == "assured" else pair not in self.kept[t]
@@ -297,7 +297,7 @@ class Best:
         return max((self.action_value(t, (s, a), c, run) for a in self.world.available(s)), default=-math.inf)
 
     def can_take(self, t: int, pair: Pair, run: int) -> bool:
-        """Whether a pair is allowed, changes aside."""
+        """Whether a pair is allowed, without the limit on changes."""
         return self.action_value(t, pair, math.inf, run) > -math.inf
 
 
@@ -312,7 +312,7 @@ def best_by_recursion(world: World, rule: str, hits: Hits) -> np.ndarray:
 
 
 class Visit(NamedTuple):
-    """Where a plan gets: time, state, changes left, uninfluenced steps just passed."""
+    """A point that a plan reaches: time, state, changes left, uninfluenced steps just passed."""
 
     t: int
     state: Any
@@ -321,7 +321,7 @@ class Visit(NamedTuple):
 
 
 def follow(world: World, plan: tether.Plan, hits: Hits) -> tuple[list[Trajectory], set[Visit]]:
-    """Everything that can happen under a plan, by asking it for each action; and where it was asked."""
+    """Everything that can happen under a plan, and the points at which it was asked for an action."""
     asked: set[Visit] = set()
 
     def go(visit: Visit) -> Iterator[Trajectory]:

@@ -1,10 +1,10 @@
-"""A column as pandas and polars have it, for tests that must not need either."""
+"""A column like those of pandas and polars, for tests that must not need them."""
 
 import numpy as np
 
 
 class Column:
-    """A dataframe column as far as this package is concerned (pandas is not a dependency)."""
+    """A dataframe column, with the methods that this package uses (pandas is not a dependency)."""
 
     def __init__(self, values, dtype=None):
         self._values = np.array(values, dtype=dtype)

@@ -1,4 +1,4 @@
-"""The command line, run in this process: what a command prints, as text, as words and as JSON."""
+"""The command line, run in this process: what a command prints, as text, as JSON and as words in one line."""
 
 import json
 
@@ -8,12 +8,12 @@ from tether.cli import main
 
 
 def run(*arguments, code=0, width=80):
-    done = CliRunner().invoke(main, [str(one) for one in arguments], env={"COLUMNS": str(width)})
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments], env={"COLUMNS": str(width)})
     assert done.exit_code == code, done.output
     return done.stdout
 
 
-def told(*arguments, **options):
+def json_of(*arguments, **options):
     return json.loads(run(*arguments, "--json", **options))
 
 

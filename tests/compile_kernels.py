@@ -1,6 +1,6 @@
-"""Compile the kernels, once, before the tests: every process of theirs would compile the same ones beside the others.
+"""Compile the kernels once, before the tests: otherwise every process of the tests would compile the same kernels.
 
-Tests need nothing of this. A kernel that is left out here is compiled by the first test that asks for it.
+Tests also pass without it. A kernel that is not compiled here is compiled by the first test that needs it.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from tether.audit import engine
 
 
 def ask_everything(case: tether.cases.Case) -> None:
-    """Each kind of question once, on a small case."""
+    """Ask each kind of question once, on a small case."""
     cf = tether.counterfactual(case.mdp, case.path)
     for rule in ("definition", "assured"):
         tethered = cf.tether(rule=rule)

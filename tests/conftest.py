@@ -1,7 +1,7 @@
 """Hypothesis profiles, and the cases that many tests ask for.
 
-``default`` draws the same examples in every run; ``interpreted`` fewer of them, for kernels with the JIT off;
-``quick`` a handful, to work with; ``random`` many, and others each time (``make test-random``).
+``default`` draws the same examples in every run. ``interpreted`` draws fewer, for kernels with the JIT off. ``quick``
+draws a few, for work in progress. ``random`` draws many, and different ones in each run (``make test-random``).
 """
 
 import functools
@@ -37,7 +37,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure() -> None:
-    """The arrays of the installed ICU-Sepsis take a second to unpack: once per process, whoever asks for the case."""
+    """Unpack the arrays of the installed ICU-Sepsis once per process: it takes a second."""
     unpack, unpacked = icu_data._arrays, functools.cache(icu_data._arrays)
 
     def arrays(file: Path):
@@ -49,7 +49,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays until the end: it need not be looked through for garbage again and again."""
+    """Imported modules stay until the end: the garbage collector need not search them again."""
     gc.collect()
     gc.freeze()
 
@@ -77,7 +77,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 @pytest.fixture(scope="module")
 def browser():
-    """The browser that is installed, headless; tests that need one are skipped where there is none."""
+    """The installed browser, headless; tests that need one are skipped if there is none."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.skip(f"no page is opened in a browser here: none of {', '.join(BROWSERS)} is installed")

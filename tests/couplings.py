@@ -16,12 +16,12 @@ from tether._kernels.sets import (
 
 
 def asked_row(states, q, low=(), high=()):
-    """A row as the library hands it to the kernel, which would be compiled anew for any other kind of array."""
+    """A row as the library passes it to the kernel, which would be compiled again for any other kind of array."""
     return Nominal(np.asarray(states, np.int32), q, *(read_only(np.asarray(each, float)) for each in (low, high)))
 
 
 def seen_row(states, p, outcome, pair, chance):
-    """The same for what was observed."""
+    """The same for the observed step."""
     return Observed(read_only(np.asarray(states, np.int32)), read_only(p), int(outcome), pair, float(chance))
 
 
@@ -35,7 +35,7 @@ def extreme_of(row, values, pair, observed, kind, sign):
 def over_couplings(p, q, o, values, sign, *, stable):
     """min or max of Σ_j π(o, j)·V_j / p_o over all joint laws π of the two outcomes.
 
-    Stable (Oberst & Sontag, for every outcome i of the observed pair): i ≠ j and q_i/p_i ≥ q_j/p_j exclude each other.
+    Stable (Oberst & Sontag, for every outcome i of the observed pair): π(i, j) = 0 if i ≠ j and q_i/p_i ≥ q_j/p_j.
     """
     n = p.size
     cost = np.zeros((n, n))
@@ -74,8 +74,8 @@ def in_a_box(p, q, o, values, sign, kind):
 def over_intervals(p_low, p_high, q_low, q_high, o, values, sign):
     """min or max of Σ_j π(o, j)·V_j / p_o over all rows p and q within their intervals, and all joint laws π of them.
 
-    A ratio of linear functions: all is scaled by s = 1 / p_o, so that what comes after o sums to 1. Without an outcome
-    (``o`` None) it is the expectation of V over the rows q within their intervals.
+    It is a ratio of linear functions: everything is scaled by s = 1 / p_o, so that the row of o sums to 1. Without an
+    outcome (``o`` None) it is the expectation of V over the rows q within their intervals.
     """
     n = values.size
     if o is None:

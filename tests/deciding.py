@@ -1,7 +1,7 @@
 """Properties word for word: episodes that end where a property is decided, in plain Python.
 
-Independent of the package: no state is made absorbing and nothing rests. An episode here simply has no more steps once
-it met a state that decides. Rules are asked for each k anew, as in `brute`, of what happens before that.
+Independent of the package: no state is made absorbing. An episode simply has no more steps after a state that decides
+the property. Rules are applied to the steps before that, for each k separately, as in `brute`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
         return s in self.goal or (self.kind == "until" and s not in self.hold)
 
     def holds(self, states: list[Any]) -> bool:
-        """Whether it holds of an episode, from the definition and not from where it was decided."""
+        """Whether the property holds for an episode: from the definition, not from the state that decided it."""
         if self.kind == "avoid":
             return not any(s in self.goal for s in states)
         first = next((i for i, s in enumerate(states) if s in self.goal), None)
@@ -55,7 +55,7 @@ class Asked(NamedTuple):
         return self.kind == "reach" or all(s in self.hold for s in states[:first])
 
     def observed(self) -> float:
-        """1 or 0; the chance of it where the last outcome was not recorded."""
+        """1 or 0; the probability if the last outcome was not recorded."""
         seen = list(self.world.path.states)
         if self.world.path.last_recorded:
             return float(self.holds(seen))
@@ -79,7 +79,7 @@ def asked(draw: st.DrawFn, rules: tuple[str, ...], **sizes: Any) -> Asked:
 
 
 def dist(one: Asked, hits: Hits, t: int, pair: Pair) -> float:
-    """Steps to the nearest influenced pair, of paths that end where the property is decided."""
+    """Steps to the nearest influenced pair, on paths that end where the property is decided."""
     possible = {pair}
     for j in range(1, one.world.T - t + 1):
         if possible & hits[t + j - 1]:
@@ -101,7 +101,7 @@ def node_distance(one: Asked, t: int, s: Any) -> float:
 
 
 def depths(one: Asked) -> dict[Any, int]:
-    """Nominal steps to any observed support, time ignored; paths do not go on from where it is decided."""
+    """Nominal steps to any observed support, without regard to time; paths end where the property is decided."""
     depth = dict.fromkeys(set().union(*one.world.supports), 0)
     for level in range(1, len(one.world.states) + 1):
         for (s, _), row in one.world.nominal.items():
@@ -144,7 +144,7 @@ def allowed(one: Asked, hits: Hits, k: int) -> Hits:
 
 
 def size(one: Asked, hits: Hits, k: int) -> int:
-    """Nodes (t, s) reached through allowed pairs, by all rules but `assured`."""
+    """The number of nodes (t, s) reached through allowed pairs; for all rules except `assured`."""
     kept, layer, total = allowed(one, hits, k), {one.world.path.states[0]}, 1
     for t in range(one.world.T):
         layer = {j for pair in kept[t] if pair[0] in layer for j in one.world.rows[t][pair]}

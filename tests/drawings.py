@@ -1,4 +1,4 @@
-"""What the tests of figures share: the words on their axes, and what is found on them again."""
+"""What the tests of figures share: the words on their axes, and how to find lines and marks on them."""
 
 import numpy as np
 
@@ -20,13 +20,13 @@ def is_hollow(one):
 
 
 def drawn(ax):
-    """Draw it for real: what is laid out and rendered must not warn either."""
+    """Draw the figure completely: layout and rendering must not warn either."""
     figure = ax.figure.figure
     figure.draw_without_rendering()
     return figure
 
 
 def nearest(ax, a, b):
-    """The least distance in points between marks of two lines, as they come out on paper; draw it first."""
+    """The smallest distance in points between marks of two lines, as printed; draw the figure first."""
     here, there = (ax.transData.transform(one.get_xydata()) * 72 / ax.figure.dpi for one in (a, b))
     return np.sqrt(((here[:, None] - there[None]) ** 2).sum(-1)).min()

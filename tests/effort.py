@@ -1,4 +1,4 @@
-"""How much is tried where more tries find more: a part in ``make test``, all of it in ``make test-random``."""
+"""How many times something is tried, for tests that find more with more tries."""
 
 import os
 

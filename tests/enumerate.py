@@ -1,8 +1,8 @@
-"""Every episode, one by one: what a policy leads to, by enumeration in plain Python.
+"""Every episode that a policy can lead to, by enumeration in plain Python.
 
-The package pushes distributions through a chain and never sees an episode. Here there are only episodes: each
-one a policy can lead to, with its probability, and sums over them. Nothing is merged, no moment is carried along.
-Rows of the counterfactual MDP are the package's own: they have their own twins.
+The package computes distributions step by step and never sees an episode. Here there are only episodes, each with its
+probability, and sums over them. Nothing is merged. Rows of the counterfactual MDP are the package's own: they have
+their own twins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Answer = Mapping[Any, float]  # actions and their probabilities
 
 
 class _Asked(dict[Any, Any]):
-    """A table whose entries are worked out when they are asked for."""
+    """A table whose entries are computed when they are needed."""
 
     def __init__(self, ask: Callable[[Any], Any]) -> None:
         self.ask = ask
@@ -37,7 +37,7 @@ class _Asked(dict[Any, Any]):
 
 
 class CaseWorld(World):
-    """One of the package's cases, as a world; its rows are asked for one by one."""
+    """One of the package's cases, as a world; its rows are computed one by one."""
 
     def __init__(self, cf: tether.CounterfactualMDP) -> None:
         mdp = cf.mdp
@@ -82,7 +82,7 @@ class Episode(NamedTuple):
 
 
 Choose = Callable[[Episode], Answer]
-"""What a policy does after an episode so far."""
+"""The action of a policy after the episode so far, as probabilities."""
 
 
 def by_plan(world: World, plan: tether.Plan, hit: Hit) -> Choose:
@@ -103,7 +103,7 @@ def by_table(table: Mapping[tuple[int, Any], Answer]) -> Choose:
 
 
 class Law:
-    """All episodes of a policy, and what to expect over them.
+    """All episodes of a policy, and expectations over them.
 
     ``nominal`` follows the plain model instead of the counterfactual one.
     """
@@ -142,7 +142,7 @@ class Law:
         return {s: math.fsum(chances) for s, chances in there.items()}
 
     def actions(self, t: int, among: Collection[Any] | None = None) -> dict[Any, float]:
-        """The distribution of the action at t, given that the state is among those given; {} if it never is."""
+        """The distribution of the action at t, if the state is in ``among``; {} if it never is."""
         there = [one for one in self.episodes if among is None or one.states[t] in among]
         total = math.fsum(one.chance for one in there)
         named = {one.actions[t] for one in there}
@@ -163,7 +163,7 @@ class Law:
         return self.earned(self.T)(one) + self.world.discount**self.T * self.world.last(one.states[-1])
 
     def scale(self) -> float:
-        """The size of what is added up, for tolerances."""
+        """The sum of the absolute values that are added up, for tolerances."""
         collected = max(abs(value) for values in self.collected.values() for value in values)
         return max(1.0, collected) + max(abs(self.world.last(one.states[-1])) for one in self.episodes)
 
@@ -178,7 +178,7 @@ def longest_run(one: Episode, hit: Hit) -> int:
 
 
 def _seen(shares: Mapping[Any, float]) -> dict[Any, float]:
-    """What is rarer than this may be rounded to never."""
+    """The shares without very small ones, which may be rounded to 0."""
     return {key: share for key, share in shares.items() if share > 1e-200}
 
 
@@ -196,7 +196,7 @@ def assert_evaluates(outlook: tether.Evaluation, law: Law) -> None:
         assert highest == pytest.approx(max(expected.values()), abs=1e-12)
         assert expected[state] == pytest.approx(highest, abs=1e-12)
         assert outlook.returns.mean[t] == pytest.approx(law.mean(law.earned(t)), **near)
-        # Nearly the whole precision, also of a spread near 0: squares of the return itself would keep half of it.
+        # Nearly full precision, also for a spread near 0: squares of the return itself would lose half of the digits.
         assert outlook.returns.std[t] == pytest.approx(law.std(law.earned(t)), **near)
     for t in range(law.T):
         assert _seen(outlook.actions(t)) == pytest.approx(_seen(law.actions(t)), abs=1e-12)

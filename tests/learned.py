@@ -4,7 +4,7 @@ import tether
 from tether.learning.learn import learn
 
 CLINIC = {("treat", "well"): 8, ("treat", "dead"): 2, ("wait", "well"): 2, ("wait", "dead"): 3}
-"""How often each action led where, from "sick"."""
+"""How often each action led to each state, from "sick"."""
 
 
 def clinic(prior=1.0, **options):

@@ -1,4 +1,4 @@
-"""Logs drawn at random, as plain rows, and what they say, found by going through them one by one."""
+"""Random logs, as plain rows, and counts that are found by going through their rows one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tether
 
 
 class Row(NamedTuple):
-    """One row of a log; None where a cell is empty."""
+    """One row of a log; None for an empty cell."""
 
     episode: Any
     t: int
@@ -64,7 +64,7 @@ def logs(draw: st.DrawFn, states: Any = STATES, actions: Any = ACTIONS, ids: Any
 
 
 class Tally:
-    """What a log says of each pair, by going through its paths step by step."""
+    """The outcomes and rewards of each pair in a log, found by going through its paths step by step."""
 
     def __init__(self, log: Log) -> None:
         self.times: dict[Any, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
@@ -84,14 +84,14 @@ class Tally:
                     self.earned[pair, outcome].append(Fraction(reward))
 
     def pairs(self, minimum: int, end: Any) -> dict[Any, dict[Any, int]]:
-        """The pairs that are available, and how often each led where."""
+        """The available pairs, and how often each led to each state."""
         found = {pair: dict(row) for pair, row in self.times.items()}
         if end is not None:
             found |= {pair: {end: n} for pair, n in self.unrecorded.items() if pair not in found}
         return {pair: row for pair, row in found.items() if sum(row.values()) >= minimum}
 
     def mean(self, pair: Any, outcome: Any) -> Fraction:
-        """The mean reward of a transition; of its pair, where none was recorded for it."""
+        """The mean reward of a transition; if it has no recorded reward, the mean of its pair."""
         given = self.earned.get((pair, outcome)) or self.all_earned(pair)
         return sum(given, Fraction(0)) / len(given) if given else Fraction(0)
 

@@ -1,4 +1,4 @@
-"""What the tests of files share: random models, and bytes that are nearly a file."""
+"""What the tests of files share: random models, and files with random errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tether
 
-# Nothing a text file would change: no spaces around, no whole numbers, no control characters that CSV reads as space.
+# Text that a text file does not change: no spaces around it, no whole numbers, no characters that CSV reads as space.
 words = st.text(
     st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=("Cs",)), min_size=1, max_size=6
 ).filter(lambda text: text == text.strip() and text.strip("-0123456789.") != "")
@@ -39,7 +39,7 @@ def models(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> tether.MDP:
     for s in range(S):
         if not P[s].any():
             P[s, rng.integers(A), rng.integers(S)] = 1.0
-    for a in range(A):  # a table does not know an action that is nowhere available
+    for a in range(A):  # a table has no action that is never available
         if not P[:, a].any():
             P[rng.integers(S), a, rng.integers(S)] = 1.0
     sums = P.sum(axis=2, keepdims=True)
@@ -71,7 +71,7 @@ def assert_same(found: tether.MDP, expected: tether.MDP, name: Any = lambda labe
 
 @st.composite
 def mutated(draw: st.DrawFn, valid: bytes) -> bytes:
-    """A valid file with some bytes changed, put in or taken out, perhaps cut off."""
+    """A valid file with some bytes changed, added or removed, and perhaps cut off."""
     data = bytearray(valid)
     for _ in range(draw(st.integers(1, 6))):
         at = draw(st.integers(0, len(data)))

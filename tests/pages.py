@@ -1,4 +1,4 @@
-"""Reading a report back: its text, its tables and what it refers to; and models that are hard to show."""
+"""Reading a report: its text, its tables and its references; and models that are hard to show."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Page(HTMLParser):
         self.attributes: list[tuple[str, str]] = []
         self.headings: list[str] = []
         self.tables: list[list[list[str]]] = []
-        self.inside: list[list[list[str]]] = []  # tables that are open, the innermost last
+        self.inside: list[list[list[str]]] = []  # open tables, the innermost last
         self.steps: list[list[str]] = []  # rows of the step-by-step table, folded or not
         self.parts: dict[str, str] = {"": ""}
         self.drawings: list[str] = []
@@ -78,7 +78,7 @@ class Page(HTMLParser):
             return
         if {"td", "th"} & set(self.open) and self.inside[-1] and self.inside[-1][-1]:
             self.inside[-1][-1][-1] += data
-        if "title" not in self.open:  # what a drawing says where the pointer rests
+        if "title" not in self.open:  # a drawing shows its titles only under the pointer
             self.parts[self.headings[-1] if self.headings else ""] += data
 
     @property
@@ -121,7 +121,7 @@ def walk(n: int, T: int, labels: Any = None, actions: Any = None, last: bool = T
 LONG = ["w" * 300, "another rather long action name with words " * 5, "c"]
 ONE = tether.MDP.from_table(["a"], ["x"], ["a"], [1.0], [2.0])
 
-# Plans whose report is easily spoilt: by their length, their labels, or because there is nothing to say.
+# Plans whose report easily goes wrong: they are long, have odd labels, or leave nothing to say.
 ODD: dict[str, Callable[[], tether.Plan]] = {
     "one step": lambda: walk(5, 1).plan(1, 1),
     "one step, no tether": lambda: walk(5, 1).plan(2, 1),
@@ -144,7 +144,7 @@ def _case(name: str, k: int, m: int, path: str = "observed") -> tether.Plan:
     return tether.counterfactual(made.mdp, made.paths[path]).plan(k, m)
 
 
-# Those, and the case studies.
+# These plans, and the case studies.
 PLANS: dict[str, Callable[[], tether.Plan]] = {
     "sepsis": lambda: _case("sepsis", 8, 3, "catastrophic"),
     "epidemic": lambda: _case("epidemic", 7, 4),
@@ -155,17 +155,17 @@ PLANS: dict[str, Callable[[], tether.Plan]] = {
 
 
 def written_once(name: str, factory: pytest.TempPathFactory) -> Path:
-    """The report on one of these plans: one file for all tests that only read it, whichever process they run in."""
+    """The report on one of these plans: one file for all tests that only read it, in any process."""
     shared = factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else factory.getbasetemp()
     file = shared / f"{name}.html"
-    if not file.exists():  # a report is put in place whole: two writers cost time, no more
+    if not file.exists():  # a report is moved into place complete, so two writers only cost time
         PLANS[name]().report(file)
     return file
 
 
 @contextlib.contextmanager
 def undrawn() -> Iterator[None]:
-    """Reports without their drawings, which take longest and have tests of their own: what is said is all there."""
+    """Reports without drawings, which take the most time and have their own tests; the text is complete."""
 
     nothing = Drawing("", "")
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""A small model in PRISM's explicit files, and how it is read in the tests of them."""
+"""A small model in PRISM's explicit files, and how their tests read it."""
 
 from pathlib import Path
 
@@ -18,12 +18,12 @@ TRA = """\
 
 
 def instead(line):
-    """The fourth line in other words."""
+    """The file with another fourth line."""
     return TRA.replace("0 1 0 1 wait", line)
 
 
 def save(folder, **texts):
-    """Files by their endings; the name of the ``.tra``."""
+    """Write files by their suffixes; returns the name of the ``.tra``."""
     for suffix, text in texts.items():
         Path(folder, f"robot.{suffix}").write_text(text, encoding="utf-8")
     return Path(folder, "robot.tra")

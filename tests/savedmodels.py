@@ -1,4 +1,4 @@
-"""What the tests of models on disk share: whether two models are the same, and directories that are forged."""
+"""What the tests of models on disk share: whether two models are the same, and forged directories."""
 
 import json
 import zlib
@@ -29,7 +29,7 @@ def assert_same(mdp, twin):
         if array is None:
             assert other is None
             continue
-        assert type(other) is np.ndarray  # no np.memmap: kernels would be compiled for that anew
+        assert type(other) is np.ndarray  # not np.memmap: kernels would be compiled again for it
         assert (other.dtype, other.shape) == (array.dtype, array.shape)
         assert other.tobytes() == array.tobytes()
         assert not other.flags.writeable
@@ -60,7 +60,7 @@ def refused(folder, **options):
 
 
 def forge(folder, name, array):
-    """Put another array in the place of one, as if it had been saved so."""
+    """Replace an array by another one, as if that had been saved."""
     np.save(folder / f"{name}.npy", array)
     meta = json.loads((folder / "model.json").read_text())
     meta["arrays"][name] |= {

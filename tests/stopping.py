@@ -1,4 +1,4 @@
-"""A process that is stopped while files take their place."""
+"""A process that is stopped while it moves files into place."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 @contextmanager
 def stopped_after(files, monkeypatch):
-    """What is done within stops once so many files have taken the place of others."""
+    """The body is interrupted after this many files were moved into place."""
     replace, done = Path.replace, []
 
     def stops(self, other):

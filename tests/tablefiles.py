@@ -1,4 +1,4 @@
-"""One small table as every kind of file, and how it is read in the tests of columns."""
+"""One small table as every kind of file, and how the tests of columns read it."""
 
 import gzip
 import io
@@ -61,7 +61,7 @@ SAME = {
     "tabs.csv": TEXT.replace(",", "\t").encode(),
     "more.csv": b"x,state,probability,action,x\n7,0,0.5,go,\xc3\xa9\n,1,1e0,go,8\n",
     "a.tsv": TEXT.replace(",", "\t").encode(),
-    "a.csv.gz": gzip.compress(TEXT.encode(), mtime=0),  # the same bytes, and so the same test, in every process
+    "a.csv.gz": gzip.compress(TEXT.encode(), mtime=0),  # the same bytes, and so the same test name, in every process
     "a.tsv.gz": gzip.compress(TEXT.replace(",", "\t").encode(), mtime=0),
     "a.parquet": bytes_of(TABLE, parquet.write_table),
     "a.pq": bytes_of(TABLE.select([2, 0, 1]), parquet.write_table),

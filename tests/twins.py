@@ -1,7 +1,7 @@
-"""Slow, obvious twins of the kernels, and what the tests draw at random.
+"""Slow, obvious twins of the kernels, and random inputs for the tests.
 
-Nothing here uses the package's own arithmetic. A row is a list with one number an outcome, zeros
-included; the twins normalise it exactly, as the model does in floating point.
+Nothing here uses the package's own arithmetic. A row is a list with one number per outcome, with zeros. The twins
+normalise it exactly; the model does so in floating point.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tether
 
 SEEN, ASKED = "seen", "asked"
 
-# --- The counterfactual row, three times over --------------------------------------------------
+# --- The counterfactual row, in three ways -----------------------------------------------------
 
 
 def normalised(row: Sequence[Any]) -> list[Fraction]:
@@ -88,7 +88,7 @@ def decimal_row(p: Sequence[float], q: Sequence[float], o: int) -> list[float]:
 
 
 def race(p: Sequence[float], q: Sequence[float], o: int, samples: int, seed: int) -> np.ndarray:
-    """Shares of each outcome, from races run by hand: those that ``o`` wins under p, run again under q."""
+    """Shares of each outcome in simulated races: those that ``o`` wins under p, run again under q."""
     rng = np.random.default_rng(seed)
     p, q = np.array(p, dtype=float), np.array(q, dtype=float)
     wins = np.zeros(len(q))
@@ -106,16 +106,16 @@ def tv(row: Sequence[Any], other: Sequence[Any]) -> Any:
 
 
 def sampling_error(probability: np.ndarray, samples: int) -> np.ndarray:
-    """How far a share of ``samples`` draws may be off: five standard errors and five draws; 0 where P is 0."""
+    """The tolerance for a share of ``samples`` draws: five standard errors and five draws; 0 if P is 0."""
     return 5 * np.sqrt(probability * (1 - probability) / samples) + 5 / samples * (probability > 0)
 
 
 def check_shares(share: np.ndarray, probability: np.ndarray, samples: int) -> None:
-    """What was drawn agrees with its probability; what cannot happen never does."""
+    """Shares agree with their probabilities; an impossible outcome has a share of 0."""
     assert np.all(np.abs(share - probability) <= sampling_error(probability, samples))
 
 
-# --- The smallest model in which a row can be asked about ---------------------------------------
+# --- The smallest model with an observed row and a row in question -------------------------------
 
 
 def two_rows(p: Sequence[float], q: Sequence[float]) -> tether.MDP:
@@ -146,7 +146,7 @@ def asked(p: Sequence[float], q: Sequence[float], o: int, **options: Any) -> np.
 
 
 def as_floats(weights: Sequence[float]) -> list[float]:
-    """Weights as probabilities, off by rounding at most."""
+    """Weights as probabilities, up to rounding."""
     total = math.fsum(weights)
     return [w / total for w in weights]
 
@@ -168,7 +168,7 @@ def _weights(n: int, weight: st.SearchStrategy[Any]) -> st.SearchStrategy[list[A
 
 @st.composite
 def whole_weights(draw: st.DrawFn, max_size: int = 6, largest: int = 7) -> Seen:
-    """Small whole numbers: zeros and exact ties of p_j / q_j abound. Not normalised."""
+    """Small whole numbers, with many zeros and exact ties of p_j / q_j. Not normalised."""
     n = draw(st.integers(1, max_size))
     p, q = draw(_weights(n, st.integers(0, largest))), draw(_weights(n, st.integers(0, largest)))
     return Seen(p, q, draw(st.sampled_from([j for j in range(n) if p[j]])))
@@ -216,7 +216,7 @@ def proportional(draw: st.DrawFn) -> Seen:
 
 
 class Episode(NamedTuple):
-    """A small random model and an episode in it, all by label."""
+    """A small random model and an episode in it, by labels."""
 
     states: list[str]
     actions: list[str]

@@ -1,4 +1,4 @@
-"""Small worlds, drawn at random: a model, an episode in it, rules and tests of influence to ask about."""
+"""Small random worlds: a model and an episode in it; with rules and tests of influence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tether
 
 FEWER = settings(max_examples=max(7, settings.default.max_examples // 3))
-"""For tests that try everything."""
+"""Sizes for tests that try everything."""
 
 Pair = tuple[Any, Any]
 Criterion = tuple[str, float]  # ("support", 0), ("tv", eps) or ("effective", eps)
@@ -22,11 +22,11 @@ Criterion = tuple[str, float]  # ("support", 0), ("tv", eps) or ("effective", ep
 SUPPORT: Criterion = ("support", 0.0)
 RULES = ("definition", "published", "printed", "assured")
 ON_PAIRS = ("definition", "assured")
-"""The rules that go with any test; the other two are made of supports."""
+"""The rules that can be used with any test of influence; the other two are defined by supports."""
 
 
 class World:
-    """A small model, an episode in it, and what episodes are worth."""
+    """A small model, an episode in it, and the rewards."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class World:
         return self.conditioned()
 
     def conditioned(self) -> tether.CounterfactualMDP:
-        """The counterfactual MDP, made anew: nothing was asked of it yet."""
+        """A new counterfactual MDP, of which nothing was asked yet."""
         P = np.zeros((len(self.states), len(self.actions), len(self.states)))
         for (s, a), row in self.weights.items():
             total = math.fsum(row.values())
@@ -104,7 +104,7 @@ class World:
         return all(self.cf.mdp.row(s, a)[0] == (s,) for a in self.available(s))
 
     def changed(self, t: int, s: Any, a: Any) -> int:
-        """[a ≠ a_t]; 0 where s only leads back to itself and does not have a_t: nobody can choose otherwise there."""
+        """[a ≠ a_t]; 0 if s is absorbing and does not have a_t: there is nothing to choose there."""
         if self.stays(s) and self.path.actions[t] not in self.available(s):
             return 0
         return int(a != self.path.actions[t])
@@ -139,7 +139,7 @@ class World:
         return math.fsum([*earned, self.discount**self.T * self.last(last)])
 
     def observed_return(self) -> float:
-        """What the observed path was worth; the mean over its last outcome where that was not recorded."""
+        """The return of the observed path; the mean over its last outcome if that was not recorded."""
         if self.path.last_recorded:
             return self.worth(self.observed, self.path.states[-1])
         ends = self.nominal[self.observed[-1]]
@@ -156,7 +156,7 @@ def in_package(criterion: Criterion) -> Any:
 
 
 def _up_to(most: int) -> st.SearchStrategy[int]:
-    """1 … most, most often the most: that is where a world gets interesting."""
+    """1 … most; most often the largest number, because larger worlds find more."""
     return st.sampled_from([*range(1, most), *[most] * most])
 
 
@@ -171,10 +171,10 @@ def worlds(
 ) -> World:
     """A model and an episode: its shape is drawn, its numbers come from a seed (fast, and shrinks well enough).
 
-    States in a line, in a one-way ring or anywhere; deterministic rows, even ones (ties), skewed ones with
-    probabilities down to 1e-300; actions missing; a state nobody leads to, without actions; an episode that
-    roams or keeps to the first states, far from the last ones; its last outcome recorded or not. A few have
-    rows from samples, which miss outcomes: nothing but the rows may depend on how they are made.
+    States are in a line, in a one-way ring or connected at random. Rows are deterministic, even (with ties), or skewed
+    with probabilities down to 1e-300. Some actions are missing. There may be a state without actions that nothing leads
+    to. An episode visits any states, or only the first ones, far from the last ones. Its last outcome is recorded or
+    not. A few worlds have rows from samples, which miss outcomes: nothing but the rows may depend on the mechanism.
     ``exact`` is for arithmetic without rounding: deterministic rows, whole rewards, no discount.
     """
     n, n_actions, T = (draw(_up_to(most)) for most in (max_states, max_actions, max_steps))
@@ -215,7 +215,7 @@ def worlds(
 
 
 def _near(layout: str, states: list[Any], i: int) -> list[Any]:
-    """Where one can go from state i."""
+    """The states that state i can lead to."""
     if layout == "line":
         return states[max(0, i - 1) : i + 2]
     return (states[i:] + states[:i])[:3] if layout == "ring" else states
@@ -242,7 +242,7 @@ def criteria() -> st.SearchStrategy[Criterion]:
 
 @st.composite
 def criteria_for(draw: st.DrawFn, rule: str) -> Criterion:
-    """A test that goes with a rule."""
+    """A test of influence that can be used with a rule."""
     return draw(criteria()) if rule in ON_PAIRS else SUPPORT
 
 

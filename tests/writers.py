@@ -1,4 +1,4 @@
-"""Writers without end, and what a reader beside them finds: for tests that kill them, in processes of their own."""
+"""Processes that write without end, for tests that kill them; and what a reader finds meanwhile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tether.errors import FileError
 
 
 def write_for_ever(folder: str, kind: str, exchange: str, who: int | str) -> None:
-    """Write four files that say the same, again and again: as one directory, or each into one that is there."""
+    """Write four files with the same content, again and again: as one directory, or each into an existing one."""
     if exchange == "no":
         writing._exchanger = lambda: None
     for i in itertools.count():
@@ -26,7 +26,7 @@ def place_of(folder: Path, kind: str) -> Path:
 
 
 def version_of(place: Path) -> str:
-    """What all four files say, if they say the same."""
+    """The content of the four files, if it is the same in all."""
 
     def read() -> set[str]:
         try:

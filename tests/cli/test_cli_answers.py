@@ -2,7 +2,7 @@
 
 import pytest
 from click.testing import CliRunner
-from commands import run, told, words
+from commands import json_of, run, words
 
 import tether
 from tether.cli import main
@@ -18,7 +18,7 @@ from tether.learning.learn import learn
 
 @pytest.mark.parametrize(("k", "m"), [(3, 1), (6, 4), (8, 1), (1, 3)])
 def test_explain_tells_what_the_library_explains(epidemic, k, m):
-    answer = told("explain", "case:epidemic", "-k", k, "-m", m)
+    answer = json_of("explain", "case:epidemic", "-k", k, "-m", m)
     explanation = epidemic.plan(k, m).explain()
     plan, beyond = explanation.plan, explanation.beyond
     assert (answer["k"], answer["m"], answer["T"]) == (k, m, 7)
@@ -60,9 +60,9 @@ def test_explain_in_words():
 
 
 def test_explain_without_k_takes_the_shortest_tether_that_is_enough():
-    assert told("explain", "case:epidemic")["k"] == 7
+    assert json_of("explain", "case:epidemic")["k"] == 7
     assert "k = 7 (the shortest tether that is enough):" in words("explain", "case:epidemic")
-    assert told("explain", "case:toy")["k"] == 1
+    assert json_of("explain", "case:toy")["k"] == 1
     assert "k = 1 (no tether gains anything):" in words("explain", "case:toy")
 
 
@@ -87,16 +87,16 @@ def test_a_model_without_rewards_is_called_that():
 
 def test_rules_influence_and_discount_reach_the_planner(grid):
     options = ("--rule", "assured", "--influence", "effective:0.02", "--discount", "0.9")
-    answer = told("explain", "case:grid-world", "-k", 4, "-m", 2, *options)
+    answer = json_of("explain", "case:grid-world", "-k", 4, "-m", 2, *options)
     cf = tether.counterfactual(grid.mdp.with_objective(discount=0.9), grid.path)
     assert answer["value"] == cf.plan(4, 2, rule="assured", influence=tether.effective(0.02)).value
     assert (answer["rule"], answer["influence"], answer["discount"]) == ("assured", "effective(0.02)", 0.9)
-    tv = told("explain", "case:grid-world", "-k", 4, "-m", 2, "--influence", "tv:0.3")
+    tv = json_of("explain", "case:grid-world", "-k", 4, "-m", 2, "--influence", "tv:0.3")
     assert tv["value"] == grid.plan(4, 2, influence=tether.tv(0.3)).value
 
 
 def test_features_take_states_together(epidemic):
-    answer = told("explain", "case:epidemic", "-k", 6, "-m", 4, "--features", "I")
+    answer = json_of("explain", "case:epidemic", "-k", 6, "-m", 4, "--features", "I")
     states, chances = epidemic.plan(6, 4).evaluate().distribution(5)
     by_i: dict[int, float] = {}
     for state, chance in zip(states, chances, strict=True):
@@ -117,7 +117,7 @@ def test_long_states_are_told_by_what_differs():
 @pytest.mark.compiled
 def test_an_outcome_is_told_by_its_name_and_its_own_probability():
     """Of death it was said that all is as before, and 13 %: that of the likeliest single way of being dead."""
-    answer = told("explain", "case:sepsis", "-k", 8, "-m", 2)
+    answer = json_of("explain", "case:sepsis", "-k", 8, "-m", 2)
     patient = tether.cases.sepsis()
     outlook = tether.counterfactual(patient.mdp, patient.path).plan(8, 2).evaluate()
     for t in (5, 10):
@@ -135,7 +135,7 @@ def test_an_outcome_that_was_not_recorded(tmp_path):
     write_path(cut, tmp_path / "path.csv")
     text = run("explain", "case:grid-world", tmp_path / "path.csv", "-k", 6)
     assert "11  not recorded" in text
-    assert told("explain", "case:grid-world", tmp_path / "path.csv", "-k", 6)["steps"][-1]["observed_state"] is None
+    assert json_of("explain", "case:grid-world", tmp_path / "path.csv", "-k", 6)["steps"][-1]["observed_state"] is None
     checked = words("check", "case:grid-world", tmp_path / "path.csv")
     assert "the last outcome is not recorded" in checked
 
@@ -145,9 +145,9 @@ def test_files_give_the_same_answer_as_the_case(tmp_path):
     write_model(case.mdp, tmp_path / "model.parquet")
     write_path(case.path, tmp_path / "path.json")
     write_episodes({"first": case.path}, tmp_path / "log.csv")
-    expected = told("explain", "case:epidemic", "-k", 6, "-m", 2)
+    expected = json_of("explain", "case:epidemic", "-k", 6, "-m", 2)
     for path in (tmp_path / "path.json", f"{tmp_path / 'log.csv'}#first", "case:epidemic"):
-        answer = told("explain", tmp_path / "model.parquet", path, "-k", 6, "-m", 2)
+        answer = json_of("explain", tmp_path / "model.parquet", path, "-k", 6, "-m", 2)
         assert answer["value"] == pytest.approx(expected["value"], rel=1e-13)  # states come in another order
         assert [step["action"] for step in answer["steps"]] == [step["action"] for step in expected["steps"]]
 
@@ -156,12 +156,12 @@ def test_files_give_the_same_answer_as_the_case(tmp_path):
 
 
 def test_sweep_has_the_table_of_the_library(epidemic):
-    answer, table = told("sweep", "case:epidemic"), epidemic.sweep()
+    answer, table = json_of("sweep", "case:epidemic"), epidemic.sweep()
     assert answer["values"] == table.values.tolist()
     assert (answer["ks"], answer["ms"]) == (list(range(1, 9)), list(range(8)))
     assert answer["sizes"] == table.sizes.tolist()
     assert answer["enough"] == [None, 7, 7, 7, 7, 7, 7, 7]
-    some = told("sweep", "case:epidemic", "-k", "2,7-8", "-m", "1-2", "--rule", "assured")
+    some = json_of("sweep", "case:epidemic", "-k", "2,7-8", "-m", "1-2", "--rule", "assured")
     assert some["values"] == epidemic.sweep(rule="assured", ks=[2, 7, 8], ms=[1, 2]).values.tolist()
 
 
@@ -190,7 +190,7 @@ def test_a_table_of_tethers_that_gain_nothing():
 def test_choose_k(epidemic, m, at_least):
     k = epidemic.choose_k(m, at_least)
     code = 1 if k is None else 0
-    assert told("choose-k", "case:epidemic", "-m", m, "--at-least", at_least, code=code)["k"] == k
+    assert json_of("choose-k", "case:epidemic", "-m", m, "--at-least", at_least, code=code)["k"] == k
     text = words("choose-k", "case:epidemic", "-m", m, "--at-least", at_least, code=code)
     assert text.startswith("No k reaches 5 with 1 change" if k is None else f"k = {k} is the smallest")
 
@@ -203,7 +203,7 @@ def test_choose_k_says_when_the_tether_is_off():
 
 
 def test_why_answers_for_each_action(epidemic):
-    answer = told("why", "case:epidemic", "-t", 0, "-k", 3)
+    answer = json_of("why", "case:epidemic", "-t", 0, "-k", 3)
     assert answer["state"] == {"S": 9, "I": 1, "V": 20}
     for one in answer["answers"]:
         why = epidemic.why(0, (9, 1, 20), one["action"], 3)
@@ -219,15 +219,15 @@ def test_why_answers_for_each_action(epidemic):
 
 def test_why_of_one_state_and_action(epidemic):
     call = ("why", "case:epidemic", "-t", 2, "-k", 1, "--state", "(7,3,20)", "--action", "V_I")
-    assert told(*call)["answers"][0]["sentence"] == epidemic.why(2, (7, 3, 20), "V_I", 1).sentence
+    assert json_of(*call)["answers"][0]["sentence"] == epidemic.why(2, (7, 3, 20), "V_I", 1).sentence
     late = ("why", "case:epidemic", "-t", 6, "-k", 2, "--state", "(1, 8, 19)", "--action", "NIL", "--rule", "assured")
-    assured = told(*late, "--uninfluenced", 1)["answers"][0]["sentence"]
+    assured = json_of(*late, "--uninfluenced", 1)["answers"][0]["sentence"]
     assert assured == epidemic.why(6, (1, 8, 19), "NIL", 2, rule="assured", uninfluenced=1).sentence
 
 
 @pytest.mark.parametrize("policy", ["optimal", "observed", "random"])
 def test_evaluate(grid, policy):
-    answer = told("evaluate", "case:grid-world", "--policy", policy, "--influence", "effective:0")
+    answer = json_of("evaluate", "case:grid-world", "--policy", policy, "--influence", "effective:0")
     given = {"optimal": grid.mdp.solve(11), "observed": lambda t, _: grid.path.actions[t], "random": "random"}[policy]
     outlook = grid.evaluate(given, influence=tether.effective(0))
     assert (answer["value"], answer["std"]) == (outlook.value, outlook.std)
@@ -243,13 +243,13 @@ def test_evaluate(grid, policy):
 def test_evaluate_a_file(grid, tmp_path):
     file = tmp_path / "policy.csv"
     file.write_text("s,action\n" + "".join(f"{state},down\n" for state in range(16)))
-    answer = told("evaluate", "case:grid-world", "--policy", file, "--policy-column", "state=s")
+    answer = json_of("evaluate", "case:grid-world", "--policy", file, "--policy-column", "state=s")
     assert answer["value"] == grid.evaluate(lambda _: "down").value
 
 
 def test_samples_are_those_of_the_plan(epidemic, tmp_path):
     file = tmp_path / "log.csv"
-    answer = told("sample", "case:epidemic", "-k", 6, "-m", 4, "-n", 20, "--seed", 3, "-o", file)
+    answer = json_of("sample", "case:epidemic", "-k", 6, "-m", 4, "-n", 20, "--seed", 3, "-o", file)
     drawn = epidemic.plan(6, 4).sample(20, 3)
     assert [one["value"] for one in answer["trajectories"]] == drawn.returns.tolist()
     assert answer["mean"] == drawn.returns.mean()
@@ -265,7 +265,7 @@ def test_samples_are_those_of_the_plan(epidemic, tmp_path):
 
 def test_report_writes_a_page(tmp_path, epidemic):
     file = tmp_path / "page.html"
-    answer = told("report", "case:epidemic", "-k", 6, "-m", 4, "-o", file, "--title", "An outbreak")
+    answer = json_of("report", "case:epidemic", "-k", 6, "-m", 4, "-o", file, "--title", "An outbreak")
     assert answer["value"] == epidemic.plan(6, 4).value
     assert answer["bytes"] == file.stat().st_size
     page = file.read_text(encoding="utf-8")
@@ -280,7 +280,7 @@ def test_report_writes_a_page(tmp_path, epidemic):
 @pytest.mark.compiled
 def test_demo_as_json(tmp_path, monkeypatch, epidemic):
     monkeypatch.chdir(tmp_path)
-    answer = told("demo")
+    answer = json_of("demo")
     outbreak, patient = answer["stories"]
     assert [one["value"] for one in outbreak["explanations"]] == [
         epidemic.plan(k, m).value for k, m in ((3, 1), (6, 4), (8, 1))
@@ -294,17 +294,17 @@ def test_demo_as_json(tmp_path, monkeypatch, epidemic):
 
 
 def test_certify_tells_what_the_library_certifies(epidemic):
-    answer = told("certify", "case:epidemic", "-k", 6, "-m", 4)
+    answer = json_of("certify", "case:epidemic", "-k", 6, "-m", 4)
     found = epidemic.plan(6, 4).certify()
     assert (answer["k"], answer["m"], answer["policy"]) == (6, 4, None)
     assert answer["certificate"] == as_data(found)
     assert answer["certificate"]["verdict"] == "holds"
     shown = words("certify", "case:epidemic", "-k", 6, "-m", 4)
     assert found.sentence in shown
-    by_name = told("certify", "case:epidemic", "--policy", "random")
+    by_name = json_of("certify", "case:epidemic", "--policy", "random")
     assert (by_name["policy"], by_name["certificate"]) == ("random", as_data(tether.certify(epidemic, "random")))
     assert "k" not in by_name
-    over = told("certify", "case:epidemic", "--policy", "random", "--objective", "reach over")
+    over = json_of("certify", "case:epidemic", "--policy", "random", "--objective", "reach over")
     assert over["objective"] == "reach over"
     assert over["certificate"] == as_data(tether.certify(epidemic, "random", objective=tether.reach("over")))
 
@@ -313,7 +313,7 @@ def test_certify_a_policy_from_a_file(tmp_path):
     case, file = tether.cases.grid_world(), tmp_path / "policy.csv"
     rows = [f"{t},{s},{action}\n" for t, action in enumerate(case.path.actions) for s in case.mdp.states]
     file.write_text("t,state,action\n" + "".join(rows))
-    certificate = told("certify", "case:grid-world", "--policy", file)["certificate"]
+    certificate = json_of("certify", "case:grid-world", "--policy", file)["certificate"]
     assert certificate["nothing"]["worst"] == certificate["nothing"]["best"] == -897.0
     assert "Every causal model gives the observed return." in words("certify", "case:grid-world", "--policy", file)
 
@@ -338,12 +338,12 @@ def test_robust_tells_what_the_library_guarantees(tmp_path):
     case = tether.cases.epidemic()
     sure = tether.robust(case.mdp, case.path, assume="nothing")
     plan = sure.plan(6, 4)
-    answer = told("robust", "case:epidemic", "-k", 6, "-m", 4, "--assume", "nothing", "--export", tmp_path / "o.drn")
+    answer = json_of("robust", "case:epidemic", "-k", 6, "-m", 4, "--assume", "nothing", "--export", tmp_path / "o.drn")
     assert (answer["value"], answer["best_case"], answer["assume"]) == (plan.value, plan.best_case, "nothing")
     assert answer["expected_value"] == plan.evaluate().value
     assert (answer["confidence"], answer["gain"]) == (None, plan.gain)
     assert answer["export"] == as_data(sure.write(tmp_path / "o.drn", 6, 4))
-    default = told("robust", "case:epidemic", "-k", 6, "-m", 4)
+    default = json_of("robust", "case:epidemic", "-k", 6, "-m", 4)
     assert (default["assume"], default["export"]) == ("stability", None)
     shown = words("robust", "case:epidemic", "-k", 6, "-m", 4, "--export", tmp_path / "o.nm")
     assert 'R{"reward"}maxmin=? [ F "done" ] is the guaranteed return plus 72.' in shown
@@ -357,7 +357,7 @@ def test_robust_on_a_learned_model(tmp_path):
     path = tether.Path(["sick", "dead"], ["wait"])
     write_path(path, tmp_path / "path.csv")
     asked = "robust", tmp_path / "learned", tmp_path / "path.csv", "-k", 1, "--confidence", 0.95
-    answer = told(*asked)
+    answer = json_of(*asked)
     assert answer["value"] == tether.robust(mdp, path, "nothing", confidence=0.95).plan(1).value
     assert (answer["assume"], answer["confidence"]) == ("nothing", 0.95)
     assert "all transition probabilities that the log allows (jointly, with 95 % confidence)" in words(*asked)

@@ -4,7 +4,7 @@ import itertools
 from importlib import import_module
 
 import pytest
-from commands import run, told, words
+from commands import json_of, run, words
 
 import tether
 from tether.explanation.answers import as_data
@@ -17,7 +17,7 @@ from tether.learning.posterior import posterior
 
 
 def test_check_describes(epidemic):
-    answer, found = told("check", "case:epidemic"), coverage(epidemic)
+    answer, found = json_of("check", "case:epidemic"), coverage(epidemic)
     described = epidemic.mdp.describe()
     assert answer["sound"]
     assert (answer["total_problems"], answer["problems"]) == (0, [])
@@ -32,7 +32,7 @@ def test_check_describes(epidemic):
 
 def test_check_without_a_path(tmp_path):
     write_model(tether.cases.grid_world().mdp, tmp_path / "model.csv")
-    answer = told("check", tmp_path / "model.csv")
+    answer = json_of("check", tmp_path / "model.csv")
     assert (answer["path"], answer["T"], answer["coverage"]) == (None, None, None)
     assert answer["description"]["absorbing"] == 2
 
@@ -44,7 +44,7 @@ def test_check_tells_all_problems_with_their_lines(tmp_path):
     model, path = tmp_path / "model.csv", tmp_path / "path.csv"
     model.write_text(BAD_MODEL)
     path.write_text("t,state,action\n0,a,go\n2,b,\n")
-    answer = told("check", model, path, code=1)
+    answer = json_of("check", model, path, code=1)
     assert not answer["sound"]
     assert [(problem["file"], problem["line"]) for problem in answer["problems"]] == [
         (str(model), 2), (str(model), 4), (str(path), 3),
@@ -63,7 +63,7 @@ def test_check_of_a_path_that_is_impossible(tmp_path):
     model, path = tmp_path / "model.csv", tmp_path / "path.csv"
     model.write_text(BAD_MODEL.replace("0.4", "0.5"))
     path.write_text("t,state,action\n0,a,run\n1,d,\n")
-    answer = told("check", model, path, "--terminal", "d", code=1)
+    answer = json_of("check", model, path, "--terminal", "d", code=1)
     assert answer["description"]["terminal"] == 1  # the model is sound
     assert [problem["line"] for problem in answer["problems"]] == [2]
     assert "the model has no action 'run'" in answer["problems"][0]["message"]
@@ -73,7 +73,7 @@ def test_check_counts_problems_that_it_does_not_list(tmp_path):
     file = tmp_path / "model.csv"
     rows = "".join(f"{i},go,{i},x\n" for i in range(150))
     file.write_text(f"state,action,next_state,probability\n{rows}")
-    assert told("check", file, code=1)["total_problems"] == 150
+    assert json_of("check", file, code=1)["total_problems"] == 150
     assert "150 problems:" in run("check", file, code=1)
     assert "… and 50 more" in run("check", file, code=1)
 
@@ -81,11 +81,11 @@ def test_check_counts_problems_that_it_does_not_list(tmp_path):
 def test_check_reads_every_number_of_a_saved_model(tmp_path):
     saved = tmp_path / "saved"
     tether.cases.grid_world().mdp.save(saved)
-    assert told("check", saved)["sound"]
+    assert json_of("check", saved)["sound"]
     numbers = bytearray((saved / "probability.npy").read_bytes())
     numbers[-800] ^= 0xFF
     (saved / "probability.npy").write_bytes(numbers)
-    assert not told("check", saved, code=1)["sound"]
+    assert not json_of("check", saved, code=1)["sound"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_check_reads_every_number_of_a_saved_model(tmp_path):
 )
 def test_convert(tmp_path, name):
     write_model(tether.cases.grid_world().mdp, tmp_path / "model.csv")
-    answer = told("convert", tmp_path / "model.csv", tmp_path / name)
+    answer = json_of("convert", tmp_path / "model.csv", tmp_path / name)
     assert (answer["states"], answer["pairs"], answer["transitions"]) == (16, 64, 220)
     assert read_model(tmp_path / name).n_transitions == 220
     assert run("convert", tmp_path / "model.csv", tmp_path / "other", "--to", "csv").startswith(str(tmp_path)[:10])
@@ -144,7 +144,7 @@ def log(tmp_path):
 
 def test_learn_and_explain_with_credible_intervals(log, tmp_path):
     out = tmp_path / "learned"
-    answer = told("learn", log, out, "--prior", 0.5, "--minimum", 2, "--column", "episode=robot")
+    answer = json_of("learn", log, out, "--prior", 0.5, "--minimum", 2, "--column", "episode=robot")
     episodes = read_episodes(log, columns={"episode": "robot"})
     mdp = learn(episodes, 0.5, minimum=2)
     assert (answer["episodes"], answer["steps"], answer["prior"], answer["minimum"]) == (41, 451, 0.5, 2)
@@ -165,7 +165,7 @@ def test_learn_and_explain_with_credible_intervals(log, tmp_path):
         "--seed",
         5,
     )
-    explained = told(*call)
+    explained = json_of(*call)
     plan = tether.counterfactual(mdp, episodes["seen"]).plan(4, 2)
     sure = posterior(mdp, 10, rng=5).of(plan)
     assert explained["value"] == plan.value
@@ -202,7 +202,7 @@ def test_what_was_learned_is_told_in_the_same_words_later(tmp_path):
 
 
 def test_cases_are_listed():
-    answer = told("cases")
+    answer = json_of("cases")
     by_name = {case["name"]: case for case in answer["cases"]}
     assert by_name["sepsis"]["paths"] == {"case:sepsis": 10, "case:sepsis-suboptimal": 10}
     assert by_name["epidemic"]["states"] == 2541
@@ -216,7 +216,7 @@ def test_a_case_that_needs_what_is_not_installed_says_so(monkeypatch):
         raise tether.QueryError("this case needs the package moon: pip install moon")
 
     monkeypatch.setattr(import_module("tether.cases.toy"), "toy", missing)
-    by_name = {case["name"]: case for case in told("cases")["cases"]}
+    by_name = {case["name"]: case for case in json_of("cases")["cases"]}
     assert by_name["toy"]["states"] is None
     assert by_name["toy"]["missing"] == "this case needs the package moon: pip install moon"
     assert "pip install moon" in words("cases")
@@ -225,7 +225,7 @@ def test_a_case_that_needs_what_is_not_installed_says_so(monkeypatch):
 @pytest.mark.parametrize("name", ["grid-world", "case:epidemic"])
 def test_an_exported_case_can_be_read_again(tmp_path, name):
     out = tmp_path / "out"
-    files = told("cases", name, out)["files"]
+    files = json_of("cases", name, out)["files"]
     assert files == [str(out / "model.csv"), str(out / "path.csv")]
     mdp = read_model(out / "model.csv")
     assert tether.counterfactual(mdp, read_path(out / "path.csv", mdp)).T > 0

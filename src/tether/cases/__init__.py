@@ -1,7 +1,6 @@
-"""The paper's models, ready to use: `toy`, `grid_world`, `epidemic`, `sepsis`; and a real one, `icu_sepsis`.
+"""The paper's models, ready to use: `toy`, `grid_world`, `epidemic`, `sepsis`; and one from real data, `icu_sepsis`.
 
-Each function builds one and returns a `Case`: the model, with readable names, and the observed
-paths of the paper by name.
+Each function returns a `Case`: the model, with readable names, and its observed paths by name.
 May import: explanation, and what it may.
 
 >>> import tether

@@ -1,4 +1,4 @@
-"""What a case study consists of."""
+"""A case study: a model and the paths observed in it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Case:
         object.__setattr__(self, "paths", MappingProxyType(dict(self.paths)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By the constructor: a view of a dictionary does not pickle, the dictionary does.
+        # By the constructor, with a dictionary: a read-only view of it cannot be pickled.
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return type(self), tuple((values | {"paths": dict(self.paths)}).values())
 

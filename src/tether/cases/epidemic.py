@@ -1,11 +1,11 @@
 """An epidemic in a small population, with a stock of vaccine (the paper's appendix).
 
-A state is (S, I, V): susceptible, infected, vaccines left. At each step one may do nothing (NIL) or
-take one infected (V_I) or one susceptible (V_S) person out by vaccination; then the number of new
-infections is hypergeometric. The reward is minus the number of infected.
+A state is (S, I, V): susceptible, infected, vaccines left. The actions are to do nothing (NIL), or to remove one
+infected (V_I) or one susceptible (V_S) person by vaccination. The number of new infections is then hypergeometric. The
+reward is minus the number of infected.
 
-Ten people have 2,541 states, which are listed; two hundred have sixteen million, of which an episode
-can reach a few thousand, and only those are explored.
+The model of ten people has 2,541 states, and all are listed. That of two hundred people has sixteen million; an episode
+can reach a few thousand of them, and only these are explored.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class EpidemicState(NamedTuple):
 def epidemic(population: int = _POPULATION, steps: int = _STEPS) -> Case:
     """The paper's outbreak: population 10, 20 doses, 2,541 states (S, I, V) with V fastest; or a larger one.
 
-    Two conventions of the released table are kept because the published sizes count on them; neither
-    touches what an episode of seven steps can reach. States with S + I > 10 are in the table, their rows
-    cut off at I ≤ 10 and normalised. And an empty population has no rows, nor has the step that would
-    empty it: the hypergeometric law of nobody is undefined.
+    Two conventions of the released table are kept, because the published sizes depend on them. Neither changes the
+    states that an episode of seven steps can reach. First, states with S + I > 10 are in the table; their rows are cut
+    off at I ≤ 10 and normalised. Second, an empty population has no rows, and no action empties the population: the
+    hypergeometric distribution is not defined for nobody.
 
-    The observed outbreak was left alone for seven steps. The label ``over`` has the states without infected people.
+    The observed outbreak had no vaccination for seven steps. The label ``over`` has the states without infected people.
 
     Parameters
     ----------
     population : int
-        How many people: one of them infected, and two doses for each. Other than 10, the model holds what an
-        episode that begins so can reach.
+        How many people: one of them is infected, and there are two doses per person. If it is not 10, the model has
+        only the states that such an episode can reach.
     steps : int
-        Length of the episode. Other than 7, too, the model holds what it can reach. The observed outbreak
-        then takes the likeliest course.
+        Length of the episode. If it is not 7, the model also has only the states that the episode can reach. The
+        observed outbreak then takes the most probable step each time.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def _labelled(mdp: MDP) -> MDP:
 
 @lru_cache(maxsize=1)
 def _listed() -> MDP:
-    """The released table: every state there could be; made once."""
+    """The released table, with all states; made once."""
     everyone, doses = range(_POPULATION + 1), range(2 * _POPULATION + 1)
     states = [EpidemicState(S, I, V) for S in everyone for I in everyone for V in doses]
     rows = [
@@ -97,12 +97,12 @@ def _listed() -> MDP:
 
 
 def _explored(start: EpidemicState, steps: int) -> MDP:
-    """What can be reached from ``start``."""
+    """The model of the states that can be reached from ``start``."""
     return MDP.from_function(start, actions, step, lambda state, action: -state.I, horizon=steps)
 
 
 def _likeliest_course(population: int, steps: int) -> list[EpidemicState]:
-    """An outbreak left alone that takes the likeliest step each time."""
+    """An outbreak without vaccination that takes the most probable step each time."""
     course = [EpidemicState(population - 1, 1, 2 * population)]
     for _ in range(steps):
         outcomes = step(course[-1], "NIL")
@@ -111,7 +111,7 @@ def _likeliest_course(population: int, steps: int) -> list[EpidemicState]:
 
 
 def actions(state: EpidemicState) -> list[str]:
-    """Available actions: a vaccination needs a person of that kind and a dose; the last person is never taken out."""
+    """Available actions: a vaccination needs a person of that kind and a dose; the last person is never removed."""
     people = state.S + state.I
     available = ["NIL"] if people > 0 else []
     if state.I > 0 and state.V > 0 and people > 1:
@@ -122,7 +122,7 @@ def actions(state: EpidemicState) -> list[str]:
 
 
 def step(state: EpidemicState, action: str) -> dict[EpidemicState, float]:
-    """Outcomes and probabilities: who is vaccinated leaves first, then the infection spreads."""
+    """Outcomes and probabilities: first the vaccinated person leaves, then the infection spreads."""
     S, I, V = state
     if action == "V_I":
         I, V = I - 1, V - 1
@@ -135,7 +135,7 @@ def step(state: EpidemicState, action: str) -> dict[EpidemicState, float]:
 def _hypergeometric(M: int, n: int, N: int) -> Iterator[tuple[int, float]]:
     """P(k marked among N drawn from M with n marked) = C(n, k)·C(M - n, N - k) / C(M, N), for each possible k.
 
-    In whole numbers, each from the one before, until the last division.
+    Computed in whole numbers, each from the one before; only the last division rounds.
     """
     least, most, all_ways = max(0, N + n - M), min(n, N), comb(M, N)
     ways = comb(n, least) * comb(M - n, N - least)

@@ -25,9 +25,9 @@ _REWARD = [
 
 
 def grid_world() -> Case:
-    """Sixteen cells 0 … 15, row by row; the chosen move succeeds with 0.9, walls keep you in place.
+    """Sixteen cells 0 … 15, row by row; the chosen move has probability 0.9, and a move into a wall stays in place.
 
-    The observed robot falls into the pit (6) at the third step; 6 and 15 absorb.
+    The observed robot falls into the pit (6) at the third step; 6 and 15 are absorbing.
     Labels: ``goal`` (15) and ``danger`` (6).
 
     Examples

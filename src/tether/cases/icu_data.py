@@ -1,8 +1,8 @@
 """The data of ICU-Sepsis (Choudhary, Gupta and Thomas, 2024), from the package ``icu-sepsis``.
 
-The package holds a model of patients with sepsis that was estimated from MIMIC-III: 713 clusters of patients'
-states, death (713), survival (714) and the state after both (715); 25 treatments, 5·fluids + vasopressors, each
-at five levels. Only its data files are read: none of its code runs, nor need its requirements be installed.
+The package has a model of patients with sepsis that was estimated from MIMIC-III: 713 clusters of patients' states,
+death (713), survival (714) and the state after both (715); 25 treatments, 5·fluids + vasopressors, each at five levels.
+Only its data files are read: none of its code runs, and its requirements need not be installed.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _SHAPES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IcuSepsisData:
-    """What the package holds, as it holds it.
+    """The data of the package, unchanged.
 
     Attributes
     ----------
     P, R : array (716, 25, 716)
         Probabilities and rewards of transitions. In 713 … 715 an episode is over.
     initial : array (716,)
-        How often an episode starts in each state.
+        The probability that an episode starts in each state.
     expert : array (716, 25)
-        What clinicians do, estimated; rows of zeros where an episode is over.
+        The estimated policy of clinicians; rows of zeros if the episode is over.
     admissible : tuple of tuple of int
-        The actions that were taken often enough in each state for their outcomes to be estimated. The rows of P
-        for the others are the mean of those.
+        For each state, the actions that were frequent enough to estimate their outcomes. The rows of P for the other
+        actions are the mean of theirs.
     sofa : array (716,)
         The mean SOFA score of patients in each state; higher is worse.
     """
@@ -66,7 +66,7 @@ def read_icu_sepsis(directory: str | os.PathLike[str] | None = None) -> IcuSepsi
     Parameters
     ----------
     directory : path, optional
-        Where ``dynamics.npz`` and ``admissible_actions.txt`` are; by default in the installed package.
+        The directory of ``dynamics.npz`` and ``admissible_actions.txt``; by default that of the installed package.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def read_icu_sepsis(directory: str | os.PathLike[str] | None = None) -> IcuSepsi
 
 
 def _installed() -> Path:
-    """Where the data of the installed package are; to find a package does not run it."""
+    """The directory of the data of the installed package; finding a package does not run its code."""
     spec = importlib.util.find_spec("icu_sepsis")
     if spec is None or not spec.submodule_search_locations:
         raise QueryError(

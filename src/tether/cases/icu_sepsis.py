@@ -23,7 +23,7 @@ _DEATH, _SURVIVAL, _AFTER = 713, 714, 715
 _OVER = [_DEATH, _SURVIVAL, _AFTER]
 _NAMES = {_DEATH: "death", _SURVIVAL: "survival", _AFTER: "after the end"}
 
-# Drawn once from the model, initial states and expert policy (only admissible actions among them), and kept.
+# Drawn once from the model, its initial states and the expert policy (admissible actions only), and kept.
 _PATHS = {
     "death": (
         [13, 109, 521, 306, 306, 664, 664, 10, 542, 542, 534, _DEATH],
@@ -34,7 +34,7 @@ _PATHS = {
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class IcuSepsisCase(Case):
-    """A `Case`, and what the package knows besides.
+    """A `Case` with the other data of the package.
 
     Attributes
     ----------
@@ -43,12 +43,12 @@ class IcuSepsisCase(Case):
     expert : array (states, actions)
         The estimated policy of clinicians, as probabilities: a policy for `CounterfactualMDP.evaluate`.
     initial : array (states,)
-        How often an episode starts in each state.
+        The probability that an episode starts in each state.
     admissible : tuple of tuple
-        The actions, by name, that were taken often enough in each state for their outcomes to be estimated.
+        For each state, the names of the actions that were frequent enough to estimate their outcomes.
     sofa : array (states,)
-        The mean SOFA score of patients in each state; higher is worse. It is 0 in the terminal states, death among
-        them: a mean over time falls when patients die.
+        The mean SOFA score of patients in each state; higher is worse. It is 0 in the terminal states, also in death:
+        a mean over time falls when patients die.
 
     Examples
     --------
@@ -69,21 +69,21 @@ def icu_sepsis(
 ) -> IcuSepsisCase:
     """716 states, 25 treatments; reward 1 for survival. Needs the data of the package ``icu-sepsis``.
 
-    Treatments are five levels of fluids by five of vasopressors. Death, survival and the state after both absorb,
-    with no further reward: an episode is over there, and the rows the data have for them are dropped. The observed
-    patient dies at the eleventh step. Labels: ``death`` and ``survival``.
+    A treatment is one of five levels of fluids and one of five levels of vasopressors. Death, survival and the state
+    after both are absorbing, with no further reward: the episode is over there, and their rows in the data are not
+    used. The observed patient dies at the eleventh step. Labels: ``death`` and ``survival``.
 
     Parameters
     ----------
     data : path, optional
         The directory of the data; by default that of the installed package.
     inadmissible : {"mean", "unavailable"}
-        What becomes of treatments that were too rare in a state for their outcomes to be estimated. By default,
-        as in the package's (versions 1 and 2 of its environment), their outcomes are the mean of the others'.
-        Otherwise they are not available, and the expert policy is normalised over those that are; a plan then
-        often has to change an action because the observed one cannot be taken in another state.
+        What to do with treatments that were too rare in a state to estimate their outcomes. By default their outcomes
+        are the mean of those of the other treatments, as in versions 1 and 2 of the package's environment. Otherwise
+        they are not available, and the expert policy is normalised over the available ones. A plan then often has to
+        change an action, because the observed one is not available in another state.
     numbers : bool
-        Name states and actions by the package's numbers, as logs of its environment do, instead of by words.
+        Name states and actions by the package's numbers instead of words, as logs of its environment do.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def icu_sepsis(
     states, actions = _labels(read.P.shape[0], read.P.shape[1], numbers)
     P, expert = _restricted(read) if inadmissible == "unavailable" else (read.P, read.expert.copy())
     P[_OVER] = 0.0
-    expert[_OVER] = np.eye(len(actions))[0]  # something must be done where nothing matters
+    expert[_OVER] = np.eye(len(actions))[0]  # a policy needs an action in every state, also after the end
     mdp = MDP.from_arrays(P, read.R, states=states, actions=actions, terminal=[states[s] for s in _OVER])
     mdp = mdp.with_labels({"death": [states[_DEATH]], "survival": [states[_SURVIVAL]]})
     paths = {
@@ -125,7 +125,7 @@ def _labels(n_states: int, n_actions: int, numbers: bool) -> tuple[list[Any], li
 
 
 def _restricted(read: IcuSepsisData) -> tuple[Floats, Floats]:
-    """Only admissible actions: others have no rows, and experts do not take them."""
+    """Only admissible actions: the others have no rows, and the expert policy does not take them."""
     allowed = np.zeros(read.expert.shape, dtype=bool)
     for state, there in enumerate(read.admissible):
         allowed[state, list(there)] = True

@@ -1,9 +1,9 @@
 """Sepsis patients under treatment (Oberst & Sontag, 2019), built from the simulator's rules, exactly.
 
-A patient has four vital signs and up to three treatments. Given the treatments before and after, the
-four signs move independently of each other, each by small rules applied one after the other (the
-treatment's, then a fluctuation of what no treatment touched); a row of the model is the product of
-four small distributions. Three abnormal signs are death; none, with no treatment on, is discharge.
+A patient has four vital signs and up to three treatments. Given the treatments before and after, the four signs change
+independently of each other. A sign changes by the rules of the treatments; if there is none for it, it fluctuates. So
+a row of the model is the product of four small distributions. Three abnormal signs are death; no abnormal sign, with no
+treatment on, is discharge.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def sepsis() -> Case:
 
 
 def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Case:
-    """The sepsis case over given transitions, by index; states that end an episode absorb, whatever is given."""
+    """The sepsis case over given transitions, by index; states that end an episode are always absorbing."""
     ends = np.flatnonzero(is_end())
     live = ~np.isin(s, ends)
     looping = np.repeat(ends, 8)
@@ -131,7 +131,7 @@ def _states() -> list[SepsisState]:
 
 
 def transitions(*, as_released: bool = False) -> tuple[Ints, Ints, Ints, Floats]:
-    """All transitions as columns (state, action, next state, probability); no state absorbs.
+    """All transitions as columns (state, action, next state, probability); no state is absorbing.
 
     ``as_released`` has the mistake of the released simulator: glucose of non-diabetic patients that should rise by one
     level becomes at most low.
@@ -193,7 +193,7 @@ def _glucose(vaso: int, diabetic: int, as_released: bool) -> Floats:
 
 
 def _moves(n: int, chances: dict[tuple[int, int], float]) -> Floats:
-    """A transition matrix that stays put but for the given moves."""
+    """A transition matrix with the given moves; otherwise the level stays."""
     matrix = np.zeros((n, n))
     for (before, after), chance in chances.items():
         matrix[before, after] = chance
@@ -202,7 +202,7 @@ def _moves(n: int, chances: dict[tuple[int, int], float]) -> Floats:
 
 
 def _fluctuation(n: int, chance: float) -> Floats:
-    """One up or one down with ``chance`` each, clipped at the ends."""
+    """One level up or down with probability ``chance`` each; at an end only one of them."""
     ups = {(level, level + 1): chance for level in range(n - 1)}
     return _moves(n, ups | {(level, level - 1): chance for level in range(1, n)})
 
@@ -238,7 +238,7 @@ def state_reward() -> Floats:
 
 
 def most_likely_reward(s: Ints, a: Ints, j: Ints, probability: Floats) -> Floats:
-    """Reward of each row's most likely next state, of equally likely ones (but for rounding) the first."""
+    """Reward of the most likely next state of each row; of the first one if several are equal up to rounding."""
     first = np.flatnonzero(np.diff(s * 8 + a, prepend=-1))
     lengths = np.diff(first, append=s.size)
     top = np.repeat(np.maximum.reduceat(probability, first), lengths)
