@@ -56,7 +56,7 @@ class World:
         return self.conditioned()
 
     def conditioned(self) -> tether.CounterfactualMDP:
-        """A new counterfactual MDP, of which nothing was asked yet."""
+        """A new counterfactual MDP, without any kept answers."""
         P = np.zeros((len(self.states), len(self.actions), len(self.states)))
         for (s, a), row in self.weights.items():
             total = math.fsum(row.values())

@@ -20,7 +20,7 @@ def _overlap(below: float, above: float, probability: float, low: float, high: f
     right = low if abs(above - low) <= _NEAR else above
     right = high if abs(right - high) <= _NEAR else right
     if left >= low and right <= high:
-        return probability if left < high and right > low else 0.0  # all of it, however little
+        return probability if left < high and right > low else 0.0  # all of it, even if it is tiny
     return max(0.0, min(right, high) - max(left, low))
 
 

@@ -42,9 +42,9 @@ SHAPE = (2, 3, 3, 2, 5, 2, 2, 2)
 _DEATH, _DISCHARGE = -1000.0, 1000.0
 
 ACTIONS = tuple(
-    " + ".join(name for name, on in zip(("antibiotics", "ventilation", "vasopressors"), given, strict=True) if on)
+    " + ".join(name for name, on in zip(("antibiotics", "ventilation", "vasopressors"), levels, strict=True) if on)
     or "no treatment"
-    for given in product((0, 1), repeat=3)
+    for levels in product((0, 1), repeat=3)
 )
 
 
@@ -98,8 +98,8 @@ def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Ca
     live = ~np.isin(s, ends)
     looping = np.repeat(ends, 8)
     s, a, j = (
-        np.concatenate((given[live], added))
-        for given, added in ((s, looping), (a, np.tile(np.arange(8), ends.size)), (j, looping))
+        np.concatenate((column[live], added))
+        for column, added in ((s, looping), (a, np.tile(np.arange(8), ends.size)), (j, looping))
     )
     probability = np.concatenate((probability[live], np.ones(looping.size)))
     order = np.lexsort((j, s * 8 + a))

@@ -112,7 +112,7 @@ def read_path(
         if mdp is not None:
             observe(mdp, path)
     except PathError as error:
-        problems = [source.located(one, one.time) for one in error.problems]
+        problems = [source.located(problem, problem.time) for problem in error.problems]
         raise PathError(problems, total=error.total) from None
     return path
 
@@ -212,7 +212,7 @@ def _steps(read: Columns) -> tuple[list[Any], list[Any], list[float | None] | No
             fix = "only the last row may leave it empty, as the state of the end"
             complaints.add("the action is empty", row=row, time=row, fix=fix)
     column = read.get("reward")
-    rewards = None if column is None else [None if is_missing(one) else one for one in column.tolist()]
+    rewards = None if column is None else [None if is_missing(reward) else reward for reward in column.tolist()]
     ended = actions[-1] is None
     if ended and rewards is not None:
         rewards = _of_actions(rewards, complaints)
@@ -223,13 +223,13 @@ def _outcome(read: Columns) -> str | None:
     """How the episode ended, if a column says it."""
     if "outcome" not in read:
         return None
-    found = [(row, one) for row, one in enumerate(read["outcome"].tolist()) if one is not None]
-    for row, one in found[1:]:
-        if one != found[0][1]:
-            first = read.source.place(found[0][0])
-            what = f"the outcome is {one!r}, but {found[0][1]!r} in {first}"
-            read.complaints.add(what, row=row, value=one, expectation="one outcome per episode")
-    return found[0][1] if found else None
+    outcomes = [(row, outcome) for row, outcome in enumerate(read["outcome"].tolist()) if outcome is not None]
+    for row, outcome in outcomes[1:]:
+        if outcome != outcomes[0][1]:
+            first = read.source.place(outcomes[0][0])
+            what = f"the outcome is {outcome!r}, but {outcomes[0][1]!r} in {first}"
+            read.complaints.add(what, row=row, value=outcome, expectation="one outcome per episode")
+    return outcomes[0][1] if outcomes else None
 
 
 def _of_actions(rewards: list[float | None], complaints: Complaints) -> list[float | None]:

@@ -249,10 +249,10 @@ def _number_labels(column: Any, name: str, complaints: Complaints, blank: bool) 
         return labels
     there = np.ones(labels.size, dtype=bool)
     there[rows] = False
-    found = coded(labels[there], name, complaints)
+    named = coded(labels[there], name, complaints)
     codes = np.full(labels.size, EMPTY)
-    codes[there] = found.codes
-    return Coded(found.names, codes)
+    codes[there] = named.codes
+    return Coded(named.names, codes)
 
 
 def _parsed(column: Any, name: str, complaints: Complaints, blank: bool) -> Any:

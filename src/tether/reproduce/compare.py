@@ -61,16 +61,16 @@ def compare_values(
     mean, std = spread_of(
         cf, lambda sampled: sampled.sweep(rule="published").values, repeats=repeats, seed=seed, shared=shared
     )
-    found = []
+    comparisons = []
     for k, row in sorted(theirs.values.items()):
         for m, value in enumerate(row, start=1):
             at = (k - 1, min(m, cf.T))
-            found.append(
+            comparisons.append(
                 Comparison(
                     "V(s0)", float(table.values[at]), value, float(mean[at]), float(std[at]), reason, path, k=k, m=m
                 )
             )
-    return found
+    return comparisons
 
 
 def compare_sizes(table: Sweep, theirs: PublishedPath, reasons: dict[int, str], path: str = "") -> list[Comparison]:
@@ -181,9 +181,15 @@ def sizes_figure(name: str, caption: str, table: Sweep, theirs: PublishedPath | 
 
 def share_explained(comparisons: list[Comparison]) -> str:
     """A sentence: how many of the published numbers are equal to ours or within the error of 1,000 draws."""
-    published = [one for one in comparisons if one.published is not None]
-    fine = [one for one in published if one.is_equal or (one.z is not None and abs(one.z) <= 3)]
-    zs = np.array([abs(one.z) for one in published if one.z is not None and not one.is_equal])
+    published = [comparison for comparison in comparisons if comparison.published is not None]
+    fine = [
+        comparison
+        for comparison in published
+        if comparison.is_equal or (comparison.z is not None and abs(comparison.z) <= 3)
+    ]
+    zs = np.array(
+        [abs(comparison.z) for comparison in published if comparison.z is not None and not comparison.is_equal]
+    )
     largest = f"; the largest deviation is {zs.max():.1f} standard errors" if zs.size else ""
     return f"{len(fine)} of {len(published)} published values are equal or within the error of 1,000 draws{largest}"
 
@@ -195,16 +201,15 @@ def compact(comparisons: Sequence[Comparison], notes: Mapping[str, int] | None =
     """
     numbered = notes or {}
     groups: dict[tuple[Any, ...], list[Comparison]] = {}
-    for one in comparisons:
-        if one.published is not None:
-            groups.setdefault((one.quantity, one.about, one.ours, one.published, one.verdict, one.reason), []).append(
-                one
-            )
+    for comparison in comparisons:
+        if comparison.published is not None:
+            numbers_and_verdict = (comparison.ours, comparison.published, comparison.verdict, comparison.reason)
+            groups.setdefault((comparison.quantity, comparison.about, *numbers_and_verdict), []).append(comparison)
     rows = []
     for (quantity, about, ours, theirs, verdict, reason), members in groups.items():
         where = [about] if about else []
         for name in ("k", "m", "t"):
-            numbers = sorted({getattr(one, name) for one in members if getattr(one, name) is not None})
+            numbers = sorted({getattr(member, name) for member in members if getattr(member, name) is not None})
             if numbers:
                 where.append(f"{name} = {joined(numbers)}")
         digits = 0 if quantity == "size" else 3

@@ -88,11 +88,11 @@ def draw_paths(mdp: MDP, best: Ints, numbers: Sequence[int]) -> tuple[Ints, Ints
 
 def outcomes(alpha: float, seeds: Iterable[int] = SEEDS, trajectories: Sequence[int] = TRAJECTORIES) -> Floats:
     """The exact counterfactual outcome of every trajectory, one column for each of `CHANGES`."""
-    found = []
+    values = []
     for seed in seeds:
         mdp, best = draw_model(seed, alpha)
-        found.append(_values(mdp, *draw_paths(mdp, best, trajectories)))
-    return np.concatenate(found)
+        values.append(_values(mdp, *draw_paths(mdp, best, trajectories)))
+    return np.concatenate(values)
 
 
 def _values(mdp: MDP, states: Ints, actions: Ints) -> Floats:
@@ -134,30 +134,32 @@ def _dense(mdp: MDP) -> Floats:
     return rows.dense(_STATES).reshape(_STATES, _ACTIONS, _STATES)
 
 
-def improvements(found: Floats) -> Floats:
+def improvements(values: Floats) -> Floats:
     """The mean of the relative improvement in percent, for each of `CHANGES` except 0."""
-    mean: Floats = _relative(found).mean(axis=0)
+    mean: Floats = _relative(values).mean(axis=0)
     return mean
 
 
-def _relative(found: Floats) -> Floats:
-    return 100.0 * (found[:, 1:] / found[:, :1] - 1.0)
+def _relative(values: Floats) -> Floats:
+    return 100.0 * (values[:, 1:] / values[:, :1] - 1.0)
 
 
 def few_changes_section() -> Section:
     """The section of the reproduction."""
     every = {alpha: outcomes(alpha, _ALL_SEEDS) for alpha in _ALPHAS}
-    found = {alpha: every[alpha][: len(SEEDS) * len(TRAJECTORIES)] for alpha in expected().few_changes.outcomes}
+    ours = {alpha: every[alpha][: len(SEEDS) * len(TRAJECTORIES)] for alpha in expected().few_changes.outcomes}
     released = {alpha: values[len(TRAJECTORIES) :] for alpha, values in every.items()}
     heads = tuple(f"m = {m}" for m in CHANGES)
-    means = tuple((f"α = {alpha:g}", *(f"{one:.2f}" for one in values.mean(axis=0))) for alpha, values in found.items())
+    means = tuple(
+        (f"α = {alpha:g}", *(f"{mean:.2f}" for mean in values.mean(axis=0))) for alpha, values in ours.items()
+    )
     return Section(
         "few_changes",
         "Few changes (Tsirtsis et al. 2021, synthetic)",
         _TEXT,
         tables=(
             Table("Mean outcome with at most m changed actions, exact", ("", *heads), means),
-            _improvement_table("Mean of the relative improvement over the observed outcome", found),
+            _improvement_table("Mean of the relative improvement over the observed outcome", ours),
             _improvement_table("The same for the models of the released code, seeds 1 to 10", released),
         ),
         figures=(*_histograms(released[_HISTOGRAM]), _curves(released)),
@@ -177,24 +179,24 @@ def _histograms(values: Floats) -> Iterator[Figure]:
         )
 
 
-def _curves(found: Mapping[float, Floats]) -> Figure:
+def _curves(by_alpha: Mapping[float, Floats]) -> Figure:
     """As in the paper: the mean improvement over α, with its 95 % interval."""
     from tether.views.figures import plot_curves
 
     curves = {}
     for m in _DRAWN:
-        each = [_relative(values)[:, CHANGES.index(m) - 1] for values in found.values()]
-        errors = [1.96 * one.std(ddof=1) / np.sqrt(one.size) for one in each]
-        curves[f"m = {m}"] = ([one.mean() for one in each], errors)
+        each = [_relative(values)[:, CHANGES.index(m) - 1] for values in by_alpha.values()]
+        errors = [1.96 * gains.std(ddof=1) / np.sqrt(gains.size) for gains in each]
+        curves[f"m = {m}"] = ([gains.mean() for gains in each], errors)
     return Figure(
         "few-changes-alpha",
         "Few changes: the mean relative improvement over α, exact, with the 95 % interval of the mean over trajectories.",
-        draw_later(plot_curves, list(found), curves, "α", "improvement in percent"),
+        draw_later(plot_curves, list(by_alpha), curves, "α", "improvement in percent"),
     )
 
 
-def _improvement_table(title: str, found: Mapping[float, Floats]) -> Table:
+def _improvement_table(title: str, by_alpha: Mapping[float, Floats]) -> Table:
     rows = tuple(
-        (f"α = {alpha:g}", *(f"{one:.2f} %" for one in improvements(values))) for alpha, values in found.items()
+        (f"α = {alpha:g}", *(f"{gain:.2f} %" for gain in improvements(values))) for alpha, values in by_alpha.items()
     )
     return Table(title, ("", *(f"m = {m}" for m in CHANGES[1:])), rows)

@@ -165,8 +165,8 @@ def _policy(cf: CounterfactualMDP, k: int, otherwise: Ints) -> tuple[Ints, Ints]
     ``otherwise`` has the actions for the other states, which the plan never allows or reaches.
     """
     form, T = cf.mdp.form, cf.T
-    found = thresholds(cf.graph, "published", Support(), up_to=k)
-    solved = solve_backward(found, np.array([k]), T, keep=True)
+    kappa = thresholds(cf.graph, "published", Support(), up_to=k)
+    solved = solve_backward(kappa, np.array([k]), T, keep=True)
     actions = np.array(otherwise, dtype=np.int64)
     own = np.zeros(actions.shape, dtype=bool)
     for t in range(T):

@@ -154,12 +154,12 @@ def _weights(learned: LearnedPolicy, log: PatientLog) -> Floats:
 
 def likeliest_of_draws(chance: Floats) -> Floats:
     """The probability that each outcome is the most frequent of `DRAWS` draws; the first counts if several are."""
-    found = np.zeros_like(chance)
+    most_frequent = np.zeros_like(chance)
     for counts in product(range(DRAWS + 1), repeat=3):
         if sum(counts) == DRAWS:
             ways = factorial(DRAWS) / np.prod([factorial(n) for n in counts])
-            found[:, int(np.argmax(counts))] += ways * np.prod(chance ** np.array(counts), axis=1)
-    return found
+            most_frequent[:, int(np.argmax(counts))] += ways * np.prod(chance ** np.array(counts), axis=1)
+    return most_frequent
 
 
 def released_world() -> World:
@@ -174,31 +174,35 @@ def redraw(world: World) -> tuple[Experiment, dict[str, float]]:
     """The exact estimates for the published log; and the numbers that the notebook prints from its own draws."""
     run, n = Redrawing(_SEED), published().off_policy.patients
     log = run.under_physician(world.physician, n)
-    found = run_experiment(world, log)
-    treated = run.under_policy(found.learned.policy, n)
+    experiment = run_experiment(world, log)
+    treated = run.under_policy(experiment.learned.policy, n)
     returns = log.outcome.astype(np.float64)
     redrawn = {"truth": run.resampled(treated.outcome.astype(np.float64)), "observed": run.resampled(returns)}
-    redrawn["WIS"] = run.resampled(returns, found.weights)
+    redrawn["WIS"] = run.resampled(returns, experiment.weights)
     run.resampled(returns)  # for a softened policy, which is not in the paper
-    first = np.bincount(seen(log.states[:, 0]), minlength=found.learned.policy.size) / n
-    redrawn["MB"] = run.resampled(run.in_model(policy_steps(found.learned), first, end_rewards(), n))
-    return found, redrawn
+    first = np.bincount(seen(log.states[:, 0]), minlength=experiment.learned.policy.size) / n
+    redrawn["MB"] = run.resampled(run.in_model(policy_steps(experiment.learned), first, end_rewards(), n))
+    return experiment, redrawn
 
 
 def off_policy_section(logs: int = _LOGS) -> Section:
     """The section of the reproduction; ``logs`` more logs show how much depends on the patients."""
     theirs, world = published().off_policy, released_world()
-    found, redrawn = redraw(world)
+    experiment, redrawn = redraw(world)
     text = [paragraph.format(changed=len(theirs.physician)) for paragraph in _TEXT]
-    text.append(_identity(found.consistency))
-    others = {"as released": _other_logs(world, logs), "mended": _other_logs(make_world(as_released=False), logs)}
+    text.append(_identity(experiment.consistency))
+    others = {"as released": _other_logs(world, logs), "corrected": _other_logs(make_world(as_released=False), logs)}
     text.append(_depends(theirs, others, logs))
     return Section(
         "off_policy",
         "Off-policy evaluation (Oberst and Sontag 2019)",
         tuple(text),
-        (*_compare_redrawn(redrawn, theirs), *_compare_exact(found, theirs), *_compare_outcomes(found, theirs)),
-        (_outcome_table(found), _died_table(found), _others_table(found, others)),
+        (
+            *_compare_redrawn(redrawn, theirs),
+            *_compare_exact(experiment, theirs),
+            *_compare_outcomes(experiment, theirs),
+        ),
+        (_outcome_table(experiment), _died_table(experiment), _others_table(experiment, others)),
     )
 
 
@@ -209,17 +213,17 @@ def _compare_redrawn(redrawn: dict[str, float], theirs: PublishedOffPolicy) -> l
     ]
 
 
-def _compare_exact(found: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
+def _compare_exact(experiment: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
     """Exact numbers, with the error of the paper's draws: patients, trajectories, resamples."""
-    n, exact = len(found.log.outcome), found.estimates
-    returns = np.array([np.count_nonzero(found.log.outcome == one) for one in (-1, 0, 1)]) / n
+    n, exact = len(experiment.log.outcome), experiment.estimates
+    returns = np.array([np.count_nonzero(experiment.log.outcome == outcome) for outcome in (-1, 0, 1)]) / n
     again = 1.0 / RESAMPLES  # the mean over resamples varies around the number that is resampled
-    of_draws = _variance(found.ends).mean() / DRAWS
-    of_episodes = _variance(found.ends.mean(axis=0)) / DRAWS
+    of_draws = _variance(experiment.ends).mean() / DRAWS
+    of_episodes = _variance(experiment.ends.mean(axis=0)) / DRAWS
     errors = {
         "observed": _variance(returns) * again / n,
-        "truth": _variance(found.truth) * (1.0 + again) / n,
-        "MB": _variance(found.for_anyone.mean(axis=0)) * (1.0 + again) / n,
+        "truth": _variance(experiment.truth) * (1.0 + again) / n,
+        "MB": _variance(experiment.for_anyone.mean(axis=0)) * (1.0 + again) / n,
         "CF": (of_draws + of_episodes * again) / n,
     }
     compared = [
@@ -234,7 +238,7 @@ def _compare_exact(found: Experiment, theirs: PublishedOffPolicy) -> list[Compar
         )
         for name, error in errors.items()
     ]
-    reason = _RESAMPLING.format(matching=np.count_nonzero(found.weights), n=n)
+    reason = _RESAMPLING.format(matching=np.count_nonzero(experiment.weights), n=n)
     return [*compared, Comparison("WIS, exact", exact["WIS"], theirs.estimates["WIS"], reason=reason)]
 
 
@@ -244,8 +248,8 @@ def _variance(chance: Floats) -> Floats:
     return spread
 
 
-def _compare_outcomes(found: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
-    counted, errors = found.counted, found.count_errors
+def _compare_outcomes(experiment: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
+    counted, errors = experiment.counted, experiment.count_errors
     return [
         Comparison(
             "outcomes in percent",
@@ -260,15 +264,15 @@ def _compare_outcomes(found: Experiment, theirs: PublishedOffPolicy) -> list[Com
     ]
 
 
-def _identity(found: Consistency) -> str:
-    verb = "holds" if found.holds else "fails"
+def _identity(consistency: Consistency) -> str:
+    verb = "holds" if consistency.holds else "fails"
     return (
         "A check of any cohort: if a model made the log, the mean of the counterfactual values of a policy is its value in the "
-        f"model. Here it {verb}: {found.counterfactual:.4f} with the luck of the episodes, {found.model:.4f} without, with a "
-        f"standard error of {found.standard_error:.4f}. "
+        f"model. Here it {verb}: {consistency.counterfactual:.4f} with the luck of the episodes, {consistency.model:.4f} without, with a "
+        f"standard error of {consistency.standard_error:.4f}. "
         + (
             "It does not say how far both are from the truth."
-            if found.holds
+            if consistency.holds
             else "The learned model did not make this log, and the log alone shows it."
         )
     )
@@ -298,35 +302,37 @@ def _other_logs(world: World, logs: int) -> _Others:
 
 
 def _depends(theirs: PublishedOffPolicy, others: dict[str, _Others], logs: int) -> str:
-    released, mended = others["as released"], others["mended"]
+    released, corrected = others["as released"], others["corrected"]
     z = (theirs.estimates["truth"] - released.mean[1]) / released.std[1]
     return (
         f"How much depends on the log: over {logs} more logs of 1,000 patients the true value of the learned policy is "
         f"{released.mean[1]:.2f} on average, with a standard deviation of {released.std[1]:.2f}: the published log is "
         f"{abs(z):.1f} of these {'below' if z < 0 else 'above'} it. The model's own estimate is {released.mean[2]:.2f} "
         f"(± {released.std[2]:.2f}), above the truth in {released.too_good} of {logs}. Without the simulator's mistake "
-        f"the physician does better ({mended.mean[0]:.2f} instead of {released.mean[0]:.2f}), and so does the learned "
-        f"policy ({round(mended.mean[1], 2) + 0.0:.2f} ± {mended.std[1]:.2f})."
+        f"the physician does better ({corrected.mean[0]:.2f} instead of {released.mean[0]:.2f}), and so does the learned "
+        f"policy ({round(corrected.mean[1], 2) + 0.0:.2f} ± {corrected.std[1]:.2f})."
     )
 
 
-def _outcome_table(found: Experiment) -> Table:
-    rows = tuple((_NAMES[i], *(f"{one:.2f} %" for one in found.outcomes[i])) for i in range(3))
+def _outcome_table(experiment: Experiment) -> Table:
+    rows = tuple((_NAMES[i], *(f"{share:.2f} %" for share in experiment.outcomes[i])) for i in range(3))
     heads = ("would have died", "no change", "would have been discharged")
     return Table("Observed (rows) and counterfactual outcomes under the learned policy, exact", ("", *heads), rows)
 
 
-def _died_table(found: Experiment) -> Table:
-    """Patients who died, by `tether.audit`: those with the smallest gain under the learned policy come first."""
-    died = np.flatnonzero(found.log.outcome == -1)
-    log = PatientLog(found.log.states[died], found.log.actions[died], found.log.outcome[died])
+def _died_table(experiment: Experiment) -> Table:
+    """Patients who died, by `tether.audit`: those who would most likely have died under the learned policy come first."""
+    died = np.flatnonzero(experiment.log.outcome == -1)
+    log = PatientLog(experiment.log.states[died], experiment.log.actions[died], experiment.log.outcome[died])
     episodes = dict(zip(died.tolist(), as_paths(log), strict=True))
-    asked = audit(as_model(found.learned), episodes, policy=policy_by_step(found.learned), certify=False, workers=1)
-    table = asked.table.sort_by([("P(died)", "descending")]).slice(0, 5)
+    answers = audit(
+        as_model(experiment.learned), episodes, policy=policy_by_step(experiment.learned), certify=False, workers=1
+    )
+    table = answers.table.sort_by([("P(died)", "descending")]).slice(0, 5)
     columns = [table.column(name).to_pylist() for name in ("episode", "P(died)", "P(discharged)", "strength")]
-    steps = found.log.steps
+    steps = experiment.log.steps
     rows = tuple(
-        (str(episode), str(int(steps[episode])), *(f"{one:.3f}" for one in numbers))
+        (str(episode), str(int(steps[episode])), *(f"{number:.3f}" for number in numbers))
         for episode, *numbers in zip(*columns, strict=True)
     )
     return Table(
@@ -336,10 +342,10 @@ def _died_table(found: Experiment) -> Table:
     )
 
 
-def _others_table(found: Experiment, others: dict[str, _Others]) -> Table:
-    exact = found.estimates
+def _others_table(experiment: Experiment, others: dict[str, _Others]) -> Table:
+    exact = experiment.estimates
     rows = [("the published log", *(f"{exact[name]:.3f}" for name in ("observed", "truth", "MB")))]
-    for name, one in others.items():
-        numbers = (f"{mean:.3f} ± {std:.3f}" for mean, std in zip(one.mean, one.std, strict=True))
+    for name, other in others.items():
+        numbers = (f"{mean:.3f} ± {std:.3f}" for mean, std in zip(other.mean, other.std, strict=True))
         rows.append((f"other logs, simulator {name}", *numbers))
     return Table("How much depends on the log", ("", "observed", "truth", "MB"), tuple(rows))

@@ -43,15 +43,15 @@ def write(study: Study, out: Path, progress: Callable[[str], None] = lambda name
     """Write all of a study into a directory; returns the files, the page first."""
     check_writable(out)
     drawings: dict[str, Any] = {}
-    with written_into(out) as made:
+    with written_into(out) as folder:
         for section in study.sections:
             for figure in section.figures:
                 progress(figure.name)
-                drawings[figure.name] = _draw(figure, made)
-            _write_csv(section, made / f"{section.name}.csv")
-        (made / "numbers.json").write_bytes(_numbers(study))
-        (made / "index.html").write_text(_page(study, drawings), encoding="utf-8")
-        names = sorted((file.name for file in made.iterdir()), key=lambda name: (name != "index.html", name))
+                drawings[figure.name] = _draw(figure, folder)
+            _write_csv(section, folder / f"{section.name}.csv")
+        (folder / "numbers.json").write_bytes(_numbers(study))
+        (folder / "index.html").write_text(_page(study, drawings), encoding="utf-8")
+        names = sorted((file.name for file in folder.iterdir()), key=lambda name: (name != "index.html", name))
     return [out / name for name in names]
 
 
@@ -85,10 +85,12 @@ def _write_csv(section: Section, file: Path) -> None:
             "reason",
         )
         writer.writerow(head)
-        for one in section.comparisons:
-            numbers = (one.ours, one.published, one.expected, one.error)
-            where = (one.quantity, one.about, one.k, one.m, one.t)
-            writer.writerow([*("" if item is None else item for item in (*where, *numbers)), one.verdict, one.reason])
+        for comparison in section.comparisons:
+            numbers = (comparison.ours, comparison.published, comparison.expected, comparison.error)
+            where = (comparison.quantity, comparison.about, comparison.k, comparison.m, comparison.t)
+            writer.writerow(
+                [*("" if item is None else item for item in (*where, *numbers)), comparison.verdict, comparison.reason]
+            )
 
 
 def _numbers(study: Study) -> bytes:
@@ -96,7 +98,7 @@ def _numbers(study: Study) -> bytes:
         "tether": __version__,
         "source": published().source,
         "seconds": round(study.seconds, 3),
-        "figures": [{**asdict(one), "cause": one.cause} for one in figure_verdicts(study.sections)],
+        "figures": [{**asdict(verdict), "cause": verdict.cause} for verdict in figure_verdicts(study.sections)],
         "sections": [
             {
                 "name": section.name,
@@ -104,19 +106,19 @@ def _numbers(study: Study) -> bytes:
                 "text": list(section.text),
                 "comparisons": [
                     {
-                        "quantity": one.quantity,
-                        "of": one.about,
-                        "k": one.k,
-                        "m": one.m,
-                        "t": one.t,
-                        "exact": one.ours,
-                        "published": one.published,
-                        "sampled_mean": one.expected,
-                        "sampled_error": one.error,
-                        "verdict": one.verdict,
-                        "reason": one.reason,
+                        "quantity": comparison.quantity,
+                        "of": comparison.about,
+                        "k": comparison.k,
+                        "m": comparison.m,
+                        "t": comparison.t,
+                        "exact": comparison.ours,
+                        "published": comparison.published,
+                        "sampled_mean": comparison.expected,
+                        "sampled_error": comparison.error,
+                        "verdict": comparison.verdict,
+                        "reason": comparison.reason,
                     }
-                    for one in section.comparisons
+                    for comparison in section.comparisons
                 ],
                 "tables": [
                     {"title": table.title, "columns": list(table.columns), "rows": [list(row) for row in table.rows]}
@@ -150,9 +152,9 @@ def _section(section: Section, drawings: dict[str, Any]) -> dict[str, Any]:
     """A section for the template: its figures as drawings, its numbers as one more table with footnotes."""
     notes = footnotes(figure_verdicts([section]))
     tables = list(section.tables)
-    if any(one.published is not None for one in section.comparisons):
+    if any(comparison.published is not None for comparison in section.comparisons):
         tables.append(compact(section.comparisons, notes))
-    figures = [{"caption": one.caption, "svg": drawings[one.name]} for one in section.figures]
+    figures = [{"caption": figure.caption, "svg": drawings[figure.name]} for figure in section.figures]
     return {
         "name": section.name,
         "title": section.title,

@@ -70,7 +70,7 @@ def _show(console: Console, section: Section) -> None:
     console.print(f"\n[bold]{section.title}[/]  ({section.seconds:.2f} s)")
     for paragraph in section.text:
         console.print(paragraph, markup=False)
-    if any(one.published is not None for one in section.comparisons):
+    if any(comparison.published is not None for comparison in section.comparisons):
         console.print(_grid(compact(section.comparisons, footnotes(figure_verdicts([section])))))
     else:
         for table in section.tables:

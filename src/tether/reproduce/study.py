@@ -182,16 +182,16 @@ def _check_robust() -> list[str]:
             for assume, wanted in must.sets[chance][name].items():
                 moved += _differ(f"{what}, {assume}", limits_free(cf, assume), wanted, _ONE_DIGIT)
     case = robust_grid(0.9)
-    found = Robust(model_set(counterfactual(case.mdp, case.paths["catastrophic"]), "published-monotonicity"))
+    robust = Robust(model_set(counterfactual(case.mdp, case.paths["catastrophic"]), "published-monotonicity"))
     moved += _differ(
-        "GridWorld (0.9), m = 0 … 5", found.sweep(ks=[11], ms=range(6)).values[0], must.changes, _ONE_DIGIT
+        "GridWorld (0.9), m = 0 … 5", robust.sweep(ks=[11], ms=range(6)).values[0], must.changes, _ONE_DIGIT
     )
     for make, limits in OUR_PLANS:
         case = make()
         cf = counterfactual(case.mdp, case.path)
         for (k, m), wanted_range in zip(limits, must.ranges[case.name], strict=True):
-            one = cf.plan(k, m).certify()
-            numbers = [k, m, one.value, one.nothing.worst, one.nothing.best]
+            certificate = cf.plan(k, m).certify()
+            numbers = [k, m, certificate.value, certificate.nothing.worst, certificate.nothing.best]
             digits = 5.001e-3 if make is sepsis else 5.001e-4
             moved += _differ(f"{case.name}, range of ({k}, {m})", numbers, wanted_range, digits)
     return moved
@@ -200,23 +200,26 @@ def _check_robust() -> list[str]:
 def _check_few_changes() -> list[str]:
     must, moved = expected().few_changes, []
     for alpha, wanted in must.outcomes.items():
-        found = outcomes(alpha)
-        moved += _differ(f"Few changes, α = {alpha:g}", found.mean(axis=0), wanted, _TWO_DIGITS)
+        values = outcomes(alpha)
+        moved += _differ(f"Few changes, α = {alpha:g}", values.mean(axis=0), wanted, _TWO_DIGITS)
         if alpha in must.improvements:
             what = f"Few changes, α = {alpha:g}, percent"
-            moved += _differ(what, improvements(found), must.improvements[alpha], _TWO_DIGITS)
+            moved += _differ(what, improvements(values), must.improvements[alpha], _TWO_DIGITS)
     return moved
 
 
 def _check_off_policy() -> list[str]:
     must = expected().off_policy
-    found, redrawn = redraw(released_world())
+    experiment, redrawn = redraw(released_world())
     moved = []
-    for what, ours, wanted in (("drawn as published", redrawn, must.redrawn), ("exact", found.estimates, must.exact)):
+    for what, ours, wanted in (
+        ("drawn as published", redrawn, must.redrawn),
+        ("exact", experiment.estimates, must.exact),
+    ):
         for name, number in wanted.items():
             moved += _differ(f"Off-policy, {name}, {what}", [ours[name]], [number], _FOUR_DIGITS)
     return moved + _differ(
-        "Off-policy, outcomes", found.outcomes.reshape(-1), np.array(must.outcomes).reshape(-1), _TWO_DIGITS
+        "Off-policy, outcomes", experiment.outcomes.reshape(-1), np.array(must.outcomes).reshape(-1), _TWO_DIGITS
     )
 
 

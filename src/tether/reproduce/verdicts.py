@@ -63,28 +63,28 @@ class FigureVerdict:
 
 def figure_verdicts(sections: Iterable[Section]) -> list[FigureVerdict]:
     """A verdict for each published figure of some sections, in their order."""
-    found = []
+    verdicts = []
     for section in sections:
         figures: dict[tuple[str, str], list[Comparison]] = {}
-        for one in section.comparisons:
-            if one.published is not None:
-                figures.setdefault((one.quantity, one.path), []).append(one)
-        found += [
+        for comparison in section.comparisons:
+            if comparison.published is not None:
+                figures.setdefault((comparison.quantity, comparison.path), []).append(comparison)
+        verdicts += [
             _verdict(f"{section.title}: {quantity}{path and f', {path} path'}", figures[quantity, path])
             for quantity, path in figures
         ]
-    return found
+    return verdicts
 
 
 def _verdict(title: str, figure: Sequence[Comparison]) -> FigureVerdict:
-    off = [one for one in figure if not one.is_equal]
-    reasons = tuple(dict.fromkeys(one.reason for one in off if one.reason))
-    zs = [abs(one.z) for one in off if one.z is not None and not one.reason]
+    off = [comparison for comparison in figure if not comparison.is_equal]
+    reasons = tuple(dict.fromkeys(comparison.reason for comparison in off if comparison.reason))
+    zs = [abs(comparison.z) for comparison in off if comparison.z is not None and not comparison.reason]
     return FigureVerdict(
         title,
         len(figure),
         len(figure) - len(off),
-        max((abs(one.difference or 0.0) for one in off), default=0.0),
+        max((abs(comparison.difference or 0.0) for comparison in off), default=0.0),
         max(zs) if zs else None,
         sum(z > 3 for z in zs),
         reasons,
@@ -94,7 +94,7 @@ def _verdict(title: str, figure: Sequence[Comparison]) -> FigureVerdict:
 
 def footnotes(verdicts: Sequence[FigureVerdict]) -> dict[str, int]:
     """The number of each reason, in the order of the verdicts."""
-    reasons = dict.fromkeys(reason for one in verdicts for reason in one.reasons)
+    reasons = dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons)
     return {reason: number for number, reason in enumerate(reasons, start=1)}
 
 
@@ -102,10 +102,10 @@ def summary(verdicts: Sequence[FigureVerdict]) -> Table:
     """All figures on one screen; reasons by the number of their footnote."""
     notes = footnotes(verdicts)
     rows = []
-    for one in verdicts:
-        mark = "".join(f" [{notes[reason]}]" for reason in one.reasons)
-        largest = "" if one.equal == one.numbers else f"{one.largest:,.4g}"
-        rows.append((one.title, f"{one.equal:,} of {one.numbers:,}", largest, one.cause + mark))
+    for verdict in verdicts:
+        mark = "".join(f" [{notes[reason]}]" for reason in verdict.reasons)
+        largest = "" if verdict.equal == verdict.numbers else f"{verdict.largest:,.4g}"
+        rows.append((verdict.title, f"{verdict.equal:,} of {verdict.numbers:,}", largest, verdict.cause + mark))
     return Table(
         "Every published figure, compared with ours", ("figure", "equal", "largest difference", "cause"), tuple(rows)
     )

@@ -168,15 +168,15 @@ def _of_one_structure(files: _Files, wanted: str | Literal[False] | None, max_un
         return files._replace(srew=None, trew=None)
     headings = {name: structure_of(name, max_unpacked) for name in (files.srew, files.trew) if name}
     named = {name: heading for name, heading in headings.items() if heading is not None}
-    found = sorted(set(named.values()))
+    structures = sorted(set(named.values()))
     text = " and ".join(f"{name} ({heading!r})" for name, heading in named.items())
     if wanted is None:
-        if len(found) > 1:
+        if len(structures) > 1:
             what = f"the reward files beside it are of different structures, {text}, and are not added up"
-            fix = f"say which is meant, reward_model={found[0]!r}, or leave one out: state_rewards=False"
+            fix = f"say which is meant, reward_model={structures[0]!r}, or leave one out: state_rewards=False"
             raise FileError(Problem(what, file=files.tra, fix=fix, argument="reward_model"))
         return files
-    if wanted not in found:
+    if wanted not in structures:
         there = f"there are {text}" if named else "no reward file beside it has a name in its heading"
         raise QueryError(Problem(f"there are no rewards {wanted!r}; {there}", file=files.tra, value=wanted))
     srew, trew = (name if name and named.get(name) == wanted else None for name in (files.srew, files.trew))

@@ -71,9 +71,9 @@ def write_prism(mdp: MDP, file: File) -> None:
         ".trew": _rewards(mdp, rewards),
     }
     folder, name = os.path.split(stem)
-    with written_into(folder or ".") as made:
+    with written_into(folder or ".") as target:
         for suffix, lines in texts.items():
-            with (made / (name + suffix)).open("w", encoding="utf-8", newline="\n") as handle:
+            with (target / (name + suffix)).open("w", encoding="utf-8", newline="\n") as handle:
                 handle.writelines(lines)
 
 
