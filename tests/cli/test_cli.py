@@ -326,4 +326,5 @@ def test_an_array_file_without_rewards_is_no_dead_end(tmp_path, monkeypatch):
     assert done.exit_code == 1
     told = " ".join(done.output.split())
     assert "there is no array 'R'" in told
-    assert "(On the command line: the array must be called R, of zeros if there are none; " in told
+    assert "(On the command line: --column R=NAME, or --column R= if there are none.)" in told
+    assert run("check", "model.npz", "--column", "R=", "--order", "ASS").exit_code == 0

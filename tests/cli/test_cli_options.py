@@ -1,7 +1,9 @@
 """Options that say how a model is to be read and what it is worth."""
 
 import json
+from dataclasses import fields
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -97,3 +99,76 @@ def test_kappa_is_computed_once_for_what_needs_every_k(command, tmp_path, monkey
     monkeypatch.setattr(tethered, "thresholds", lambda *of, up_to: asked.append(up_to) or compute(*of, up_to=up_to))
     run(*command, "case:toy", "-k", 2, "--rule", "assured", "--no-certificate")
     assert asked == [5]  # T + 1
+
+
+@pytest.fixture
+def arrays(tmp_path, monkeypatch):
+    """A model as arrays by other names, one without rewards, one as a table without a suffix; and a path."""
+    monkeypatch.chdir(tmp_path)
+    P = np.array([[[0.7, 0.3, 0], [0.2, 0.5, 0.3], [0, 0, 1]], [[0.9, 0.1, 0], [0.6, 0.3, 0.1], [0, 0, 1]]])
+    R = np.array([[0.0, -1.0], [-1.0, -2.0], [-10.0, -10.0]])
+    np.savez("named.npz", T=P, worth=R, states=["well", "ill", "dead"], actions=["wait", "treat"])
+    np.savez("free.npz", P=P, states=["well", "ill", "dead"], actions=["wait", "treat"])
+    (tmp_path / "path.csv").write_text("t,status,action\n0,well,wait\n1,ill,wait\n2,dead,\n")
+    (tmp_path / "path.json").write_text('{"states": ["well", "ill", "dead"], "actions": ["wait", "wait"]}')
+    tether.io.write_table(tether.io.read_arrays("named.npz", transitions="T", rewards="worth"), "table.csv")
+    (tmp_path / "table.csv").rename("table.txt")
+    return tmp_path
+
+
+NAMED = ("--column", "P=T", "--column", "R=worth")
+
+
+def test_arrays_of_other_names_are_named_by_column(arrays):
+    of_path = ("--column", "state=status")  # MODEL cannot have it: it is of the path
+    got = json.loads(run("sweep", "named.npz", "path.csv", *NAMED, *of_path, "--json"))
+    assert got["observed_value"] == -1
+    free = json.loads(run("sweep", "free.npz", "path.csv", "--column", "R=", *of_path, "--json"))
+    assert free["observed_value"] == 0
+    run("convert", "named.npz", "saved", *NAMED)
+    assert tether.MDP.load("saved").reward("ill", "treat") == -2
+    log = (arrays / "path.csv").read_text().replace("\n", "\n1,").removesuffix("1,")
+    (arrays / "log.csv").write_text(f"episode,{log}")
+    audited = json.loads(run("audit", "named.npz", "log.csv", "-o", "audit", *NAMED, *of_path, "--json"))
+    assert (audited["episodes"], audited["problems"]) == (1, 0)
+
+
+def test_arrays_of_other_names_open_in_python_as_the_explorer_says(arrays):
+    from tether.cli.explore import _opening
+    from tether.cli.options import Episode
+
+    given = dict.fromkeys(field.name for field in fields(Episode)) | {
+        "terminal": (),
+        "final_reward": {},
+        "path_columns": {},
+    }
+    opening = _opening(Episode(**(given | {"model": "free.npz", "path": "path.json", "columns": {"R": ""}})))
+    assert "mdp = tether.io.open_model('free.npz', rewards=None)" in opening.python
+    assert opening.command[-2:] == ("--column", "R=")
+
+
+def test_the_format_that_is_said_decides_whose_the_columns_are(arrays):
+    (arrays / "table.txt").write_text((arrays / "table.txt").read_text().replace("probability", "chance"))
+    run("sweep", "table.txt", "path.json", "--format", "csv", "--column", "probability=chance")
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (
+            ["check", "named.npz", "--column", "state=s"],
+            "--column state: named.npz has arrays, not columns. If they have",
+        ),
+        (["convert", "named.npz", "x.csv", "--column", "reward="], "--column R= if there are no rewards."),
+        (["check", "saved", "--column", "state=s"], "--column state: saved has no columns."),
+        (["check", "named.npz", "--time", "hour"], "--time is about PATH, and there is none."),
+        (["explore", "--no-browser", "--column", "state=s"], "--column: MODEL is missing."),
+        (["certify", "case:toy", "--policy-column", "state=s"], "there is no --policy."),
+        (["evaluate", "case:toy", "--policy", "optimal", "--policy-column", "state=s"], "optimal is a policy by name"),
+        (["explain", "named.npz", "path.json", *NAMED, "--column", "action=a"], "lists have no columns of other names"),
+        (["explain", "named.npz", "path.csv"], "(On the command line: --column P=NAME.)"),
+    ],
+)
+def test_a_column_that_nothing_could_have_is_refused(arrays, call, why):
+    (arrays / "saved").mkdir()
+    assert why in run(*call, code=2)

@@ -20,7 +20,7 @@ from tether.cli.options import (
     with_limits,
     with_times,
 )
-from tether.cli.parsing import renamed_columns
+from tether.cli.parsing import refuse_columns_alone, renamed_columns
 
 __all__ = ["audit"]
 
@@ -92,14 +92,15 @@ def audit(
     """
     from tether.audit.audit import audit as ask
     from tether.cli.screen import progress, put
-    from tether.io.opening import is_table, must_exist
+    from tether.io.opening import must_exist
     from tether.io.policies import open_policy
 
     must_exist(log)
+    refuse_columns_alone(policy, policy_columns)
     if policy is not None and reports:
         raise click.UsageError("--reports writes reports of plans; with --policy there are none")
-    if source.columns and not is_table(source.model):  # MODEL has no columns: they are those of the log
-        source, log_columns = replace(source, columns={}), {**source.columns, **log_columns}
+    own, of_log = source.split_columns()
+    source, log_columns = replace(source, columns=own), {**of_log, **log_columns}
     mdp = source.open()
     with _client(scheduler) as client, _progress(f"auditing {log}") as tell:
         found = ask(

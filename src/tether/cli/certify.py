@@ -8,7 +8,7 @@ import click
 
 from tether.cli.doing import LIMITS
 from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, with_limits
-from tether.cli.parsing import renamed_columns
+from tether.cli.parsing import refuse_columns_alone, renamed_columns
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,6 +57,7 @@ def certify(
     from tether.explanation.terms import limits_in_words
     from tether.io.sources import open_policy
 
+    refuse_columns_alone(policy, policy_columns)
     if policy is not None:
         _without_limits()
     cf = episode.replay()

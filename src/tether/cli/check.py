@@ -52,6 +52,8 @@ def _look(episode: Episode, influence: Any) -> Check:
     from tether.io.checking import check_opened
 
     alone = episode.path is None and not episode.model.startswith("case:")
+    if alone:
+        episode.refuse_options_of_path()
     path = None if alone else episode.open_path
     return check_opened(lambda: episode.open(check=True), path, episode.replay, influence)
 

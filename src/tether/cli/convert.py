@@ -42,6 +42,7 @@ def convert(source: ModelOptions, out: str, to: str | None, mean_rewards: bool, 
     from tether.cli.screen import progress, put
     from tether.io.convert import convert as converted
 
+    source.refuse_other_columns()
     opened = source.open()
     with progress() as say:
         say(f"writing {out}")

@@ -42,6 +42,9 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_ARRAYS = {"P": "transitions", "R": "rewards"}
+"""The arrays of a model, and the arguments of `tether.io.read_arrays` for their names."""
+
 with_certificate = click.option(
     "--no-certificate",
     "certificate",
@@ -84,6 +87,30 @@ class ModelOptions:
     state_rewards: str | None
     transition_rewards: str | None
 
+    def split_columns(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What ``--column`` says about MODEL; and what about PATH or a log: the names that MODEL cannot have."""
+        if self._has == "columns":
+            return self.columns, {}
+        own = {ours: theirs for ours, theirs in self.columns.items() if self._has == "arrays" and ours in _ARRAYS}
+        return own, {ours: theirs for ours, theirs in self.columns.items() if ours not in own}
+
+    def refuse_other_columns(self) -> None:
+        """An error if ``--column`` is not about MODEL: for a command without PATH or log."""
+        for ours in self.split_columns()[1]:
+            raise click.UsageError(self._no_column(ours))
+
+    def _no_column(self, ours: str) -> str:
+        if self._has != "arrays":
+            return f"--column {ours}: {self.model} has no columns."
+        fix = "--column P=NAME, --column R=NAME; --column R= if there are no rewards"
+        return f"--column {ours}: {self.model} has arrays, not columns. If they have other names: {fix}."
+
+    @property
+    def _has(self) -> str | None:
+        from tether.io.opening import names_in
+
+        return names_in(self.model, self.format)
+
     def open(self, check: bool = False) -> MDP:
         """Read the model, and say so; with ``check`` also check every number of a saved model."""
         from tether.cli.screen import progress
@@ -110,9 +137,14 @@ class ModelOptions:
         """The options that were given, as the reader takes them."""
         from tether.io.finding import word_to_label
 
+        arrays: dict[str, Any] = {}
+        if self._has == "arrays":
+            arrays = {_ARRAYS[ours]: theirs for ours, theirs in self.columns.items()}
+            if arrays.get("rewards") == "":
+                arrays["rewards"] = None
         given = {
             "format": self.format,
-            "columns": self.columns,
+            "columns": {} if arrays else self.columns,
             "order": self.order and self.order.upper(),
             "reward_order": self.reward_order and self.reward_order.upper(),
             "terminal": [word_to_label(word) for word in self.terminal],
@@ -120,7 +152,7 @@ class ModelOptions:
             "state_rewards": self.state_rewards,
             "transition_rewards": self.transition_rewards,
         }
-        return {name: value for name, value in given.items() if value}
+        return {name: value for name, value in given.items() if value} | arrays
 
 
 @dataclass(frozen=True)
@@ -133,11 +165,13 @@ class Episode(ModelOptions):
     step: str | None
 
     def __post_init__(self) -> None:
-        from tether.io.opening import is_table
-
-        if self.columns and not is_table(self.model):  # MODEL has no columns: they are those of the path
-            object.__setattr__(self, "path_columns", {**self.columns, **self.path_columns})
-            object.__setattr__(self, "columns", {})
+        if not self.model:  # the explorer's embedded cases
+            if self.words:
+                raise click.UsageError(f"{self.words[0]}: MODEL is missing.")
+            return
+        own, of_path = self.split_columns()
+        object.__setattr__(self, "path_columns", {**of_path, **self.path_columns})
+        object.__setattr__(self, "columns", own)
 
     @property
     def path_source(self) -> str:
@@ -158,6 +192,13 @@ class Episode(ModelOptions):
     def named(self) -> dict[str, str]:
         """MODEL and PATH as they were written."""
         return {"model": self.model, "path": self.path_source}
+
+    def refuse_options_of_path(self) -> None:
+        """An error if there are options for PATH: for a call without one."""
+        for ours in self.path_columns:
+            raise click.UsageError(f"{self._no_column(ours)} There is no PATH that could have it.")
+        if self.time or self.step:
+            raise click.UsageError(f"{'--time' if self.time else '--step'} is about PATH, and there is none.")
 
     def open_path(self, mdp: MDP | None) -> Path:
         """Read the path, with the names of the model if there is one."""
@@ -255,7 +296,8 @@ _READING = [
         multiple=True,
         callback=renamed_columns,
         metavar="OURS=YOURS",
-        help="A column of MODEL that has another name: state=s. May be repeated.",
+        help="A column of MODEL that has another name: state=s. Or an array: P=T, R=cost; R= for no rewards. "
+        "May be repeated.",
     ),
     click.option("--order", metavar="AXES", help="Axes of transitions in an array file: SAS, ASS or SSA."),
     click.option(

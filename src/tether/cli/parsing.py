@@ -11,7 +11,15 @@ from tether.errors import QueryError
 if TYPE_CHECKING:
     from tether.model.properties import Property
 
-__all__ = ["influence_of", "objective_of", "refuse_rewards", "renamed_columns", "subject_to_of", "worth_of"]
+__all__ = [
+    "influence_of",
+    "objective_of",
+    "refuse_columns_alone",
+    "refuse_rewards",
+    "renamed_columns",
+    "subject_to_of",
+    "worth_of",
+]
 
 
 def influence_of(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
@@ -86,6 +94,12 @@ def renamed_columns(_ctx: click.Context, param: click.Parameter, values: tuple[s
             raise click.BadParameter(f"{value!r}: expected OURS=YOURS, as in state=s", param=param)
         columns[ours.strip()] = theirs.strip()
     return columns
+
+
+def refuse_columns_alone(policy: str | None, columns: dict[str, str]) -> None:
+    """``--policy-column`` is about the file of ``--policy``: an error without it."""
+    if policy is None and columns:
+        raise click.UsageError("--policy-column is about the file of --policy, and there is no --policy.")
 
 
 def worth_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:

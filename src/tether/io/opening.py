@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.embedded import PREFIX, case_names, is_case, open_case
@@ -13,7 +13,9 @@ from tether.io.names import find_index, in_names_of
 from tether.model.mdp import MDP
 from tether.observation.path import Path, observe
 
-__all__ = ["is_table", "must_exist", "open_model", "open_path"]
+__all__ = ["must_exist", "names_in", "open_model", "open_path"]
+
+_ARRAYS = ("npz", "mat")
 
 
 def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
@@ -110,11 +112,24 @@ def _no_options(source: str, what: str, options: dict[str, Any]) -> None:
         raise QueryError(f"{source} is {what}, not a file: {', '.join(given)} cannot be given with it")
 
 
-def is_table(source: str) -> bool:
-    """Whether a source is a file with columns, and no directory, case or environment."""
-    from tether.io.columns import table_kind
+def names_in(source: str, format: str | None = None) -> Literal["columns", "arrays"] | None:
+    """What the file of a model has that may go by other names; None for models that have neither columns nor arrays.
 
-    return not os.path.isdir(source) and table_kind(source) is not None
+    Examples
+    --------
+    >>> from tether.io.opening import names_in
+    >>> names_in("clinic.csv"), names_in("clinic.npz"), names_in("clinic.txt", "csv"), names_in("case:toy")
+    ('columns', 'arrays', 'columns', None)
+    """
+    from tether.io.columns import TABLES, table_kind
+
+    if format is not None:
+        return "columns" if format in TABLES.values() else "arrays" if format in _ARRAYS else None
+    if os.path.isdir(source):
+        return None
+    if table_kind(source) is not None:
+        return "columns"
+    return "arrays" if os.path.splitext(source)[1].lower().removeprefix(".") in _ARRAYS else None
 
 
 def must_exist(source: str) -> None:

@@ -295,6 +295,9 @@ def _of_json(file: File, shape: LogShape) -> tuple[list[Any], list[Any], list[fl
     complaints = Complaints(Source(name, in_rows=False))
     key = shape.columns.get("outcome", "outcome")
     if _is_of_lists(content):
+        if shape.columns:
+            what, fix = "lists have no columns of other names", "call them states, actions, rewards and outcome"
+            raise file_error(name, Problem(what, value=dict(shape.columns), fix=fix))
         found, outcomes = _lists(content, shape, complaints), {"outcome": content.get("outcome")}
     elif isinstance(content, list) and content and all(isinstance(record, dict) for record in content):
         found = _records(content, shape, complaints)

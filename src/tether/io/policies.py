@@ -49,6 +49,8 @@ def open_policy(
     source = os.fspath(source)
     if not os.path.exists(source):
         if source in NAMED:
+            if columns:
+                raise QueryError(f"{source} is a policy by name, not a file: columns cannot be given with it")
             return source
         if not os.path.splitext(source)[1]:
             raise QueryError(f"{source}: there is no such file; a policy by name is {', '.join(NAMED)}")
