@@ -75,6 +75,38 @@ def test_what_was_stopped_is_gone_on_with_and_gives_the_same_bytes(tmp_path, mon
 
 
 @pytest.mark.parametrize(
+    ("kept", "options", "said"),
+    [
+        (0, [], ""),
+        (1, [], "; the same command continues where it stopped"),
+        (1, ["--fresh"], "; the same command without --fresh continues where it stopped"),
+    ],
+)
+def test_ctrl_c_says_what_continues_where_parts_are_kept(tmp_path, monkeypatch, kept, options, said):
+    write_episodes(LOG, tmp_path / "log.csv")
+    write_part, calls = running.write_part, []
+
+    def stop(file, *rest):
+        calls.append(file)
+        if len(calls) > kept:
+            raise KeyboardInterrupt
+        write_part(file, *rest)
+
+    def call(place, *more):
+        words = ["audit", "case:grid-world", tmp_path / "log.csv", "-o", tmp_path / place, "-k", "3", "--workers", "1"]
+        return CliRunner().invoke(main, [*map(str, words), *more])
+
+    assert call("whole").exit_code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "write_part", stop)
+        done = call("there", *options)
+    assert (done.exit_code, done.stderr) == (130, f"\ntether: interrupted{said}\n")
+    assert len(list((tmp_path / "there" / "parts").glob("*.parquet"))) == kept
+    assert call("there").exit_code == 0
+    assert contents(tmp_path / "there") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({"k": 2}, "another question"),

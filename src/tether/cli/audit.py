@@ -102,7 +102,7 @@ def audit(
     own, of_log = source.split_columns()
     source, log_columns = replace(source, columns=own), {**of_log, **log_columns}
     mdp = source.open()
-    with _client(scheduler) as client, _progress(f"auditing {log}") as tell:
+    with _client(scheduler) as client, _progress(f"auditing {log}", fresh) as tell:
         found = ask(
             mdp,
             log,
@@ -164,25 +164,29 @@ def _client(scheduler: str | None) -> Iterator[Any]:
 
 
 @contextmanager
-def _progress(doing: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar with a rate and the time left, on standard error and only in a terminal."""
+def _progress(doing: str, fresh: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar with a rate and the time left, on standard error and only in a terminal; and a note that parts are kept."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from tether._kernels.compiling import told_of_compiling
-    from tether.cli.doing import note_doing
+    from tether.cli.doing import note_continued, note_doing
     from tether.cli.screen import COMPILING
+
+    def kept(_done: int, _rows: int) -> None:
+        note_continued("the same command without --fresh" if fresh else "the same command")
 
     note_doing(doing)
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
-        yield None
+        yield kept
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task(doing, total=None, rate="")
 
         def tell(done: int, rows: int) -> None:
+            kept(done, rows)
             speed: Any = bar.tasks[0].speed
             rate = f"{speed:,.0f} rows per second" if speed else ""
             bar.update(task, completed=done, total=rows, rate=rate)

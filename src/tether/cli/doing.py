@@ -1,13 +1,16 @@
-"""What the command is doing now: shown in a terminal, and in the error if memory runs out."""
+"""What the command is doing now: shown in a terminal, in the error if memory runs out, and when it is stopped."""
 
 from __future__ import annotations
 
 import click
 
-__all__ = ["DOING", "DRAWING", "LIMITS", "READING", "REPLAYING", "note_doing"]
+__all__ = ["CONTINUED", "DOING", "DRAWING", "LIMITS", "READING", "REPLAYING", "note_continued", "note_doing"]
 
 DOING = "tether.doing"
 """The key in the context of a command: what is being done, and what would need less memory."""
+
+CONTINUED = "tether.continued"
+"""The key in the context of a command: what continues it, if parts of its work are kept."""
 
 READING = "a saved model (tether convert MODEL DIRECTORY) need not be read as a whole"
 REPLAYING = "a shorter path needs less"
@@ -20,3 +23,10 @@ def note_doing(doing: str, less: str = "") -> None:
     ctx = click.get_current_context(silent=True)
     if ctx is not None:
         ctx.meta[DOING] = (doing, less)
+
+
+def note_continued(by: str) -> None:
+    """Remember that parts of the work are kept, and what continues it, as in ``the same command``."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None:
+        ctx.meta[CONTINUED] = by

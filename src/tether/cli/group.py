@@ -14,7 +14,7 @@ import click
 
 from tether._kernels.ahead import second_compiler
 from tether._version import __version__
-from tether.cli.doing import DOING
+from tether.cli.doing import CONTINUED, DOING
 from tether.cli.hints import hints
 from tether.errors import SHOWN, TetherError
 
@@ -117,7 +117,9 @@ def _translated(ctx: click.Context) -> Iterator[None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         ctx.exit(0)
     except KeyboardInterrupt:
-        click.echo("\ntether: interrupted", err=True)
+        by = ctx.meta.get(CONTINUED)
+        continued = f"; {by} continues where it stopped" if by else ""
+        click.echo(f"\ntether: interrupted{continued}", err=True)
         ctx.exit(130)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
