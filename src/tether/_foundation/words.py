@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["average", "counted", "cut", "cut_apart", "in_parts", "number", "percent"]
+__all__ = ["average", "counted", "cut", "cut_apart", "in_parts", "number", "percent", "strength_in_words"]
 
 
 def counted(n: int, noun: str) -> str:
@@ -54,6 +54,19 @@ def percent(share: float, short: bool = False) -> str:
     if share > 0.995:
         return ">99 %" if short else "over 99 %"
     return f"{100 * share:.0f} %"
+
+
+def strength_in_words(strength: float, short: bool = False) -> str:
+    """A strength with two decimals; 0 only if it is 0, up to rounding.
+
+    >>> strength_in_words(0.0), strength_in_words(0.001), strength_in_words(0.001, short=True), strength_in_words(1.0)
+    ('0', 'under 0.01', '<0.01', '1.00')
+    """
+    if strength <= 1e-9:
+        return "0"
+    if strength < 0.005:
+        return "<0.01" if short else "under 0.01"
+    return f"{strength:.2f}"
 
 
 def in_parts(parts: Iterable[tuple[str, Any]]) -> str:

@@ -108,7 +108,7 @@ def _legend(found: Decisions) -> str:
 
 
 def _cells(found: Decisions, row: Decision, places: int) -> list[str]:
-    from tether._foundation.words import percent
+    from tether._foundation.words import percent, strength_in_words
     from tether.explanation.naming import shown
 
     def number(value: float | None) -> str:
@@ -118,4 +118,4 @@ def _cells(found: Decisions, row: Decision, places: int) -> list[str]:
     cells += [number(row.best)] if found.m > 1 else []
     if found.outcome is not None:
         cells.append("–" if row.necessity is None else percent(row.necessity, short=True))
-    return [*cells, f"{row.strength:.2f}", str(row.needed_k)]
+    return [*cells, strength_in_words(row.strength, short=True), str(row.needed_k)]

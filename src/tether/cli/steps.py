@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from tether._foundation.words import percent
+from tether._foundation.words import percent, strength_in_words
 from tether.cli.screen import decimals, plain_table, signed
 from tether.explanation.naming import differences, outcome_name, short, shown
 from tether.observation.changes import changes_something
@@ -163,6 +163,5 @@ def _influence(step: ExplainedStep) -> tuple[str, str]:
     """Strength, and whether the step is influenced by the test that k counts."""
     if step.observed_action is None:
         return "", ""
-    strength = "0" if step.strength <= 1e-9 else "<0.01" if step.strength < 0.005 else f"{step.strength:.2f}"
     sure = "no" if step.influenced < 1e-9 else "yes" if step.influenced > 1 - 1e-9 else percent(step.influenced, True)
-    return strength, sure
+    return strength_in_words(step.strength, short=True), sure

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._foundation.rounding import ROUNDING
-from tether._foundation.words import average, counted, percent
+from tether._foundation.words import average, counted, percent, strength_in_words
 
 if TYPE_CHECKING:
     from tether.counterfactual.conditioned import CounterfactualMDP
@@ -66,7 +66,7 @@ def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[Explain
     changed = [step for step in steps if step.changed >= RARE] or [step for step in steps if step.changed > 0]
     if not changed:
         mean = tailoring.mean_strength()
-        moved = f"{percent(mean)} of the probability (strength {_strength(mean)})"
+        moved = f"{percent(mean)} of the probability (strength {strength_in_words(mean)})"
         over = f"the {counted(outlook.T, 'step')}" if not until else f"the steps{until}"
         return f"On average over {over}, the observation moves {moved}."
     where, there = ("the changed step", "there") if len(changed) == 1 else ("the changed steps", "the first of them")
@@ -77,9 +77,11 @@ def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[Explain
         return f"From {first} on the observation moves no probability: from there the answer holds for anyone."
     if most <= ROUNDING:
         at = f"At {where} the observation moves no probability: there the answer holds for anyone in that state"
-        return f"{at}; from {there} on it moves {percent(since)} on average{until} (strength {_strength(since)})."
+        return (
+            f"{at}; from {there} on it moves {percent(since)} on average{until} (strength {strength_in_words(since)})."
+        )
     at = f"At {where} the observation moves {_range(percent(least), percent(most))} of the probability (strength "
-    at += f"{_range(_strength(least), _strength(most))})"
+    at += f"{_range(strength_in_words(least), strength_in_words(most))})"
     return f"{at}; from {there} on, {percent(since)} on average{until}."
 
 
@@ -127,10 +129,6 @@ def _is_whole(expected: float) -> bool:
 
 def _range(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
-
-
-def _strength(value: float) -> str:
-    return "0" if value <= ROUNDING else "under 0.01" if value < 0.005 else f"{value:.2f}"
 
 
 def known_tailoring(outlook: Evaluation) -> Tailoring:

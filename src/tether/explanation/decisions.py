@@ -12,6 +12,7 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import ROUNDING, rounding_of
+from tether._foundation.words import strength_in_words
 from tether.counterfactual.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
 from tether.evaluation.necessity import NecessityBounds, necessity_bounds
@@ -264,7 +265,7 @@ class Decisions(Tabular):
                 row.reason if row.value is None else f"{row.value:.6g}",
                 "" if row.best is None else f"{row.best:.6g}",
                 "" if row.necessity is None else f"{row.necessity:.3g}",
-                f"{row.strength:.3g}",
+                strength_in_words(row.strength),
                 row.needed_k,
             )
             for row in self.rows

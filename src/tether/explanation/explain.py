@@ -11,6 +11,7 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.words import strength_in_words
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.plain import best_for_anyone
 from tether.explanation.about_episode import left_to_chance
@@ -203,7 +204,7 @@ class Explanation(Tabular):
             seen = ("" if one is None else one for one in (step.observed_state, step.observed_action))
             last = step.observed_action is None
             done, changed = "" if step.action is None else step.action, "" if last else f"{step.changed:.3g}"
-            influence = () if not luck else (f"{step.strength:.3g}", f"{step.influenced:.3g}")
+            influence = () if not luck else (strength_in_words(step.strength), f"{step.influenced:.3g}")
             rows.append(
                 (
                     step.t,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tether._foundation.words import average, number
+from tether._foundation.words import average, number, strength_in_words
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say
 from tether.explanation.evidence import learned_sentences
@@ -81,7 +81,7 @@ def rungs(asked: Asked) -> dict[str, Any]:
                 "gain_share": 100.0 * max(0.0, one.gain) / most if most > rounding else 0.0,
                 "influenced": f"{average(one.influenced)} of {average(one.steps)}",
                 "share": 100.0 * one.strength,
-                "strength": f"{one.strength:.2f}",
+                "strength": strength_in_words(one.strength),
             }
             for one in found
         ],

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.rounding import rounding_of
-from tether._foundation.words import average, number, percent
+from tether._foundation.words import average, number, percent, strength_in_words
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.tailoring import Tailoring
@@ -89,7 +89,7 @@ def _steps(asked: Asked, answer: EpisodeAnswer, found: WhatIf) -> list[dict[str,
                 "likely": percent(step.state_probability),
                 "as_observed": step.state == step.observed_state,
                 "changed": percent(step.changed),
-                "strength": f"{step.strength:.2f}",
+                "strength": strength_in_words(step.strength),
                 "gain": number(step.gain) if abs(step.gain) > 1e-9 else "0",
                 "why": view.address(tab="why", t=t, state=mdp.state_index(step.state), action=-1),
             }
@@ -136,7 +136,7 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
             for name in dict.fromkeys(name for by in outcomes for name in by)
         ),
         ("actions changed", [average(float(one.changed.sum())) for _, one, _, _ in columns if one.changed is not None]),
-        ("strength per step", [f"{_tailoring(one).mean_strength():.2f}" for _, one, _, _ in columns]),
+        ("strength per step", [strength_in_words(_tailoring(one).mean_strength()) for _, one, _, _ in columns]),
         ("influenced steps", [_influenced(one) for _, one, _, _ in columns]),
         ("tether it needs", ["no tether" if k is None or k > T else f"k = {k}" for _, _, k, _ in columns]),
         ("under every causal model", [number(observed), *(_range(one) for _, _, _, one in columns[1:])]),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.words import average, cut, number
+from tether._foundation.words import average, cut, number, strength_in_words
 from tether.explanation import sentences as say
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.naming import shown
@@ -153,7 +153,7 @@ def _near(answer: EpisodeAnswer) -> dict[str, Any]:
     until = "" if plan.objective is None else " until it is decided"
     return {
         "share": strength,
-        "value": f"strength {strength:.2f} per step",
+        "value": f"strength {strength_in_words(strength)} per step",
         "beside": f"{influenced} of {steps} steps{until} are influenced (the test that k counts)",
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.words import number, percent
+from tether._foundation.words import percent, strength_in_words
 from tether.errors import QueryError
 from tether.explorer.memory import EpisodeAnswer
 from tether.explorer.naming import Naming
@@ -94,7 +94,7 @@ def _actions(asked: Asked, answer: EpisodeAnswer, t: int, s: int) -> list[dict[s
                 "needed": found.needed,
                 "because": _because(found, naming),
                 "sentence": found.in_words(naming.any),
-                "strength": f"{cf.strength(t, state, action):.2f}",
+                "strength": strength_in_words(cf.strength(t, state, action)),
                 "done": t < cf.T and s == int(cf.observation.states[t]) and a == int(cf.observation.actions[t]),
                 "address": view.address(t=t, state=s, action=a),
                 "longer": None if found.allowed or found.needed is None else view.address(k=found.needed),
@@ -188,7 +188,7 @@ def _row(answer: EpisodeAnswer, t: int, s: int, a: int) -> dict[str, Any]:
         "action": naming.action_at(a),
         "rows": rows,
         "left_out": max(0, len(names) - _OUTCOMES),
-        "strength": number(cf.strength(t, state, action)),
+        "strength": strength_in_words(cf.strength(t, state, action)),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.rounding import ROUNDING, rounding_of
-from tether._foundation.words import average, cut_apart, number, percent
+from tether._foundation.words import average, cut_apart, number, percent, strength_in_words
 from tether.errors import QueryError
 from tether.explanation import sentences as say
 from tether.explanation.about_episode import left_to_chance
@@ -74,7 +74,7 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     lines.append(Beside("Actions changed", "–", *map(average, changes)))
     if left_to_chance(plan.asked, outlook.chain):
         measures = [one.tailoring for one in (outlook, optimal) if one.tailoring is not None]
-        lines.append(Beside("Strength per step", "–", *(f"{one.mean_strength():.2f}" for one in measures)))
+        lines.append(Beside("Strength per step", "–", *(strength_in_words(one.mean_strength()) for one in measures)))
         influenced = [average(one.expected_influenced_steps) for one in measures]
         if plan.objective is None:
             lines.append(Beside(f"Influenced steps (of {plan.T})", "–", *influenced))
@@ -136,7 +136,7 @@ def _action(row: Decision, name: str) -> Action:
         "–" if row.value is None else with_minus_signs(number(row.value)),
         "–" if row.gain is None else _gain(row.gain),
         "–" if row.necessity is None else percent(row.necessity),
-        "0" if row.strength <= ROUNDING else f"{row.strength:.2f}",
+        strength_in_words(row.strength),
         row.needed_k,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.rounding import rounding_of
-from tether._foundation.words import cut_apart, number, percent
+from tether._foundation.words import cut_apart, number, percent, strength_in_words
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.explain import Explanation
 from tether.explanation.steps import ExplainedStep
@@ -166,7 +166,7 @@ class _Writer:
         )
         if self.luck:
             influence = (
-                Cell(_strength(step.strength), bar=round(100 * step.strength)),
+                Cell(strength_in_words(step.strength), bar=round(100 * step.strength)),
                 Cell(_yes_or_share(step.influenced)),
             )
             cells += (None, None) if last else influence
@@ -239,7 +239,3 @@ def _changed(share: float) -> Cell:
 
 def _yes_or_share(share: float) -> str:
     return "no" if share <= 1e-12 else "yes" if share > 1 - 1e-9 else percent(share)
-
-
-def _strength(strength: float) -> str:
-    return "0" if strength <= 1e-12 else "under 0.01" if strength < 0.005 else f"{strength:.2f}"
