@@ -58,9 +58,12 @@ def test_what_was_found_in_words():
     certain = tether.audit(mdp, [left, left, stayed], k=2, m=1).sentences()[1:]
     assert certain == [
         "In 2 of them (67 %) something could be gained, 1 on average; in 1 nothing could.",
-        "In all of these 2 the gain holds under every causal model.",
+        "In all of these 2 the gain holds under every causal model that agrees with the model and the episode.",
     ]
-    assert tether.audit(mdp, [left], k=2, m=1).sentences()[-1] == "The gain holds under every causal model."
+    assert (
+        tether.audit(mdp, [left], k=2, m=1).sentences()[-1]
+        == "The gain holds under every causal model that agrees with the model and the episode."
+    )
     free = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3)
     assert found(free, stayed)[1].startswith("All rewards of the model are 0: no plan can gain anything. Ask for")
 

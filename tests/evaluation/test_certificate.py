@@ -17,6 +17,8 @@ from tether.evaluation.guarantees import guarantees_by_k
 from tether.evaluation.ranges import ranges_with_breakdown
 from tether.explanation.answers import explanation_data
 
+ALL = "all that agree with the model and the episode"
+
 
 def made(verdict, every, stable, value=1.0, observed=0.0, breakdown=1.0):
     ranges = [
@@ -31,43 +33,45 @@ def made(verdict, every, stable, value=1.0, observed=0.0, breakdown=1.0):
     [
         (
             made("holds", (0.5, 2.0), (0.5, 2.0)),
-            "The gain holds under every causal model. The return is from 0.5 to 2 over all of them; observed 0.",
+            f"The gain holds under every causal model. The return is from 0.5 to 2 over {ALL}; observed 0.",
         ),
         (
             made("holds if stable", (-0.5, 2.0), (0.5, 1.5), breakdown=0.4),
             "The gain holds under every causal model that is counterfactually stable, not under every one. The return "
-            "is from -0.5 to 2 over all of them, from 0.5 to 1.5 over the stable ones; observed 0. Nothing is gained "
+            f"is from -0.5 to 2 over {ALL}, from 0.5 to 1.5 over the stable ones; observed 0. Nothing is gained "
             "any more at 40 % of the way from Gumbel-max to the worst of them.",
         ),
         (
             made("never worse", (0.0, 2.0), (0.0, 2.0)),
             "Never worse than what was done, under every causal model; but no gain is guaranteed: it rests on "
-            "Gumbel-max. The return is from 0 to 2 over all of them; observed 0.",
+            f"Gumbel-max. The return is from 0 to 2 over {ALL}; observed 0.",
         ),
         (
             made("never worse if stable", (-1.0, 2.0), (0.0, 2.0), breakdown=0.5),
             "Never worse than what was done under any counterfactually stable causal model, but no gain is guaranteed; "
-            "under other causal models it could do harm. The return is from -1 to 2 over all of them, from 0 to 2 over "
+            f"under other causal models it could do harm. The return is from -1 to 2 over {ALL}, from 0 to 2 over "
             "the stable ones; observed 0. Nothing is gained any more at 50 % of the way from Gumbel-max to the worst "
             "of them.",
         ),
         (
             made("could do harm", (-3.0, 2.0), (-2.0, 2.0), breakdown=0.25),
-            "It rests on the causal model: under others it could do harm. The return is from -3 to 2 over all of them, "
+            f"It rests on the causal model: under others it could do harm. The return is from -3 to 2 over {ALL}, "
             "from -2 to 2 over the stable ones; observed 0. Nothing is gained any more at 25 % of the way from "
             "Gumbel-max to the worst of them.",
         ),
         (
             made("could do harm", (-3.0, -1.0), (-3.0, -1.0), value=-2.0, breakdown=0.0),
-            "Worse than what was done, under every causal model. The return is from -3 to -1 over all of them; "
-            "observed 0.",
+            f"Worse than what was done, under every causal model. The return is from -3 to -1 over {ALL}; observed 0.",
         ),
         (
             made("could do harm", (-3.0, 1.0), (-3.0, 1.0), value=-2.0, breakdown=0.0),
             "Gumbel-max expects it to be worse than what was done; another causal model can make it better. The return "
-            "is from -3 to 1 over all of them; observed 0.",
+            f"is from -3 to 1 over {ALL}; observed 0.",
         ),
-        (made("never worse", (0.0, 0.0), (0.0, 0.0), value=0.0), "Every causal model gives the observed return."),
+        (
+            made("never worse", (0.0, 0.0), (0.0, 0.0), value=0.0),
+            "Every causal model that agrees with the model and the episode gives the observed return.",
+        ),
     ],
 )
 def test_the_sentence_of_each_verdict(certificate, message):

@@ -58,7 +58,8 @@ def test_sentences_of_a_plan_that_changes_something():
         "fewer than k = 6."
     )
     assert sure == (
-        "The gain holds under every causal model. The return is from -26.79 to -17.01 over all of them; observed -38."
+        "The gain holds under every causal model. The return is from -26.79 to -17.01 over all that agree "
+        "with the model and the episode; observed -38."
     )
 
 
@@ -124,7 +125,7 @@ def test_sentences_of_a_plan_that_changes_nothing():
     assert gain == "The return stays -38."
     assert strength == "On average over the 7 steps, the observation moves 41 % of the probability (strength 0.41)."
     assert influenced == "All 7 steps are influenced (the test that k counts)."
-    assert sure == "Every causal model gives the observed return."
+    assert sure == "Every causal model that agrees with the model and the episode gives the observed return."
 
 
 def test_sentences_of_a_plan_off_the_tether():

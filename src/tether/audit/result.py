@@ -14,6 +14,7 @@ from tether.audit.front_doors import AuditDoors
 from tether.audit.rows import EpisodeRows, FileRows, TableRows, find_problems, find_top, is_more
 from tether.audit.summary import Summary, summarize
 from tether.errors import QueryError
+from tether.evaluation.certificate import EVERY_MODEL
 from tether.explanation.terms import UNREWARDED, is_unrewarded
 from tether.model.mdp import MDP
 from tether.observation.path import Path
@@ -304,7 +305,7 @@ class Audit(AuditDoors):
         ...     print(sentence)
         1 episode was answered.
         In it something could be gained: 0.8889.
-        The gain holds under every causal model.
+        The gain holds under every causal model that agrees with the model and the episode.
         """
         summary = self.summary
         answered, wrong = summary.answered, summary.episodes - summary.answered
@@ -355,6 +356,6 @@ class Audit(AuditDoors):
 def _certain(holds: int, gained: int) -> str:
     """In how many of the episodes in which something could be gained that is certain."""
     if gained == 1:
-        return f"The gain {'holds' if holds else 'does not hold'} under every causal model."
+        return f"The gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}."
     where = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"
-    return f"In {where} of these {gained:,} the gain holds under every causal model."
+    return f"In {where} of these {gained:,} the gain holds under {EVERY_MODEL}."

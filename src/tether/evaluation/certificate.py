@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tether.counterfactual.conditioned import CounterfactualMDP
 
 __all__ = [
+    "EVERY_MODEL",
     "MOST_NODES",
     "VERDICTS",
     "Certificate",
@@ -44,6 +45,8 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 MOST_NODES = 20_000
 """How many states over time a plan can reach for its certificate to take about half a second. Other causal models can
 lead to many more."""
+
+EVERY_MODEL = "every causal model that agrees with the model and the episode"
 
 _SENTENCES: dict[Verdict, str] = {
     "holds": "The gain holds under every causal model.",
@@ -145,15 +148,17 @@ class Certificate:
         --------
         >>> import tether
         >>> case = tether.cases.epidemic()
-        >>> print(tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).certify().sentence)
-        The gain holds under every causal model. The return is from -37.12 to -37.01 over all of them; observed -38.
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> print(cf.plan(k=3, m=1).certify().sentence)  # doctest: +NORMALIZE_WHITESPACE
+        The gain holds under every causal model.
+        The return is from -37.12 to -37.01 over all that agree with the model and the episode; observed -38.
         """
         if self.is_certain:
             if self.objective is not None:
-                return f"Under every causal model the {self._value_is} stays {number(self.observed_value)}."
-            return "Every causal model gives the observed return."
+                return f"Under {EVERY_MODEL}, the {self._value_is} stays {number(self.observed_value)}."
+            return f"{EVERY_MODEL[0].upper()}{EVERY_MODEL[1:]} gives the observed return."
         every, stable = self.nothing, self.stability
-        text = f"The {self._value_is} is {_span(every)} over all of them"
+        text = f"The {self._value_is} is {_span(every)} over all that agree with the model and the episode"
         if _span(every) != _span(stable):
             text += f", {_span(stable)} over the stable ones"
         text += f"; observed {number(self.observed_value)}."
@@ -224,7 +229,7 @@ def certify(
     >>> tether.certify(cf, "random").verdict
     'holds'
     >>> print(tether.certify(cf, "observed"))
-    Every causal model gives the observed return.
+    Every causal model that agrees with the model and the episode gives the observed return.
     >>> tether.certify(cf, "random", objective=tether.reach("over")).verdict
     'holds'
     """

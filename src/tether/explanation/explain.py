@@ -56,13 +56,14 @@ class Explanation(Tabular):
     >>> import tether
     >>> case = tether.cases.epidemic()
     >>> explanation = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).explain()
-    >>> for sentence in explanation.sentences():
+    >>> for sentence in explanation.sentences():  # doctest: +NORMALIZE_WHITESPACE
     ...     print(sentence)
     Change 1 action: at t = 5 'V_I' instead of 'NIL'.
     The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.
     From the changed step on the observation moves no probability: from there the answer holds for anyone.
     5 of the 7 steps are influenced (the test that k counts); the longest stretch without is 2 steps, fewer than k = 3.
-    The gain holds under every causal model. The return is from -37.12 to -37.01 over all of them; observed -38.
+    The gain holds under every causal model.
+    The return is from -37.12 to -37.01 over all that agree with the model and the episode; observed -38.
     """
 
     plan: Plan
