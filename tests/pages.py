@@ -17,7 +17,7 @@ import tether
 from tether.views.report import contents
 from tether.views.report.drawings import Drawing
 
-VOID = {"meta", "link", "br", "img", "hr", "input"}
+VOID = {"meta", "link", "br", "img", "hr", "input", "wbr"}
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> & \x00 \ud800 $\\frac$ &lt;b&gt;"
 
 

@@ -25,6 +25,18 @@ OUTSIDE = """() => [...document.querySelectorAll("body *")]
     .map(one => one.outerHTML.slice(0, 200))"""
 
 
+BROKEN = """() => {  // words of the table of steps whose letters are on several lines
+    const found = [], texts = document.createTreeWalker(document.querySelector(".steps"), NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text; text = texts.nextNode())
+        for (const word of text.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+            const range = document.createRange();
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) found.push(word[0]);
+        }
+    return found; }"""
+
+
 def serving(offered):
     explorer = Explorer(offered)
     thread = explorer.start()
@@ -276,3 +288,21 @@ def test_in_a_notebook(browser):
         context.close()
     inline.stop()
     assert inline.address in repr(inline)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_no_word_of_a_long_name_is_broken(browser, width):
+    ill, well = "ward Notaufnahme, diagnosis chronisch-obstruktive Lungenerkrankung", "discharged home"
+    drug = "broad-spectrum antibiotics (piperacillin/tazobactam)"
+    mdp = tether.MDP.from_table(
+        state=[ill] * 4,
+        action=["wait", "wait", drug, drug],
+        next_state=[ill, well] * 2,
+        probability=[0.7, 0.3, 0.4, 0.6],
+        reward=[-1.0, 0.0, -1.0, 0.0],
+        terminal=[well],
+    )
+    cf = tether.counterfactual(mdp, tether.Path([ill] * 3, [drug, "wait"]))
+    for explorer in serving(One(cf, "an episode")):
+        with Visit(browser, explorer, width=width) as visit:
+            assert visit.page.evaluate(BROKEN) == []

@@ -69,6 +69,42 @@ def test_a_label_cannot_run(browser, tmp_path):
         visit.close()
 
 
+BROKEN = """() => {  // words whose letters are on several lines
+    const found = [], texts = document.createTreeWalker(document.querySelector(".steps"), NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text; text = texts.nextNode())
+        for (const word of text.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+            const range = document.createRange();
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) found.push(word[0]);
+        }
+    return found; }"""
+
+WIDER = """() => [...document.querySelectorAll(".steps td")].filter(one => one.checkVisibility())
+    .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.innerText)"""
+
+
+def test_long_names_and_small_gains_stay_in_their_columns(browser, tmp_path):
+    drug, small = "antibiotics (piperacillin/tazobactam)", 0.0002268
+    mdp = tether.MDP.from_table(
+        state=["acute_decompensation", "acute_decompensation"] * 2 + ["compensated", "compensated"],
+        action=["wait", "wait", drug, drug, "wait", drug],
+        next_state=["acute_decompensation", "compensated"] * 2 + ["compensated", "compensated"],
+        probability=[0.7, 0.3, 0.4, 0.6, 1.0, 1.0],
+        reward=[-small, 0.0, -small, 0.0, 0.0, -3 * small],
+    )
+    seen = "acute_decompensation"
+    plan = tether.counterfactual(mdp, tether.Path([seen] * 4, [drug, "wait", "wait"])).plan(k=3, m=2)
+    visit = Visit(browser, plan.report(tmp_path / "report.html"), 1280)
+    try:
+        for width in WIDTHS:
+            visit.page.set_viewport_size({"width": width, "height": 800})
+            assert visit.page.evaluate(BROKEN) == []
+            assert visit.page.evaluate(WIDER) == []
+    finally:
+        visit.close()
+
+
 def test_it_prints(browser, tmp_path_factory):
     """On A4, a few pages: nothing wide is cut, and the head of a long table comes again."""
     visit = Visit(browser, written_once("a hundred steps", tmp_path_factory), 1280)

@@ -40,7 +40,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 _MINUS = re.compile(r"(?<![\w)])-(?=[\d.∞])")
 
-_TOGETHER = re.compile(r"\b[kmt] = \d+|\d %")
+_TOGETHER = re.compile(r"\b[kmt] = \d+|\d %|± \d")
 
 _ROWS = 30
 """How many rows a table in a notebook has before its middle is left out."""
@@ -93,9 +93,11 @@ def with_minus_signs(text: str) -> str:
 
 
 def together(text: str) -> str:
-    """A sentence with true minus signs, and without line breaks inside ``k = 3`` or ``90 %``.
+    """A sentence with true minus signs, and without line breaks inside ``k = 3``, ``90 %`` or ``± 1.2``.
 
     >>> together("k = 3") == "k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3"
+    True
+    >>> together("-4 (± 1.2)") == "\N{MINUS SIGN}4 (±\N{NO-BREAK SPACE}1.2)"
     True
     """
     return _TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), with_minus_signs(text))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = ["date_of_page", "drawing", "render", "source"]
+
+_LONG_WORDS = re.compile(r"(\S{16,})")
+_BREAKS = re.compile(r"(?<=\w[/_])(?=\w)")
 
 
 def render(template: str, **contents: Any) -> str:
@@ -68,6 +72,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters.update(
+        breakable=_breakable,
         counted=counted,
         cut=_cut,
         number=lambda value: with_minus_signs(number(value)),
@@ -76,6 +81,19 @@ def _environment() -> Environment:
     )
     made.tests["words"] = lambda cell: any(letter.isalpha() for letter in str(cell))
     return made
+
+
+def _breakable(value: Any) -> Any:
+    """A text whose long words may be broken after a slash or an underline, where a column is too narrow for them.
+
+    >>> str(_breakable("V_I, piperacillin/tazobactam & <b>"))
+    'V_I, piperacillin/<wbr>tazobactam &amp; &lt;b&gt;'
+    """
+    from markupsafe import Markup, escape
+
+    words = _LONG_WORDS.split(str(clean(value)))  # every second one is long
+    parts = [_BREAKS.split(word) if i % 2 else [word] for i, word in enumerate(words)]
+    return Markup().join(Markup("<wbr>").join(map(escape, one)) for one in parts)
 
 
 def _cut(value: Any, most: int = 160) -> str:
