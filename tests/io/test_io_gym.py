@@ -358,3 +358,15 @@ def test_every_kind_of_policy_can_be_recorded():
     assert path.states[-1] == 15
     assert record(env, lambda state: {0: 0.5, 2: 0.5}, seed=1, max_steps=8).T <= 8
     assert record(env, np.zeros(mdp.n_states, dtype=int), seed=1, max_steps=2).actions == (0, 0)
+
+
+def test_a_version_that_is_gone_is_one_sentence_and_no_warning(recwarn):
+    with pytest.raises(tether.QueryError, match="Gymnasium does not make it"):
+        tether.io.open_model("gym:Taxi-v0")
+    assert not recwarn.list
+
+
+def test_what_gymnasium_warns_of_is_plain_text():
+    with pytest.warns(UserWarning, match="latest versioned environment") as noted:
+        tether.io.open_model("gym:CliffWalking")
+    assert not any("\x1b" in str(one.message) for one in noted)

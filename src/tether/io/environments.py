@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from ast import literal_eval
 from typing import Any
 
@@ -11,6 +13,7 @@ from tether.model.mdp import MDP
 __all__ = ["is_environment", "open_environment"]
 
 _PREFIX = "gym:"
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def is_environment(source: str) -> bool:
@@ -34,10 +37,14 @@ def open_environment(source: str) -> MDP:
 
     options = dict(_option(source, part) for part in query.split("&") if part)
     try:
-        environment = gymnasium.make(name, **options)
-    except Exception as error:  # environments can raise anything
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            environment = gymnasium.make(name, **options)
+    except Exception as error:  # environments can raise anything; what was warned of before, the error says again
         message = f"{source}: Gymnasium does not make it: {str(error) or type(error).__name__}"
         raise QueryError(Problem(message, value=source)) from None
+    for one in noted:
+        warnings.warn(_COLOURS.sub("", str(one.message)), one.category, stacklevel=2)
     return from_gymnasium(environment)
 
 
