@@ -317,7 +317,7 @@ def test_the_command_says_what_moved(monkeypatch):
 
 def test_the_command_writes_and_prints(tmp_path):
     out = tmp_path / "out"
-    done = run("reproduce", "toy", "--out", str(out))
+    done = run("reproduce", "toy", "-o", str(out))
     assert done.exit_code == 0, done.output
     assert "Toy model" in done.output
     assert (out / "index.html").exists()  # its JSON is read in tests/cli/test_cli.py, as that of every command

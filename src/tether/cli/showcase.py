@@ -47,6 +47,7 @@ Examples:
 )
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
 @click.option(
+    "-o",
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("tether-reproduction"),
