@@ -265,7 +265,7 @@ def test_a_log_whose_t_is_a_time_is_refused_as_a_whole(tmp_path):
     file = tmp_path / "log.csv"
     rows = [f"{e},{4 * t},0,right" for e in range(3) for t in range(3)]
     file.write_text("\n".join(["episode,t,state,action", *rows]))
-    with pytest.raises(tether.TetherError, match="where it is a time"):
+    with pytest.raises(tether.TetherError, match="if it is a time, name its column"):
         tether.audit(tether.cases.grid_world().mdp, file)
 
 
