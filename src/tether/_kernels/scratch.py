@@ -53,7 +53,7 @@ def scratch_array(
 def _pages(size: int) -> mmap.mmap:
     """Fresh memory from the system; an error if there is none left."""
     # Private: Linux gives memory that could be shared in small pages only, whatever the advice.
-    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    private: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     try:
         return mmap.mmap(-1, size, **private)
     except (OSError, MemoryError, OverflowError) as error:
