@@ -176,3 +176,16 @@ def undrawn() -> Iterator[None]:
         for name in ("_spread", "_ranked"):
             patch.setattr(f"tether.views.audit.contents.{name}", lambda gain: nothing)
         yield
+
+
+BROKEN = """() => {  // words of the table of steps whose letters are on several lines
+    const found = [], texts = document.createTreeWalker(document.querySelector(".steps"), NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text; text = texts.nextNode())
+        for (const word of text.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+            const range = document.createRange();
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) found.push(word[0]);
+        }
+    return found; }"""
+"""A script for the browser: which words of the table of steps are broken inside."""

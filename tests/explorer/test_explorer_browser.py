@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from pages import EVIL, walk
+from pages import BROKEN, EVIL, walk
 
 import tether
 from tether.explorer.offered import Cases, LogEpisodes, One
@@ -23,18 +23,6 @@ OUTSIDE = """() => [...document.querySelectorAll("body *")]
     .filter(one => !one.closest(".scroll, .skip, svg") && one.checkVisibility())
     .filter(one => { const box = one.getBoundingClientRect(); return box.right > innerWidth + 1; })
     .map(one => one.outerHTML.slice(0, 200))"""
-
-
-BROKEN = """() => {  // words of the table of steps whose letters are on several lines
-    const found = [], texts = document.createTreeWalker(document.querySelector(".steps"), NodeFilter.SHOW_TEXT);
-    for (let text = texts.nextNode(); text; text = texts.nextNode())
-        for (const word of text.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
-            const range = document.createRange();
-            range.setStart(text, word.index);
-            range.setEnd(text, word.index + word[0].length);
-            if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) found.push(word[0]);
-        }
-    return found; }"""
 
 
 def serving(offered):

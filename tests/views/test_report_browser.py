@@ -1,7 +1,7 @@
 """The report, and the overview of an audit, in a browser: headless Chromium opens them, as a phone and a desk do."""
 
 import pytest
-from pages import ODD, PLANS, written_once
+from pages import BROKEN, ODD, PLANS, written_once
 
 import tether
 
@@ -68,17 +68,6 @@ def test_a_label_cannot_run(browser, tmp_path):
     finally:
         visit.close()
 
-
-BROKEN = """() => {  // words whose letters are on several lines
-    const found = [], texts = document.createTreeWalker(document.querySelector(".steps"), NodeFilter.SHOW_TEXT);
-    for (let text = texts.nextNode(); text; text = texts.nextNode())
-        for (const word of text.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
-            const range = document.createRange();
-            range.setStart(text, word.index);
-            range.setEnd(text, word.index + word[0].length);
-            if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) found.push(word[0]);
-        }
-    return found; }"""
 
 WIDER = """() => [...document.querySelectorAll(".steps td")].filter(one => one.checkVisibility())
     .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.innerText)"""
