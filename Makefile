@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE =
 CORES ?= $(shell $(RUN) -c 'import os; print(max(1, min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)))' 2>/dev/null || echo 2)
 
 # The tests that exercise the kernels: run once more with the JIT off, so that coverage sees inside them.
-KERNELS := tests/kernels tests/counterfactual/test_gumbel.py tests/influence/test_rules.py $(wildcard tests/plan/test_planning*.py) tests/plan/test_sweep.py tests/plan/test_uncertain.py
+KERNELS := tests/kernels tests/counterfactual/test_gumbel.py tests/influence/test_rules.py $(wildcard tests/plan/test_planning*.py) tests/plan/test_backward.py tests/plan/test_sweep.py tests/plan/test_uncertain.py
 
 .PHONY: demo test kernels lint types imports modules modules-of-tests unit coverage test-random docs bench format clean
 
