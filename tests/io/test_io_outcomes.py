@@ -54,10 +54,8 @@ def test_with_outcomes_the_last_action_leads_to_the_outcome(drawn, data):
     for (state, action), outcomes in seen.times.items():
         states, chances = mdp.row(state, action)
         total = sum(outcomes.values())
-        expected = {one: n / total for one, n in outcomes.items()}
-        assert dict(zip(states, chances, strict=True)) == pytest.approx(
-            expected, rel=1e-15
-        )  # rows are made to sum to 1
+        expected = {one: n / total for one, n in outcomes.items()}  # to the last digit: rows are made to sum to 1
+        assert dict(zip(states, chances, strict=True)) == pytest.approx(expected, rel=1e-15)
     again = tether.learn(tether.Episodes.from_paths(dict(read.items())), empty_rewards="zero")
     assert set(again.states) == set(mdp.states)
     for name in drawn.paths:
