@@ -7,19 +7,15 @@ vector, and has the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-import numba
-import numba.extending
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._kernels.jit import intrinsic
 from tether._kernels.memory import Index
 
 __all__ = ["four_sums"]
-
-FourSums = Callable[[Ints, Floats, Index, Index, Floats, Index, Index], tuple[float, float, float, float]]
 
 
 def _one_by_one(
@@ -64,7 +60,4 @@ def _as_vector(
     return result(next_state, probability, start, stop, values, base, step), generate
 
 
-# numba's config says whether the JIT is off; it does not declare its items.
-four_sums: FourSums = (
-    _one_by_one if getattr(numba.config, "DISABLE_JIT", False) else cast(Any, numba.extending.intrinsic(_as_vector))
-)
+four_sums = intrinsic(_as_vector, _one_by_one)

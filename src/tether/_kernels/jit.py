@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.extending
 
 from tether._kernels.cache import KernelCache
 from tether._kernels.compiler import QuickCompiler
 from tether._kernels.parallel import turn
 from tether._kernels.place import find_place
 
-__all__ = ["kernel", "parallel_kernel", "part_of_kernel"]
+__all__ = ["intrinsic", "kernel", "parallel_kernel", "part_of_kernel"]
 
 _QUICK_TO_COMPILE: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_rewrites": True}
 """Leave out what no kernel needs: Python errors for divisions by zero, calls from C, expressions of whole arrays."""
@@ -44,6 +45,12 @@ def parallel_kernel(function: Function) -> Function:
             return compiled(*arguments)
 
     return cast(Function, run)
+
+
+def intrinsic(generate: Callable[..., Any], interpreted: Function) -> Function:
+    """A function whose code is generated, as numba takes it; with the JIT off, one that is interpreted."""
+    is_off = getattr(numba.config, "DISABLE_JIT", False)  # numba does not declare the items of its config
+    return interpreted if is_off else cast(Function, numba.extending.intrinsic(generate))
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

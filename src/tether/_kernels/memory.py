@@ -6,15 +6,12 @@ was asked to fetch it some nodes earlier.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-import numba
-import numba.extending
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.jit import part_of_kernel
+from tether._kernels.jit import intrinsic, part_of_kernel
 
 __all__ = ["AHEAD", "FETCH_FROM", "Index", "prefetch", "prefetch_node", "prefetch_successors"]
 
@@ -54,10 +51,7 @@ def _no_prefetch(array: Floats | Ints, index: Index) -> None:
     """With the JIT off nothing can be fetched."""
 
 
-# numba's config says whether the JIT is off; it does not declare its items.
-prefetch: Callable[[Floats | Ints, Index], None] = (
-    _no_prefetch if getattr(numba.config, "DISABLE_JIT", False) else cast(Any, numba.extending.intrinsic(_prefetch))
-)
+prefetch = intrinsic(_prefetch, _no_prefetch)
 
 
 @part_of_kernel

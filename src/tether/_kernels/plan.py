@@ -158,7 +158,7 @@ def _better(
 
 
 @part_of_kernel
-def _finite(value: float) -> float:
+def finite_size(value: float) -> float:
     """The absolute value; 0 if it is infinite, which means not allowed."""
     return abs(value) if abs(value) < np.inf else 0.0
 
@@ -301,7 +301,7 @@ def plan_nodes(
                     best[at + c], chosen[at + c] = _better(best[at + c], chosen[at + c], value, tie, number)
         if few_numbers:
             best_2 = best_2 if columns == THREE else best_1
-            before[to - ONE] = size + max(_finite(best_0), _finite(best_1), _finite(best_2))
+            before[to - ONE] = size + max(finite_size(best_0), finite_size(best_1), finite_size(best_2))
             before[to] = best_0
             before[to + ONE] = best_1
             before[to + TWO] = best_2
@@ -316,8 +316,7 @@ def plan_nodes(
         if sized:
             largest = 0.0
             for c in range(columns):
-                if largest < abs(best[c]) < np.inf:
-                    largest = abs(best[c])
+                largest = max(largest, finite_size(best[c]))
             before[to - ONE] = size + largest
         if choice.shape[0] > 0:
             for c in range(columns):

@@ -14,7 +14,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, part_of_kernel
 from tether._kernels.layer import LayerNodes, LayerRows
-from tether._kernels.plan import Limits, Objective
+from tether._kernels.plan import Limits, Objective, finite_size
 from tether._kernels.sorting import is_in, lower_bound
 
 __all__ = ["OnPath", "ValuesAfter", "plan_observed"]
@@ -59,7 +59,7 @@ def _look_ahead(
     for i in range(start, stop):
         value = after[base + next_state[i] * step]
         total += probability[i] * value
-        size += probability[i] * (abs(value) if abs(value) < np.inf else 0.0)
+        size += probability[i] * finite_size(value)
     return total, size
 
 
