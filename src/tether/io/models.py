@@ -9,29 +9,30 @@ from collections.abc import Callable
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tether.errors import Problem, QueryError
 from tether.io.files import File, file_error, name_of
 from tether.model.mdp import MDP
 
-__all__ = ["FORMATS", "format_of", "read_model", "write_model"]
+__all__ = ["FORMATS", "format_by_suffix", "format_of", "read_model", "write_model"]
 
 
 class Format(NamedTuple):
-    """One format of models: its suffixes, its reader and writer, and whether it can hold labels."""
+    """One format of models: its suffixes, its reader and writer, what has names in it, and if it can hold labels."""
 
     suffixes: tuple[str, ...]
     module: str
     reader: str
     writer: str
+    named: Literal["columns", "arrays"] | None = None
     has_labels: bool = False
 
 
-_TABLES = ("tether.io.tables", "read_table", "write_table")
-_ARRAYS = ("tether.io.matrices", "read_arrays", "write_arrays")
+_TABLES: tuple[str, str, str, Literal["columns"]] = ("tether.io.tables", "read_table", "write_table", "columns")
+_ARRAYS: tuple[str, str, str, Literal["arrays"]] = ("tether.io.matrices", "read_arrays", "write_arrays", "arrays")
 
-FORMATS = {
+FORMATS: dict[str, Format] = {
     "csv": Format((".csv", ".csv.gz"), *_TABLES),
     "tsv": Format((".tsv", ".tsv.gz"), *_TABLES),
     "parquet": Format((".parquet", ".pq"), *_TABLES),
@@ -116,12 +117,17 @@ def format_of(file: File, format: str | None = None) -> str:
     path = Path(name_of(file))
     if path.is_dir() or not path.suffix:
         return "directory"
-    for name, one in FORMATS.items():
-        if path.name.lower().endswith(one.suffixes):
-            return name
+    found = format_by_suffix(path.name)
+    if found is not None:
+        return found
     known = ", ".join(f"{name} ({', '.join(one.suffixes)})" for name, one in FORMATS.items() if one.suffixes)
     wrong = f"the name does not say what format this is in; models are {known}, or a directory that MDP.save wrote"
     raise file_error(file, Problem(wrong, fix="rename it, or say which: format='csv'", argument="format"))
+
+
+def format_by_suffix(name: str) -> str | None:
+    """The format that the suffix of a name means, if there is one."""
+    return next((format for format, one in FORMATS.items() if name.lower().endswith(one.suffixes)), None)
 
 
 def _handler(format: str, *, reading: bool) -> Callable[..., Any]:

@@ -15,8 +15,6 @@ from tether.observation.path import Path, observe
 
 __all__ = ["must_exist", "names_in", "open_model", "open_path"]
 
-_ARRAYS = ("npz", "mat")
-
 
 def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
     """The model a source names.
@@ -121,15 +119,11 @@ def names_in(source: str, format: str | None = None) -> Literal["columns", "arra
     >>> names_in("clinic.csv"), names_in("clinic.npz"), names_in("clinic.txt", "csv"), names_in("case:toy")
     ('columns', 'arrays', 'columns', None)
     """
-    from tether.io.columns import TABLES, table_kind
+    from tether.io.models import FORMATS, format_by_suffix
 
-    if format is not None:
-        return "columns" if format in TABLES.values() else "arrays" if format in _ARRAYS else None
-    if os.path.isdir(source):
-        return None
-    if table_kind(source) is not None:
-        return "columns"
-    return "arrays" if os.path.splitext(source)[1].lower().removeprefix(".") in _ARRAYS else None
+    if format is None:
+        format = None if os.path.isdir(source) else format_by_suffix(source)
+    return FORMATS[format].named if format in FORMATS else None
 
 
 def must_exist(source: str) -> None:
