@@ -167,14 +167,16 @@ class Thresholds:
     def sizes(self, ks: Ints) -> Ints:
         """Nodes (t, s) that are reached, for each k."""
         T = self.graph.T
-        reached = [*self.reach_ended]
+        counts = np.zeros(T + 3, dtype=np.int64)
         for nodes, reach in zip(self.nodes, self.reach, strict=True):
             if nodes.runs is not None and nodes.size:  # one node per state, at the smallest k of its runs
                 first = np.flatnonzero(np.diff(nodes.states, prepend=-1))
-                reached.append(np.minimum.reduceat(reach, first))
+                by_state = np.minimum.reduceat(reach, first)
             else:
-                reached.append(reach)
-        counts = np.bincount(np.minimum(np.concatenate(reached), T + 2), minlength=T + 3)
+                by_state = reach
+            counts += np.bincount(np.minimum(by_state, T + 2), minlength=T + 3)
+        for reach in self.reach_ended:
+            counts += np.bincount(np.minimum(reach, T + 2), minlength=T + 3)
         sizes: Ints = np.cumsum(counts)[ks]
         return sizes
 
