@@ -138,7 +138,7 @@ def find_episodes(
     too_long = np.flatnonzero(lengths > mdp.horizon) if mdp.horizon is not None else np.empty(0, np.int64)
     problem: list[str | None] = [broken.get(i) for i in range(len(log))]
     for i in np.union1d(owner[wrong], too_long).tolist():
-        problem[i] = _reason(mdp, in_names_of(mdp, log[log.ids[i]]), log.ids[i], places)
+        problem[i] = _why_broken(mdp, in_names_of(mdp, log[log.ids[i]]), log.ids[i], places)
     state, action, pair, next_state = (one.astype(np.int64) for one in (state, action, pair, next_state))
     arrays = (state, action, pair, next_state, log.reward)
     every = Cohort(0, list(log.ids), log.start, *arrays, problem, said).without_broken()
@@ -231,7 +231,7 @@ def reason(problem: Problem) -> str:
     return replace(problem, episode=None).message
 
 
-def _reason(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None) -> str:
+def _why_broken(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None) -> str:
     """Why an episode cannot have happened, in a sentence, and where the log says it."""
     try:
         observe(mdp, path)

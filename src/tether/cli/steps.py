@@ -34,17 +34,19 @@ def legend(
 ) -> str:
     """What the marks and columns of a table are, for the return or for a property; see `steps_table`."""
     value = "return" if objective is None else f"chance that {objective.in_words},"
-    told = []
+    sentences = []
     if any(_is_changed(step) or _is_changed_elsewhere(step) for step in steps):
         elsewhere = any(map(_is_changed_elsewhere, steps))
-        told.append(f"* the action changes{'; elsewhere: in other states than the likeliest' if elsewhere else ''}.")
+        sentences.append(
+            f"* the action changes{'; elsewhere: in other states than the likeliest' if elsewhere else ''}."
+        )
     if not all(_is_certain(step) for step in steps):
-        told.append("% how likely, where it is not certain.")
+        sentences.append("% how likely, where it is not certain.")
     if minimise:
-        told.append(f"gain: what the step takes from the {value} against what was observed.")
+        sentences.append(f"gain: what the step takes from the {value} against what was observed.")
     else:
-        told.append(f"gain: what the step adds to the {value} over what was observed.")
-    return " ".join([*told, _OF_INFLUENCE] if luck else told)
+        sentences.append(f"gain: what the step adds to the {value} over what was observed.")
+    return " ".join([*sentences, _OF_INFLUENCE] if luck else sentences)
 
 
 def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: bool = True) -> Table:
