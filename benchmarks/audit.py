@@ -93,10 +93,10 @@ def _local() -> Result:
 
 def _in_grid(n_states: int) -> tuple[float, float]:
     """Seconds until the engine is ready, and then per episode."""
-    from tether.audit.answering import PreparedQuestion
-    from tether.audit.compiled import Engine
-    from tether.audit.logs import open_log
-    from tether.audit.question import make_question
+    from tether.auditing.answering import PreparedQuestion
+    from tether.auditing.compiled import Engine
+    from tether.auditing.logs import open_log
+    from tether.auditing.question import make_question
 
     mdp = local_model(n_states)
     first, *others = [batch for _, batch in open_log(local_log(n_states, WALKS)).batches(mdp)]

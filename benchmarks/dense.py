@@ -1,7 +1,7 @@
 """A dense model: every row leads everywhere, so that every row of every step is an edited one.
 
 Stored, they would weigh as much as the model at each step. They are made when a question asks for them instead
-(`tether.counterfactual.on_demand`), so that what is kept, and what a plan takes at most, stay small.
+(`tether.conditioning.on_demand`), so that what is kept, and what a plan takes at most, stay small.
 """
 
 from __future__ import annotations

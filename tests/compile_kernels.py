@@ -7,7 +7,7 @@ import numpy as np
 
 import tether
 from tether._kernels import parallel
-from tether.audit import engine
+from tether.auditing import engine
 
 
 def ask_everything(case: tether.cases.Case) -> None:

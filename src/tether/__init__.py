@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tether import cases
 from tether._version import __version__
-from tether.audit.audit import audit
-from tether.audit.result import Audit
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.couplings import Comonotone, Independent, Maximal
-from tether.counterfactual.gumbel_max import GumbelMax
-from tether.counterfactual.sampled import SampledGumbelMax
+from tether.auditing.audit import audit
+from tether.auditing.result import Audit
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.couplings import Comonotone, Independent, Maximal
+from tether.conditioning.gumbel_max import GumbelMax
+from tether.conditioning.sampled import SampledGumbelMax
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError, TetherError
 from tether.evaluation.course import Course
 from tether.evaluation.evaluate import Evaluation

@@ -11,11 +11,11 @@ from worlds import worlds
 import tether
 from tether._kernels.audit.sums import pairwise
 from tether._kernels.sorting import sort_ascending
-from tether.audit import compiled, engine, sharing
-from tether.audit.answering import PreparedQuestion, answer_each
-from tether.audit.compiled import Engine, is_usual
-from tether.audit.logs import open_log
-from tether.audit.question import make_question
+from tether.auditing import compiled, engine, sharing
+from tether.auditing.answering import PreparedQuestion, answer_each
+from tether.auditing.compiled import Engine, is_usual
+from tether.auditing.logs import open_log
+from tether.auditing.question import make_question
 from tether.evaluation import certificate
 
 

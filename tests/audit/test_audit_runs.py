@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import tether
-from tether.audit import directory, engine, logs, pieces, running, streamed, textlog
-from tether.audit.where import make_where
+from tether.auditing import directory, engine, logs, pieces, running, streamed, textlog
+from tether.auditing.where import make_where
 from tether.cli import main
 from tether.io import write_episodes
 from tether.learning import front_doors

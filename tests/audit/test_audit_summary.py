@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from tether.audit.rows import FileRows, TableRows, find_problems, find_top
-from tether.audit.summary import summarize
+from tether.auditing.rows import FileRows, TableRows, find_problems, find_top
+from tether.auditing.summary import summarize
 
 NUMBERS = st.none() | st.sampled_from([-2.0, -1e-12, 0.0, 1e-12, 0.5, 1.0, 3.0])
 ROWS = st.lists(

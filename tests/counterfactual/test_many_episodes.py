@@ -11,8 +11,8 @@ from hypothesis import given
 from twins import episodes
 
 import tether
-from tether.counterfactual import memory, scratch
-from tether.counterfactual.rows import Rows
+from tether.conditioning import memory, scratch
+from tether.conditioning.rows import Rows
 from tether.observation.indices import observe_indices, path_of
 from tether.observation.path import Observation
 

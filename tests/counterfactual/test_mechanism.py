@@ -8,7 +8,7 @@ import pytest
 from twins import ASKED, SEEN, asked, check_shares, condition, dense, race, sampling_error, tv, two_rows
 
 import tether
-from tether.counterfactual.rows import ObservedStep, Rows
+from tether.conditioning.rows import ObservedStep, Rows
 
 SAMPLED = "gumbel-max-sampled"
 METHODS = ["top-down", "rejection"]
@@ -133,7 +133,7 @@ def test_rows_do_not_depend_on_the_company_they_are_computed_in(grid, monkeypatc
     alone = [mechanism.infer(step).replay(form, pairs[x : x + 1]).probability for x in pairs]
     assert together.probability.tobytes() == np.concatenate(alone).tobytes()
     monkeypatch.setattr(
-        import_module("tether.counterfactual.sampled"), "_CHUNK", 5
+        import_module("tether.conditioning.sampled"), "_CHUNK", 5
     )  # a few entries at a time: rows are split into many chunks
     in_chunks = mechanism.infer(step).replay(form, pairs)
     assert together.probability.tobytes() == in_chunks.probability.tobytes()

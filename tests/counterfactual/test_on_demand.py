@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from worlds import FEWER, World, in_package, rules_and_criteria, worlds
 
 import tether
-from tether.counterfactual.layers import everywhere
-from tether.counterfactual.rows import Rows
+from tether.conditioning.layers import everywhere
+from tether.conditioning.rows import Rows
 
-on_demand = import_module("tether.counterfactual.on_demand")  # `tether.counterfactual` is also a function
+on_demand = import_module("tether.conditioning.on_demand")  # `tether.counterfactual` is also a function
 
 
 @contextmanager

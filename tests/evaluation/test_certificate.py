@@ -10,7 +10,7 @@ from worlds import FEWER, worlds
 
 import tether
 from tether._foundation.words import number
-from tether.counterfactual.sets import model_set
+from tether.conditioning.sets import model_set
 from tether.evaluation import certificate as certificates
 from tether.evaluation.certificate import Certificate, Certified
 from tether.evaluation.guarantees import guarantees_by_k

@@ -97,7 +97,7 @@ def test_a_copy_with_another_graph_keeps_it():
     """Only what `counterfactual` makes can be made again by it."""
     from dataclasses import replace
 
-    from tether.counterfactual.layers import nominal_rollout
+    from tether.conditioning.layers import nominal_rollout
 
     case = tether.cases.toy()
     toy = tether.counterfactual(case.mdp, case.path)

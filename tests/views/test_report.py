@@ -16,7 +16,7 @@ from worlds import FEWER, RULES, criteria_for, in_package, rules_and_criteria, w
 import tether
 from tether._foundation.words import number as words_number
 from tether._foundation.words import percent
-from tether.counterfactual.layers import reached_states
+from tether.conditioning.layers import reached_states
 from tether.explanation import about_episode
 from tether.influence.classes import CLASSES, classify_layers, classify_reachable
 from tether.plan import tethered

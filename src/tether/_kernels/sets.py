@@ -1,7 +1,7 @@
 """Extreme rows of a set of causal models: the counterfactual row with the smallest, or largest, expectation.
 
 p is the observed row of a step, o its outcome, and q the nominal row in question. A set of causal models
-(`tether.counterfactual.sets`) gives q a set X of counterfactual rows x. An extreme row of X is found greedily: go
+(`tether.conditioning.sets`) gives q a set X of counterfactual rows x. An extreme row of X is found greedily: go
 through the outcomes in the order of their values, and give each as much probability as the limits allow. The limits do
 not depend on the values: `limit_row` finds them once, `fill_row` then finds the extreme row for any order.
 

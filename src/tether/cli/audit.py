@@ -90,7 +90,7 @@ def audit(
     EPISODES is a table, as for tether learn, or a directory of Parquet files. For each episode
     the best plan within k and m is found, or the policy is evaluated. Broken episodes are listed with the reason.
     """
-    from tether.audit.audit import audit as ask
+    from tether.auditing.audit import audit as ask
     from tether.cli.screen import progress, put
     from tether.io.opening import must_exist
     from tether.io.policies import open_policy
@@ -154,7 +154,7 @@ def _client(scheduler: str | None) -> Iterator[Any]:
     if scheduler is None:
         yield None
         return
-    from tether.audit.cluster import connect
+    from tether.auditing.cluster import connect
 
     client = connect(scheduler)
     try:

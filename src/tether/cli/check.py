@@ -14,7 +14,7 @@ from tether.cli.options import Episode, about_an_episode, as_json, with_influenc
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.conditioning.conditioned import CounterfactualMDP
     from tether.influence.reach import Coverage
     from tether.io.checking import Check
 

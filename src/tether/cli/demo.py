@@ -22,7 +22,7 @@ from tether.cases import epidemic, sepsis, toy
 from tether.cases.case import Case
 from tether.cli.screen import COMPILING, put
 from tether.cli.steps import legend, steps_table
-from tether.counterfactual.conditioned import counterfactual
+from tether.conditioning.conditioned import counterfactual
 from tether.explanation.explain import Explanation
 from tether.explanation.naming import shown
 from tether.plan.plan import Plan

@@ -14,7 +14,7 @@ from tether.cli.doing import LIMITS, READING, REPLAYING
 from tether.cli.parsing import influence_of, objective_of, refuse_rewards, renamed_columns, subject_to_of, worth_of
 
 if TYPE_CHECKING:
-    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.conditioning.conditioned import CounterfactualMDP
     from tether.model.mdp import MDP
     from tether.model.properties import Property
     from tether.observation.path import Path
@@ -243,7 +243,7 @@ class Episode(ModelOptions):
     def replay(self, mdp: MDP | None = None, path: Path | None = None) -> CounterfactualMDP:
         """Condition the model on the path; read both, unless they are given."""
         from tether.cli.screen import progress
-        from tether.counterfactual.conditioned import counterfactual
+        from tether.conditioning.conditioned import counterfactual
 
         _ = self.path_source  # a missing path is reported before a large model is read
         mdp = self.open() if mdp is None else mdp

@@ -14,8 +14,8 @@ import numpy as np
 from tether._foundation.markup import html_table
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent
-from tether.counterfactual.sampled import SampledGumbelMax
-from tether.counterfactual.sets import Assumption, has_copies, model_set
+from tether.conditioning.sampled import SampledGumbelMax
+from tether.conditioning.sets import Assumption, has_copies, model_set
 from tether.errors import QueryError
 from tether.evaluation.ranges import Range, ranges_with_breakdown
 from tether.model.properties import Property, make_property
@@ -24,7 +24,7 @@ from tether.plan.objective import asked
 from tether.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.conditioning.conditioned import CounterfactualMDP
 
 __all__ = [
     "EVERY_MODEL",

@@ -16,7 +16,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import average
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.evaluation.course import Course
 from tether.evaluation.features import feature_value

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, places_among
-from tether.counterfactual.conditioned import check_not_stuck
-from tether.counterfactual.layers import replay
-from tether.counterfactual.rows import EditedRows, nominal_start, spans
-from tether.counterfactual.sets import ModelSet
+from tether.conditioning.conditioned import check_not_stuck
+from tether.conditioning.layers import replay
+from tether.conditioning.rows import EditedRows, nominal_start, spans
+from tether.conditioning.sets import ModelSet
 from tether.errors import QueryError
 from tether.evaluation.evaluate import visit
 from tether.evaluation.policy import array_decider, decider, make_policy

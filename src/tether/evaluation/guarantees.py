@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.sets import Assumption, model_set
+from tether.conditioning.sets import Assumption, model_set
 from tether.evaluation.ranges import range_of
 from tether.model.properties import Property
 from tether.plan.plan import Plan

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints, places_among
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.rows import spans
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.rows import spans
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_decider
 from tether.influence.one_step import Influence

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.sets import Assumption, model_set
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.sets import Assumption, model_set
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import Outcome

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, distinct, positions
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import expand
-from tether.counterfactual.rows import spans
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import expand
+from tether.conditioning.rows import spans
 from tether.evaluation.outcomes import Outcome
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return, step_rewards

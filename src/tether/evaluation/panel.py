@@ -22,9 +22,9 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.words import counted
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.mechanism import Mechanism
-from tether.counterfactual.mechanisms import EXACT
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.mechanism import Mechanism
+from tether.conditioning.mechanisms import EXACT
 from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_chain
 from tether.model.mdp import MDP

@@ -15,8 +15,8 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, places_among, read_only
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.markup import html_table, paragraphs
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import nominal_rollout
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import nominal_rollout
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_decider, visit
 from tether.evaluation.policy import decider, make_policy, noisy

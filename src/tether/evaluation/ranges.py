@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.given import GivenRows
-from tether.counterfactual.rows import Rows, spans
-from tether.counterfactual.sets import ModelSet
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.given import GivenRows
+from tether.conditioning.rows import Rows, spans
+from tether.conditioning.sets import ModelSet
 from tether.evaluation.following import Followed, follow
 from tether.model.properties import Property
 from tether.plan.objective import asked_set

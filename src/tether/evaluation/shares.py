@@ -25,7 +25,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import number
-from tether.counterfactual.layers import expand
+from tether.conditioning.layers import expand
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_plan
 from tether.evaluation.following import by_choices

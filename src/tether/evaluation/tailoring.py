@@ -15,7 +15,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.markup import html_table
 from tether._foundation.words import average
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.plan.chain import Chain, Link
 
 __all__ = ["Tailoring", "tailoring_of"]

@@ -16,7 +16,7 @@ from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import average, counted, percent, strength_in_words
 
 if TYPE_CHECKING:
-    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.conditioning.conditioned import CounterfactualMDP
     from tether.evaluation.evaluate import Evaluation
     from tether.evaluation.tailoring import Tailoring
     from tether.explanation.steps import ExplainedStep

@@ -13,7 +13,7 @@ from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import strength_in_words
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
 from tether.evaluation.necessity import NecessityBounds, necessity_bounds
 from tether.evaluation.one_change import Alternatives, alternatives

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.conditioning.conditioned import CounterfactualMDP
 
 __all__ = ["WHO", "OutcomeChance", "Outcomes", "goes_on", "outcomes_of"]
 

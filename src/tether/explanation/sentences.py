@@ -25,7 +25,7 @@ from tether.explanation.outcomes import goes_on
 from tether.plan.objective import asked
 
 if TYPE_CHECKING:
-    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.conditioning.conditioned import CounterfactualMDP
     from tether.evaluation.evaluate import Evaluation
     from tether.explanation.explain import Explanation
     from tether.explanation.steps import ExplainedStep

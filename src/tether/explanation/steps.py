@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_policy
 from tether.evaluation.outcomes import outcome_classes
 from tether.explanation.naming import outcome_name

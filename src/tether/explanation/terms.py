@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent
-from tether.counterfactual.sampled import SampledGumbelMax
+from tether.conditioning.sampled import SampledGumbelMax
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.outcomes import goes_on
 from tether.explanation.sentences import falls_short, robust_plan
@@ -15,7 +15,7 @@ from tether.plan.limits import SHARE, enough_k
 from tether.plan.objective import value_name
 
 if TYPE_CHECKING:
-    from tether.counterfactual.mechanism import Mechanism
+    from tether.conditioning.mechanism import Mechanism
     from tether.explanation.explain import Explanation
     from tether.influence.rules import Rule
     from tether.model.mdp import MDP

@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._foundation.markup import facts, paragraphs
 from tether._foundation.words import average, number
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.instead import Instead, make_instead
 from tether.explanation.sentences import policy_sentences

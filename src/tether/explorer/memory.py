@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.words import counted
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.sets import model_set
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.sets import model_set
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation
 from tether.explanation.decisions import Decisions

@@ -6,7 +6,7 @@ import atexit
 from typing import Any
 
 from tether._foundation.markup import escaped
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.explorer.offered import One
 from tether.explorer.server import Explorer
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.words import number
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
 from tether.explanation.naming import shown

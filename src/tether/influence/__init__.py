@@ -2,5 +2,5 @@
 why a pair is allowed or not (`why`), the classes of the paper's figures (`classes`), how far influence
 reaches (`reach`).
 
-May import: counterfactual, and what it may.
+May import: conditioning, and what it may.
 """

@@ -11,11 +11,11 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph, everywhere, nominal_rollout, replay
-from tether.counterfactual.mechanism import NoisePosterior
-from tether.counterfactual.on_demand import RowsOnDemand
-from tether.counterfactual.rows import EditedRows, Rows
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import Graph, everywhere, nominal_rollout, replay
+from tether.conditioning.mechanism import NoisePosterior
+from tether.conditioning.on_demand import RowsOnDemand
+from tether.conditioning.rows import EditedRows, Rows
 from tether.errors import QueryError
 from tether.influence.nodes import nodes_of
 from tether.influence.one_step import Influence, influenced_pairs

@@ -11,9 +11,9 @@ import numpy as np
 
 from tether._foundation.arrays import Ints, read_only
 from tether._kernels.parallel import CHUNKS, use_cores
-from tether.counterfactual.layers import Graph
-from tether.counterfactual.on_demand import stretches
-from tether.counterfactual.rows import EditedRows, Rows, nominal_start
+from tether.conditioning.layers import Graph
+from tether.conditioning.on_demand import stretches
+from tether.conditioning.rows import EditedRows, Rows, nominal_start
 from tether.model.form import pair_states
 from tether.model.mdp import MDP
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.influence.one_step import influenced_pairs, make_influence
 
 __all__ = ["Coverage", "coverage"]

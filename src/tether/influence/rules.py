@@ -38,8 +38,8 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether._kernels.scratch import scratch_array
-from tether.counterfactual.layers import Graph, Walk
-from tether.counterfactual.rows import Rows, spans
+from tether.conditioning.layers import Graph, Walk
+from tether.conditioning.rows import Rows, spans
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes, gather_layer, layer_rows, nominal_rows
 from tether.influence.one_step import Influence, Support

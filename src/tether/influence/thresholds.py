@@ -17,8 +17,8 @@ import numpy as np
 from tether._foundation.arrays import Ints, read_only
 from tether._kernels.parallel import LARGE
 from tether._kernels.scratch import scratch_array
-from tether.counterfactual.layers import Graph
-from tether.counterfactual.rows import Rows
+from tether.conditioning.layers import Graph
+from tether.conditioning.rows import Rows
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes, gather_layer, layer_parts, nodes_of, pair_offsets, run_count
 from tether.influence.one_step import Influence, influenced_pairs

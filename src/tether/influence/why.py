@@ -12,8 +12,8 @@ from tether._foundation.arrays import Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import facts
 from tether._foundation.words import counted
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph, expand
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import Graph, expand
 from tether.errors import Problem, QueryError
 from tether.influence.nodes import Nodes
 from tether.influence.rules import Rule

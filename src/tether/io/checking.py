@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import FileError, ModelError, PathError, Problem
 from tether.influence.reach import Coverage, coverage
 from tether.io.opening import open_model, open_path

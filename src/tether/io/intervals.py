@@ -21,7 +21,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.writing import written
-from tether.counterfactual.layers import expand
+from tether.conditioning.layers import expand
 from tether.errors import FileError, Problem, QueryError
 from tether.io.export import distinct_names, spelled
 from tether.io.prism.write import action_names

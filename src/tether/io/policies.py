@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tether._foundation.problems import Complaints
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.io.finding import Words
 from tether.io.opening import must_exist

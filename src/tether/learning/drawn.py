@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, read_only
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.evaluation.outcomes import outcome_chances
 from tether.learning.following import Follower, expected_return
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty

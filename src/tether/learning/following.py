@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.evaluation.plain import Solution, solve
 from tether.influence.one_step import influenced_pairs
 from tether.model.form import all_pair_states

@@ -23,7 +23,7 @@ def read_log(
     step: Any = None,
 ) -> Episodes | Kinds:
     """The episodes of a file, or the kinds of steps of a log that is read piece by piece."""
-    from tether.audit.logs import open_pieces
+    from tether.auditing.logs import open_pieces
     from tether.io.logs import read_episodes
 
     pieces = open_pieces(log, columns=columns or None, time=time, step=step)

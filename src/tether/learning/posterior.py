@@ -21,7 +21,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.words import counted
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.explanation.evidence import usual_draws
 from tether.learning.drawn import plan_in_draws, sweep_in_draws

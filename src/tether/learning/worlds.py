@@ -18,11 +18,11 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.parallel import LARGE
-from tether.counterfactual.conditioned import CounterfactualMDP, conditioned_graph, observed_step
-from tether.counterfactual.gumbel_max import GumbelMax
-from tether.counterfactual.mechanism import Candidates, NoisePosterior
-from tether.counterfactual.mechanisms import make_mechanism
-from tether.counterfactual.rows import ObservedStep, Rows
+from tether.conditioning.conditioned import CounterfactualMDP, conditioned_graph, observed_step
+from tether.conditioning.gumbel_max import GumbelMax
+from tether.conditioning.mechanism import Candidates, NoisePosterior
+from tether.conditioning.mechanisms import make_mechanism
+from tether.conditioning.rows import ObservedStep, Rows
 from tether.model.form import Form
 from tether.model.mdp import MDP
 from tether.model.properties import Decided, Property

@@ -28,9 +28,9 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, places_among
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import scratch_array
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph
-from tether.counterfactual.rows import Rows
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import Graph
+from tether.conditioning.rows import Rows
 from tether.errors import Problem, QueryError
 from tether.influence.nodes import Nodes, layer_parts, run_count
 from tether.influence.thresholds import Thresholds

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions
-from tether.counterfactual.layers import Graph, expand
-from tether.counterfactual.rows import EditedRows
+from tether.conditioning.layers import Graph, expand
+from tether.conditioning.rows import EditedRows
 from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
 

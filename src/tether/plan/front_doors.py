@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from tether.counterfactual.conditioned import CounterfactualMDP
+    from tether.conditioning.conditioned import CounterfactualMDP
     from tether.evaluation.certificate import Certificate
     from tether.evaluation.evaluate import Evaluation
     from tether.evaluation.shares import Shares

@@ -20,10 +20,10 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._kernels.scratch import scratch_array
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Ended, Graph, Layer
-from tether.counterfactual.rows import spans
-from tether.counterfactual.sets import ModelSet
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import Ended, Graph, Layer
+from tether.conditioning.rows import spans
+from tether.conditioning.sets import ModelSet
 from tether.errors import Problem, QueryError
 from tether.model.form import Form, Rewards, pair_states
 from tether.model.mdp import MDP

@@ -24,7 +24,7 @@ from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import facts, html_table
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.influence.one_step import distances
 from tether.influence.thresholds import Thresholds

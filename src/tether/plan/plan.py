@@ -15,8 +15,8 @@ from tether._foundation.checks import whole_number
 from tether._foundation.markup import facts
 from tether._foundation.words import counted
 from tether._kernels.parallel import LARGE
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import Graph
 from tether.influence.nodes import Nodes
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule

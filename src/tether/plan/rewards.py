@@ -8,8 +8,8 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.scratch import scratch_array
-from tether.counterfactual.layers import Graph
-from tether.counterfactual.rows import Rows, spans
+from tether.conditioning.layers import Graph
+from tether.conditioning.rows import Rows, spans
 from tether.model.form import Rewards
 from tether.model.mdp import MDP
 

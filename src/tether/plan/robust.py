@@ -21,8 +21,8 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number, whole_numbers
 from tether._kernels.scratch import scratch_array
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.sets import IN_WORDS, Assumption, ModelSet, model_set
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.sets import IN_WORDS, Assumption, ModelSet, model_set
 from tether.errors import QueryError
 from tether.influence.nodes import Nodes, nominal_rows, run_count
 from tether.influence.rules import Rule
@@ -321,7 +321,7 @@ def robust(mdp: MDP, path: Path, assume: Assumption | None = None, confidence: f
     mdp : MDP
     path : Path
     assume : {"nothing", "stability", "published-stability", "published-monotonicity"}, optional
-        The set; see `tether.counterfactual.sets`. Left out: "stability", and "nothing" with ``confidence``.
+        The set; see `tether.conditioning.sets`. Left out: "stability", and "nothing" with ``confidence``.
     confidence : float, optional
         For a learned model, with ``assume="nothing"``: what holds under every causal model *and* every transition
         probability that the log allows. These are Clopper–Pearson intervals of all probabilities of the model, at a

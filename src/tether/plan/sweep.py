@@ -13,7 +13,7 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import heat
 from tether._foundation.rounding import rounding_of
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule

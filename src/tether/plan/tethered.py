@@ -15,8 +15,8 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import finite_number, whole_number, whole_numbers
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import everywhere
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import everywhere
 from tether.errors import QueryError
 from tether.influence.one_step import Influence, make_influence
 from tether.influence.rules import Rule, make_rule

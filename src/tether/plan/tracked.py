@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph, Layer
-from tether.counterfactual.rows import ObservedStep, Rows, spans
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import Graph, Layer
+from tether.conditioning.rows import ObservedStep, Rows, spans
 from tether.errors import Problem, QueryError
 from tether.model.form import Rewards
 from tether.model.labels import LabelSets

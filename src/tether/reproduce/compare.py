@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.influence.rules import Rule
 from tether.plan.sweep import Sweep
 from tether.reproduce.published import PublishedPath

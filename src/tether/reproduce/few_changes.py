@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.gumbel_max import GumbelMax
-from tether.counterfactual.rows import ObservedStep, Rows
+from tether.conditioning.gumbel_max import GumbelMax
+from tether.conditioning.rows import ObservedStep, Rows
 from tether.model.mdp import MDP
 from tether.reproduce.choices import cumulative, pick
 from tether.reproduce.compare import draw_later

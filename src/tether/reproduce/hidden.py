@@ -15,7 +15,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.cases import sepsis
 from tether.cases.sepsis import most_likely_reward
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
 from tether.influence.one_step import Support
 from tether.influence.thresholds import thresholds
 from tether.model.form import all_pair_states

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.gumbel_max import GumbelMax
-from tether.counterfactual.rows import ObservedStep, Rows
+from tether.conditioning.gumbel_max import GumbelMax
+from tether.conditioning.rows import ObservedStep, Rows
 from tether.model.mdp import MDP
 from tether.observation.path import Path
 from tether.reproduce.patients import N_ACTIONS, N_SEEN, STEPS, PatientLog, all_outcomes, best_policy, seen

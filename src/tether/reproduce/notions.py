@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether.cases import Case, epidemic, grid_world, sepsis
-from tether.counterfactual.conditioned import counterfactual
+from tether.conditioning.conditioned import counterfactual
 from tether.influence.one_step import Influence, Support, effective, influenced_pairs, tv
 from tether.model.mdp import MDP
 from tether.observation.path import Path

@@ -14,8 +14,8 @@ from math import factorial
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether.audit.audit import audit
-from tether.audit.consistency import Consistency
+from tether.auditing.audit import audit
+from tether.auditing.consistency import Consistency
 from tether.reproduce.learned_policy import (
     LearnedPolicy,
     as_model,

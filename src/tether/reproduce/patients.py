@@ -15,7 +15,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.cases.sepsis import SHAPE, is_death, is_discharge, transitions
-from tether.counterfactual.rows import spans
+from tether.conditioning.rows import spans
 from tether.plan.chain import collect
 
 __all__ = [

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
-from tether.counterfactual.sets import Assumption
+from tether.conditioning.sets import Assumption
 from tether.influence.rules import Rule
 
 __all__ = ["Expected", "Published", "PublishedPath", "expected", "published"]

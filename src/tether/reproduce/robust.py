@@ -6,9 +6,9 @@ import numpy as np
 
 from tether.cases import epidemic, grid_world, sepsis
 from tether.cases.case import Case
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.layers import everywhere
-from tether.counterfactual.sets import Assumption, model_set
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.layers import everywhere
+from tether.conditioning.sets import Assumption, model_set
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.plan.robust import Robust
 from tether.reproduce.compare import draw_later

@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph, Layer, Walk, expand
-from tether.counterfactual.rows import Rows, nominal_start, spans
-from tether.counterfactual.sampled import SampledGumbelMax
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import Graph, Layer, Walk, expand
+from tether.conditioning.rows import Rows, nominal_start, spans
+from tether.conditioning.sampled import SampledGumbelMax
 
 __all__ = ["DRAWS", "resample", "spread_of"]
 

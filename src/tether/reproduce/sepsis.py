@@ -11,8 +11,8 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether.cases import Case, sepsis
 from tether.cases.sepsis import sepsis_from
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
-from tether.counterfactual.layers import everywhere, expand
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.layers import everywhere, expand
 from tether.errors import ModelError, Problem
 from tether.model.form import all_pair_states
 from tether.reproduce.compare import (

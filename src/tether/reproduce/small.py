@@ -6,7 +6,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.cases import epidemic, grid_world, toy
-from tether.counterfactual.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
 from tether.evaluation.course import Course
 from tether.reproduce.compare import (
     compare_sizes,

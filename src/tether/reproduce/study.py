@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from tether.cases import Case, epidemic, grid_world, sepsis
-from tether.counterfactual.conditioned import counterfactual
-from tether.counterfactual.sets import model_set
+from tether.conditioning.conditioned import counterfactual
+from tether.conditioning.sets import model_set
 from tether.errors import QueryError
 from tether.plan.robust import Robust
 from tether.plan.sweep import Sweep

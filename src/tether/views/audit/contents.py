@@ -9,8 +9,8 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether._foundation.markup import shade
 from tether._foundation.words import number, percent
-from tether.audit.result import Audit
-from tether.audit.tables import NO_OUTCOME, NOT_RECORDED
+from tether.auditing.result import Audit
+from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
 from tether.views import figures
 from tether.views.audit.words import VERDICTS, audit_question_in_words, is_certified, name_in_words, outcome_in_words
 from tether.views.pages import drawing

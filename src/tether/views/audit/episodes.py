@@ -6,7 +6,7 @@ from typing import Any
 
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import cut, number, percent
-from tether.audit.result import Audit
+from tether.auditing.result import Audit
 from tether.views.audit.words import is_certified, name_in_words, outcome_in_words
 
 __all__ = ["listed_episodes"]

@@ -14,7 +14,7 @@ from typing import Any
 from tether._foundation.checks import whole_number
 from tether._foundation.words import counted
 from tether._foundation.writing import written
-from tether.audit.result import Audit
+from tether.auditing.result import Audit
 from tether.errors import FileError, Problem, QueryError
 from tether.views.audit.contents import sections
 from tether.views.audit.episodes import listed_episodes

@@ -15,8 +15,8 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether._foundation.words import cut, cut_apart
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph, nominal_rollout, reached_states
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import Graph, nominal_rollout, reached_states
 from tether.influence.classes import CLASSES, classify_layers, with_strengths
 from tether.influence.thresholds import Thresholds, thresholds
 from tether.model.properties import Property

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether.counterfactual.conditioned import CounterfactualMDP
-from tether.counterfactual.layers import Graph, expand
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.layers import Graph, expand
 from tether.influence.thresholds import Thresholds
 
 __all__ = ["KINDS", "Step", "steps_of"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.words import cut_apart
-from tether.counterfactual.layers import reached_states
+from tether.conditioning.layers import reached_states
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.guarantees import GuaranteesByK

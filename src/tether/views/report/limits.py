@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tether._foundation.markup import HeatTable, heat
-from tether.counterfactual.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep

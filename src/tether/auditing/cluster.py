@@ -1,0 +1,166 @@
+"""Many machines: batches answered by the workers of a Dask cluster, each written by the worker that answered it.
+
+The directory of results must be on a disk that all workers share. A model that was opened from disk is opened by each
+worker from the same place; any other model is sent to each worker once. If a worker dies, the scheduler gives its batch
+to another one. Dask is imported only if a client is given.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tether._version import __version__
+from tether.auditing.cohort import Cohort
+from tether.auditing.directory import write_part
+from tether.auditing.question import Question
+from tether.errors import QueryError
+from tether.model.mdp import MDP
+
+if TYPE_CHECKING:
+    from tether.auditing.answers import Answers
+    from tether.auditing.directory import Directory
+
+__all__ = ["Cluster", "Written", "connect"]
+
+_RETRIES = 3
+"""How often a batch is given to another worker."""
+
+_PATIENCE = 15.0
+"""Seconds without a connection to the scheduler after which it counts as gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch whose answers a worker has written; it reports only the episodes without an answer."""
+
+    wrong: list[tuple[Any, str]]
+
+
+def connect(address: str) -> Any:
+    """A client of the scheduler at an address."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise QueryError("a cluster needs dask.distributed: pip install 'tether[cluster]'") from None
+    try:
+        return Client(address, timeout="20s", set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise QueryError(f"no scheduler answers at {address}: {error or type(error).__name__}") from error
+
+
+class Cluster:
+    """The workers of a Dask cluster."""
+
+    def __init__(self, client: Any, mdp: MDP, question: Question, directory: Directory, id_type: Any) -> None:
+        self._client, self._directory, self._id_type, self._question = client, directory, id_type, question
+        self._check_workers(directory.part(0).parent.absolute())
+        self._model = self._safely(lambda: client.scatter(mdp, broadcast=True, hash=False))
+
+    def _check_workers(self, parts: Path) -> None:
+        """Refuse workers of another version, and workers that do not see the directory."""
+        try:
+            found = self._safely(lambda: self._client.run(_about_worker, str(parts)))
+        except (ImportError, AttributeError) as error:
+            raise QueryError(f"a worker of the cluster has no tether {__version__}: {error}") from error
+        if not found:
+            raise QueryError("the cluster has no workers")
+        for worker, (version, sees) in found.items():
+            if version != __version__:
+                raise QueryError(f"the worker {worker} has tether {version}, here is {__version__}; install the same")
+            if not sees:
+                raise QueryError(
+                    f"the worker {worker} does not see the directory {parts}; give one on a disk that all workers share"
+                )
+
+    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers | Written]]:
+        """Batches as they are done; the scheduler has a few per worker at a time."""
+        from distributed.client import FIRST_COMPLETED, wait
+
+        under_way: dict[Any, int] = {}
+        numbered = iter(batches)
+        last_seen = time.monotonic()
+        while True:
+            most = 4 * max(1, sum(self._client.ncores().values())) if self._is_connected() else 0
+            while len(under_way) < most and (one := next(numbered, None)) is not None:
+                under_way[self._submit(*one)] = one[0]
+            if not under_way and most:
+                return
+            if self._is_connected():
+                last_seen = time.monotonic()
+            elif time.monotonic() - last_seen > _PATIENCE or self._client.status == "closed":
+                raise self._gone()
+            try:
+                with self._client.as_current():
+                    done = wait(list(under_way), timeout=1.0, return_when=FIRST_COMPLETED).done
+            except (TimeoutError, ValueError):  # nothing is done yet; or there is no client any more
+                continue
+            for future in sorted(done, key=under_way.__getitem__):
+                number = under_way.pop(future)
+                yield number, Written(self._safely(future.result))
+
+    def _submit(self, number: int, cohort: Cohort) -> Any:
+        file = str(self._directory.part(number).absolute())
+        asked = self._question, cohort, file, self._id_type, __version__
+        return self._safely(lambda: self._client.submit(_answer, self._model, *asked, pure=False, retries=_RETRIES))
+
+    def _is_connected(self) -> bool:
+        return bool(self._client.status == "running" and self._client.scheduler is not None)
+
+    def _safely(self, ask: Callable[[], Any]) -> Any:
+        """The result of a call; a tether error if the scheduler is gone, or if a batch made its workers end."""
+        from concurrent.futures import CancelledError
+
+        from distributed.comm import CommClosedError
+        from distributed.scheduler import KilledWorker
+
+        try:
+            return ask()
+        except KilledWorker as error:
+            raise QueryError(
+                f"a batch made {_RETRIES + 1} workers end, as they do where memory runs out; what was done is kept in "
+                f"{self._directory.place}"
+            ) from error
+        except (CancelledError, CommClosedError, TimeoutError, ConnectionError) as error:
+            raise self._gone() from error
+
+    def _gone(self) -> QueryError:
+        place = self._directory.place
+        return QueryError(f"the scheduler is gone; what was done is kept in {place}, and the same call goes on there")
+
+    def close(self) -> None:
+        """The client belongs to the caller; only the model is removed."""
+        self._model = None
+
+
+def _about_worker(parts: str) -> tuple[str, bool]:
+    """Of a worker, its version of tether, and whether it sees a directory."""
+    return __version__, os.path.isdir(parts)
+
+
+def _answer(
+    mdp: MDP, question: Question, cohort: Cohort, file: str, id_type: Any, version: str
+) -> list[tuple[Any, str]]:
+    """On a worker: answer a batch and write the answers. A worker that joined later may have another version."""
+    from distributed import get_worker
+
+    if version != __version__:
+        raise QueryError(f"a worker has tether {__version__}, where {version} asks; install the same")
+    worker = get_worker()
+    free = worker.__dict__.setdefault("tether_engines", {}).setdefault((id(mdp), repr(question)), [])
+    try:
+        answer = free.pop()
+    except IndexError:
+        from tether.auditing.answering import PreparedQuestion
+        from tether.auditing.engine import prepare
+
+        answer = prepare(PreparedQuestion.of(mdp, question))
+    found = answer(cohort)
+    free.append(answer)
+    write_part(Path(file), found, id_type)
+    wrong: list[tuple[Any, str]] = found.wrong
+    return wrong

@@ -1,0 +1,361 @@
+"""The result of an audit: three tables, and their summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tether._foundation.checks import whole_number
+from tether._foundation.words import counted, number, percent
+from tether.auditing.consistency import Consistency
+from tether.auditing.front_doors import AuditDoors
+from tether.auditing.rows import EpisodeRows, FileRows, TableRows, find_problems, find_top, is_more
+from tether.auditing.summary import Summary, summarize
+from tether.errors import QueryError
+from tether.evaluation.certificate import EVERY_MODEL
+from tether.explanation.terms import UNREWARDED, is_unrewarded
+from tether.model.mdp import MDP
+from tether.observation.path import Path
+
+if TYPE_CHECKING:
+    import pathlib
+
+    import pandas
+    import pyarrow
+
+    from tether.auditing.logs import Log
+    from tether.auditing.question import Question
+    from tether.influence.one_step import Influence
+    from tether.plan.plan import Plan
+
+__all__ = ["Audit"]
+
+_REASONS = 3
+"""For how many episodes without an answer the sentences say why."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(AuditDoors):
+    """The result of an audit of a log; made by `tether.audit`.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        One row per episode, in the log's order; `tether.auditing.tables` lists the columns.
+    decisions : pyarrow.Table
+        One row per state, observed action and advised action: in how many ``episodes`` and how many ``times`` it is
+        advised, ``mean_gain`` and ``total_gain`` of these episodes, and ``certified``, the share of them whose gain
+        holds under every causal model. The most frequent come first.
+    outcomes : pyarrow.Table
+        One row per ``observed`` and ``counterfactual`` outcome: the expected number of ``episodes`` and their
+        ``percent`` of all. Exact.
+    question : dict
+        What was asked: k, m, rule, influence, objective, minimise, certify, policy, draws, seed, where.
+    mdp : MDP
+    directory : pathlib.Path or None
+        Where the tables are as Parquet files, if ``out`` was given; they are then read when first used.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.cases.grid_world().mdp
+    >>> log = [mdp.simulate("optimal", 8, rng=seed, noise=0.3) for seed in range(20)]
+    >>> audit = tether.audit(mdp, log, k=3, m=1)
+    >>> audit
+    <Audit: 20 episodes, k = 3, m = 1; something to gain in 10>
+    >>> audit.top(1).select(["episode", "steps", "outcome", "verdict"]).to_pylist()
+    [{'episode': 12, 'steps': 8, 'outcome': '(none)', 'verdict': 'holds'}]
+    """
+
+    _read: Callable[[str], pyarrow.Table]
+    _asked: Question
+    question: dict[str, Any]
+    mdp: MDP
+    log: Log
+    directory: pathlib.Path | None = None
+
+    @cached_property
+    def table(self) -> pyarrow.Table:
+        """One row per episode, in the log's order."""
+        return self._read("episodes")
+
+    @cached_property
+    def decisions(self) -> pyarrow.Table:
+        """One row per state, observed action and advised action; the most frequent first."""
+        return self._read("decisions")
+
+    @cached_property
+    def outcomes(self) -> pyarrow.Table:
+        """One row per observed and counterfactual outcome."""
+        return self._read("outcomes")
+
+    @cached_property
+    def _rows(self) -> EpisodeRows:
+        """The table of episodes, row by row; in a directory it need not fit into memory."""
+        if self.directory is None or "table" in self.__dict__:
+            return TableRows(self.table)
+        return FileRows(self.directory / "episodes.parquet")
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The summary of the table of episodes, computed without loading it into memory as a whole.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> summary = tether.audit(case.mdp, [case.path], k=3).summary
+        >>> summary.episodes, summary.answered, summary.verdicts
+        (1, 1, {'holds': 1})
+        """
+        return summarize(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def problems(self) -> pyarrow.Table:
+        """The episodes without an answer: ``episode`` and ``problem``."""
+        return find_problems(self._rows)
+
+    def first_problems(self, most: int) -> pyarrow.Table:
+        """The first of `problems`, for a page.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).first_problems(10).num_rows
+        0
+        """
+        return find_problems(self._rows, most)
+
+    def top(self, n: int = 20, by: str = "gain") -> pyarrow.Table:
+        """The n episodes with the largest gain, or the largest guaranteed gain (``by="guaranteed_gain"``).
+
+        Episodes without any gain are left out; equal ones are in the log's order.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).top().column("episode").to_pylist()
+        [0]
+        """
+        n = whole_number("n", n, 1)
+        if by not in ("gain", "guaranteed_gain"):
+            raise QueryError(f"by must be 'gain' or 'guaranteed_gain', not {by!r}")
+        return self._rows.take(find_top(self._rows, n, by))
+
+    @property
+    def consistency(self) -> Consistency | None:
+        """For a policy: whether its counterfactual values agree with the model's on average, as they should.
+
+        None if there is no policy, or if it has no value without an observation ("observed").
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.cases.grid_world().mdp
+        >>> log = [mdp.simulate("random", 6, rng=seed) for seed in range(50)]
+        >>> tether.audit(mdp, log, policy="optimal", certify=False).consistency.holds
+        True
+        """
+        return self.summary.consistency
+
+    def paths(self, episodes: Iterable[Any]) -> dict[Any, Path]:
+        """Some episodes of the log by id, to look at one: ``tether.counterfactual(mdp, path)``.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, {"ann": case.path}, k=3).paths(["ann"])["ann"].T
+        7
+        """
+        return self.log.paths(episodes)
+
+    def plan(self, episode: Any) -> Plan:
+        """The plan of one episode in full, by its id: to explain it, to draw it, to report it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> audit = tether.audit(case.mdp, {"ann": case.path}, k=3)
+        >>> plan = audit.plan("ann")
+        >>> plan.gain == audit.table.column("gain")[0].as_py()
+        True
+        """
+        return next(plan for _, plan in self.plans([episode]))
+
+    def plans(self, episodes: Iterable[Any]) -> Iterator[tuple[Any, Plan]]:
+        """The plans of some episodes in full, one after the other, with their ids; the log is read once.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> audit = tether.audit(case.mdp, {"ann": case.path}, k=3)
+        >>> [(episode, plan.k) for episode, plan in audit.plans(audit.top(5).column("episode").to_pylist())]
+        [('ann', 3)]
+        """
+        from tether.conditioning.conditioned import counterfactual
+        from tether.io.names import in_names_of
+
+        asked = self._asked
+        if asked.policy is not None:
+            raise QueryError("this audit is about a policy, not plans: tether.counterfactual(mdp, path).evaluate(…)")
+        for episode, path in self.paths(episodes).items():
+            cf = counterfactual(self.mdp, in_names_of(self.mdp, path))
+            tied = cf.tether(
+                rule=asked.rule, influence=asked.influence, objective=asked.objective, minimise=asked.minimise
+            )
+            yield episode, tied.plan(asked.k, asked.m)
+
+    def is_gained(self) -> Any:
+        """Which episodes gain more than rounding, as an array of truth values.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).is_gained().tolist()
+        [True]
+        """
+        return self._is_more(1.0)
+
+    def is_lost(self) -> Any:
+        """Which episodes lose more than rounding; this can happen with a policy, never with a plan.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).is_lost().tolist()
+        [False]
+        """
+        return self._is_more(-1.0)
+
+    def _is_more(self, sign: float) -> Any:
+        import numpy as np
+
+        found = [np.empty(0, dtype=bool)]
+        for table in self._rows.batches(["gain", "observed"]):
+            gain, observed = (table.column(i).to_numpy() for i in (0, 1))
+            found.append(is_more(sign * gain, observed))
+        return np.concatenate(found)
+
+    def listed(self, most: int) -> pyarrow.Table:
+        """The episodes that a page lists: those with the largest gains; for a policy, also the largest losses.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).listed(10).num_rows
+        1
+        """
+        import numpy as np
+
+        best = find_top(self._rows, most)
+        if self._asked.policy is None:
+            return self._rows.take(best)
+        worst = find_top(self._rows, most, losses=True)
+        best = best[: most - min(most // 2, worst.size)]
+        return self._rows.take(np.concatenate((best, worst[: most - best.size][::-1])))
+
+    @property
+    def influence(self) -> Influence:
+        """The test of influence that k counts by.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> print(tether.audit(case.mdp, [case.path], k=3).influence)
+        support
+        """
+        return self._asked.influence
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table of episodes as a pandas one; pandas must be installed.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.audit(case.mdp, [case.path], k=3).to_pandas()["verdict"].tolist()
+        ['holds']
+        """
+        from tether._foundation.arrow import as_pandas
+
+        return as_pandas(self.table)
+
+    def sentences(self) -> list[str]:
+        """The result in a few sentences.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():
+        ...     print(sentence)
+        1 episode was answered.
+        In it something could be gained: 0.8889.
+        The gain holds under every causal model that agrees with the model and the episode.
+        """
+        summary = self.summary
+        answered, wrong = summary.answered, summary.episodes - summary.answered
+        rest = f"; {wrong:,} could not be{self._first_reasons(wrong)}" if wrong else ""
+        sentences = [f"{counted(answered, 'episode')} {'was' if answered == 1 else 'were'} answered{rest}."]
+        if not answered:
+            return sentences
+        gained = summary.gained
+        if gained.size:
+            some = f"{gained.size:,} of them ({percent(gained.size / answered)})"
+            rest = "" if gained.size == answered else f"; in {answered - gained.size:,} nothing could"
+            where = some if rest else "it" if answered == 1 else "all of them"
+            mean = number(float(gained.mean()))
+            mean = f": {mean}" if gained.size == 1 else f", {mean} on average"
+            sentences.append(f"In {where} something could be gained{mean}{rest}.")
+        else:
+            sentences.append(f"In {'it nothing could' if answered == 1 else 'none of them could anything'} be gained.")
+            sentences += [UNREWARDED] if self.question["objective"] is None and is_unrewarded(self.mdp) else []
+        if self.question["certify"] and gained.size and summary.is_certified:
+            sentences.append(_certain(summary.verdicts.get("holds", 0), gained.size))
+        return sentences if summary.consistency is None else [*sentences, str(summary.consistency)]
+
+    def _first_reasons(self, wrong: int) -> str:
+        """Why some episodes were not answered, for the first few."""
+        shown = self.first_problems(_REASONS).to_pylist()
+        reasons = "; ".join(
+            f"{'a row of no episode' if one['episode'] is None else one['episode']} ({one['problem']})" for one in shown
+        )
+        more = f"; and {wrong - len(shown):,} more, in the column problem" if wrong > len(shown) else ""
+        return f": {reasons}{more}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        wrong = summary.episodes - summary.answered
+        asked = f"policy {self.question['policy']}" if self.question["policy"] else self._limits()
+        some = summary.gained.size
+        broken = f"; {wrong:,} not answered" if wrong else ""
+        return f"<Audit: {counted(len(self), 'episode')}, {asked}; something to gain in {some:,}{broken}>"
+
+    def _limits(self) -> str:
+        k = "the shortest that is enough" if self.question["k"] is None else self.question["k"]
+        return f"k = {k}, m = {self.question['m']}"
+
+
+def _certain(holds: int, gained: int) -> str:
+    """In how many of the episodes in which something could be gained that is certain."""
+    if gained == 1:
+        return f"The gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}."
+    where = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"
+    return f"In {where} of these {gained:,} the gain holds under {EVERY_MODEL}."

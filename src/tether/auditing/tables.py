@@ -1,0 +1,265 @@
+"""Answers as tables: one row per episode; one per decision that would change; and how episodes end.
+
+The columns of the table of episodes, one row per episode in the log's order:
+
+| column | type | what it holds |
+|---|---|---|
+| ``episode`` | int64, or text | the id by the log; empty for a row of the log that belongs to no episode |
+| ``steps`` | int64 | T |
+| ``observed`` | float64 | the observed return, by the model's rewards; for a property, 1 or 0 |
+| ``logged`` | float64 | the same by the log's own rewards, if it has them |
+| ``outcome`` | text | how it ended, by the log's own column if it has one; else by the model: a label, or |
+| | | an absorbing state; ``(none)``, ``(not recorded)`` |
+| ``value``, ``gain`` | float64 | the expected return of the plan or policy; how much better than ``observed`` |
+| ``k``, ``m`` | int64 | the limits of the plan; empty for a policy |
+| ``changes`` | list of struct | for each step the likeliest change, if any: ``t``, ``state``, ``observed_action``, |
+| | | ``advised_action``, and ``probability``, that exactly this change is made |
+| ``P(label)`` | float64 | for each label of the model, the probability of ending in one of its states |
+| ``ends`` | list of struct | ``outcome``, ``probability``: the same by class, one per state (its first label) |
+| ``strength`` | float64 | mean of the expected strength over the steps (until the objective is decided) |
+| ``influenced_steps`` | float64 | the expected number of influenced steps |
+| ``guaranteed_gain`` | float64 | the gain under every causal model; below 0 if it could do harm |
+| ``verdict`` | text | of the certificate: ``holds``, …, ``could do harm`` |
+| ``credible_low``, ``credible_high`` | float64 | the 90 % credible interval of ``value``, if models were drawn |
+| ``model_value`` | float64 | the value of the policy from the same first state without the observation |
+| ``problem`` | text | why there is no answer; empty if there is one |
+
+Cells are empty if they were not asked for, or if a broken episode does not have them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import NameColumn
+from tether.auditing.answers import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
+from tether.model.labels import name_text
+from tether.model.mdp import MDP
+
+__all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]
+
+NO_OUTCOME, NOT_RECORDED = "(none)", "(not recorded)"
+"""The names of an end that is no outcome, and of an end that was not recorded."""
+
+
+_SAID = -1000
+"""The code of the first outcome that a column of the log has and the model does not."""
+
+
+class TableMaker:
+    """The names of a model, and of the ids of a log, as columns; made once for all batches."""
+
+    def __init__(self, mdp: MDP, id_type: Any) -> None:
+        self._mdp, self._id_type = mdp, id_type
+        self.states, self.actions = NameColumn(mdp.states), NameColumn(mdp.actions)
+
+    def episodes(self, found: Answers) -> Any:
+        """The table of episodes."""
+        import pyarrow as pa
+
+        columns = {
+            "episode": pa.array(found.ids, type=self._id_type),
+            "steps": _whole(found.steps),
+            "observed": _numbers(found.observed),
+            "logged": _numbers(found.logged),
+            "outcome": self._observed(found),
+            "value": _numbers(found.value),
+            "gain": _numbers(found.gain),
+            "k": _whole(found.k),
+            "m": _whole(found.m),
+            "changes": self._changes(found),
+            **{f"P({name})": _numbers(found.labels[:, i]) for i, name in enumerate(self._mdp.label_sets.ends)},
+            "ends": self._ends(found),
+            "strength": _numbers(found.strength),
+            "influenced_steps": _numbers(found.influenced_steps),
+            "guaranteed_gain": _numbers(found.guaranteed_gain),
+            "verdict": pa.array(VERDICTS, pa.string()).take(_whole(found.verdict)),
+            "credible_low": _numbers(found.credible_low),
+            "credible_high": _numbers(found.credible_high),
+            "model_value": _numbers(found.model_value),
+            "problem": pa.array(found.problem, pa.string()),
+        }
+        return pa.table(columns)
+
+    def _changes(self, found: Answers) -> Any:
+        import pyarrow as pa
+
+        parts = {
+            "t": pa.array(found.change_t),
+            "state": self.states.take(found.change_state),
+            "observed_action": self.actions.take(found.change_observed),
+            "advised_action": self.actions.take(found.change_advised),
+            "probability": pa.array(found.change_probability),
+        }
+        return self._lists(found, found.change_start, parts)
+
+    def _ends(self, found: Answers) -> Any:
+        import pyarrow as pa
+
+        parts = {"outcome": self._outcomes(found.end_outcome), "probability": pa.array(found.end_probability)}
+        return self._lists(found, found.end_start, parts)
+
+    def _lists(self, found: Answers, start: Ints, parts: dict[str, Any]) -> Any:
+        """One list per episode, null for one without an answer."""
+        import pyarrow as pa
+
+        items = pa.StructArray.from_arrays(list(parts.values()), names=list(parts))
+        return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), items, mask=pa.array(~found.is_answered))
+
+    def _observed(self, found: Answers) -> Any:
+        """How each episode ended: as the log says, else by the model."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = self._outcomes(found.outcome)
+        if found.said is None:
+            return known
+        said = pc.if_else(pa.array(found.is_answered), pa.array(found.said, pa.string()), None)
+        return pc.coalesce(said, known)
+
+    def _outcomes(self, codes: Ints) -> Any:
+        import pyarrow as pa
+
+        used, at = np.unique(codes, return_inverse=True)
+        names = [self.outcome_name(int(code)) for code in used]
+        return pa.array(names, pa.string()).take(pa.array(at.reshape(-1)))
+
+    def outcome_name(self, code: int) -> str | None:
+        """What a class of outcomes is called."""
+        if code < 0:
+            return {NONE: NO_OUTCOME, UNRECORDED: NOT_RECORDED, UNKNOWN: None}[code]
+        labels = self._labels
+        return labels[code] if code < len(labels) else name_text(self._mdp.states[code - len(labels)])
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels the model has."""
+        return len(self._mdp.label_sets.ends)
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        return list(self._mdp.label_sets.ends)
+
+
+class Tally:
+    """Decisions and outcomes, counted batch after batch."""
+
+    def __init__(self) -> None:
+        self._decisions: dict[tuple[int, int, int], Floats] = {}
+        self._ends: dict[tuple[int, int], float] = {}
+        self._said: dict[str, int] = {}
+        self._answered = 0
+
+    def add(self, found: Answers) -> None:
+        """Count one more batch."""
+        self._answered += int(np.count_nonzero(found.is_answered))
+        self._add_decisions(found)
+        self._add_ends(found)
+
+    def _add_decisions(self, found: Answers) -> None:
+        keys = np.stack((found.change_state, found.change_observed, found.change_advised), axis=1)
+        if keys.size == 0:
+            return
+        distinct, which = np.unique(keys, axis=0, return_inverse=True)
+        owner, n = np.repeat(np.arange(len(found)), np.diff(found.change_start)), len(distinct)
+        times = np.bincount(which.reshape(-1), minlength=n)
+        # An episode that has the same decision at several steps counts once.
+        once = np.unique(which.reshape(-1) * len(found) + owner)
+        decision, episode = once // len(found), once % len(found)
+        gain, verdict = found.gain[episode], found.verdict[episode]
+        columns = (
+            np.bincount(decision, minlength=n),
+            times,
+            np.bincount(decision, gain, minlength=n),
+            np.bincount(decision, verdict == VERDICTS.index("holds"), minlength=n),
+            np.bincount(decision, verdict >= 0, minlength=n),
+        )
+        for i, key in enumerate(map(tuple, distinct.tolist())):
+            self._decisions[key] = self._decisions.get(key, 0.0) + np.array([float(column[i]) for column in columns])
+
+    def _add_ends(self, found: Answers) -> None:
+        observed = np.repeat(self._observed(found), np.diff(found.end_start))
+        pairs, which = np.unique(np.stack((observed, found.end_outcome), axis=1), axis=0, return_inverse=True)
+        mass = np.bincount(which.reshape(-1), found.end_probability, minlength=len(pairs))
+        for (before, after), one in zip(pairs.tolist(), mass.tolist(), strict=True):
+            self._ends[before, after] = self._ends.get((before, after), 0.0) + one
+
+    def _observed(self, found: Answers) -> Ints:
+        """The codes of observed outcomes; those that only the log has get codes of their own, below `_SAID`."""
+        if found.said is None:
+            return found.outcome
+        codes = found.outcome.copy()
+        for i, said in enumerate(found.said):
+            if said is not None:
+                codes[i] = _SAID - self._said.setdefault(said, len(self._said))
+        return codes
+
+    def _outcome_name(self, code: int, naming: TableMaker) -> str | None:
+        return list(self._said)[_SAID - code] if code <= _SAID else naming.outcome_name(code)
+
+    def decisions(self, naming: TableMaker) -> Any:
+        """One row per (state, observed action, advised action), the most frequent first.
+
+        ``episodes`` is how many episodes have it; ``times`` is how often, because an episode may have it at several
+        steps; ``mean_gain`` and ``total_gain`` are over these episodes; ``certified`` is the share of them whose gain
+        holds under every causal model, empty without certificates.
+        """
+        import pyarrow as pa
+
+        order = sorted(self._decisions, key=lambda key: (-self._decisions[key][0], -self._decisions[key][2], key))
+        keys = np.array(order, dtype=np.int64).reshape(-1, 3)
+        rows = np.array([self._decisions[key] for key in order]).reshape(-1, 5)
+        episodes, times, gain, holds, known = rows.T
+        with np.errstate(invalid="ignore", divide="ignore"):
+            certified, mean = holds / known, gain / episodes
+        return pa.table(
+            {
+                "state": naming.states.take(keys[:, 0]),
+                "observed_action": naming.actions.take(keys[:, 1]),
+                "advised_action": naming.actions.take(keys[:, 2]),
+                "episodes": pa.array(episodes.astype(np.int64)),
+                "times": pa.array(times.astype(np.int64)),
+                "mean_gain": pa.array(mean),
+                "total_gain": pa.array(gain),
+                "certified": _numbers(certified),
+            }
+        )
+
+    def outcomes(self, naming: TableMaker) -> Any:
+        """One row per observed and counterfactual outcome: the expected number of ``episodes``, and ``percent`` of all.
+
+        Exact: the probabilities of all episodes are added up, nothing is drawn.
+        """
+        import pyarrow as pa
+
+        def rank(code: int) -> tuple[bool, int]:
+            return code < 0, abs(code)
+
+        before = sorted({one for one, _ in self._ends}, key=rank)
+        after = sorted({one for _, one in self._ends}, key=rank)
+        cells = [(one, other, self._ends.get((one, other), 0.0)) for one in before for other in after]
+        return pa.table(
+            {
+                "observed": pa.array([self._outcome_name(one, naming) for one, _, _ in cells], pa.string()),
+                "counterfactual": pa.array([naming.outcome_name(other) for _, other, _ in cells], pa.string()),
+                "episodes": pa.array([mass for _, _, mass in cells], pa.float64()),
+                "percent": pa.array([100.0 * mass / self._answered for _, _, mass in cells], pa.float64()),
+            }
+        )
+
+
+def _numbers(values: Any) -> Any:
+    """Numbers, empty where there is none."""
+    import pyarrow as pa
+
+    return pa.array(np.ascontiguousarray(values), pa.float64(), mask=np.isnan(values))
+
+
+def _whole(values: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.array(np.asarray(values, np.int64), pa.int64(), mask=np.asarray(values) < 0)

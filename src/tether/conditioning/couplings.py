@@ -1,0 +1,236 @@
+"""Three more mechanisms in closed form: other assumptions on how the luck of two pairs is related.
+
+No data can show which mechanism is right: each of them agrees with the model and with the episode. With p the observed
+row, o its outcome and q the row in question, the counterfactual row x is
+
+- `Independent`: x = q, the luck of one pair says nothing about another;
+- `Comonotone`: outcomes are put in an order and one uniform number decides for every pair; x_j is the overlap of
+  [F_p(o-), F_p(o)] with [F_q(j-), F_q(j)], divided by p_o;
+- `Maximal`: the same outcome as often as possible; x_o = min(1, q_o / p_o), the rest is proportional to (q - p)⁺.
+
+The observed pair itself leads to o for certain, under each of them. The last two change rows of disjoint support as
+well. Each is consistent: Σ_o p_o · x^(o) = q.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether.conditioning.mechanism import Candidates, ExactMechanism, NoisePosterior
+from tether.conditioning.rows import ObservedStep, Rows, nominal_start, spans
+from tether.conditioning.scratch import observed_weights
+from tether.errors import QueryError
+from tether.model.form import Form
+from tether.model.mdp import MDP
+
+__all__ = ["Comonotone", "Independent", "Maximal"]
+
+_SAME = 1e-14
+"""Probabilities this close, relatively, are equal: they come from rows normalised in floating point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Independent(ExactMechanism):
+    """The luck of one pair says nothing about another: only the observed pair itself is known to repeat its outcome.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(grid.mdp, grid.path, mechanism="independent")
+    >>> cf.row(2, 2, "left")  # as the model says; the robot went down
+    ((1, 2, 3, 6), array([0.9       , 0.03333333, 0.03333333, 0.03333333]))
+    >>> cf.row(2, 2, "down")
+    ((6,), array([1.]))
+    """
+
+    name: ClassVar[str] = "independent"
+
+    def infer(self, step: ObservedStep) -> NoisePosterior:
+        """Nothing is inferred for other pairs."""
+        return _IndependentPosterior(step)
+
+
+@dataclass(frozen=True, slots=True)
+class Maximal(ExactMechanism):
+    """The maximal coupling: the observed outcome happens again as often as the two rows allow.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(grid.mdp, grid.path, mechanism="maximal")
+    >>> cf.row(2, 2, "left")  # the robot fell into the pit, 6: x = 0.033 / 0.9, and the rest to the left
+    ((1, 6), array([0.96296296, 0.03703704]))
+    """
+
+    name: ClassVar[str] = "maximal"
+
+    def infer(self, step: ObservedStep) -> NoisePosterior:
+        """Keep the observed row and outcome."""
+        return _MaximalPosterior(step)
+
+
+@dataclass(frozen=True, slots=True)
+class Comonotone(ExactMechanism):
+    """Outcomes in one order, and one uniform number per step for every pair: good luck is good luck for every action.
+
+    Parameters
+    ----------
+    order : list of states, function, or None
+        The order of outcomes: all states of the model, lowest first; or a function of a state's name, to sort the
+        states by its value (states of equal value in the model's order). None: the model's own order.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(grid.mdp, grid.path, mechanism="comonotone", order=lambda cell: -cell)
+    >>> cf.row(2, 2, "left")  # the number was among the lowest 0.9; going left these lead to 6, 3, 2 and then 1
+    ((1, 2, 3, 6), array([0.88888889, 0.03703704, 0.03703704, 0.03703704]))
+    """
+
+    name: ClassVar[str] = "comonotone"
+
+    order: Iterable[Any] | Callable[[Any], Any] | None = None
+    rank: Ints | None = field(default=None, repr=False, compare=False)
+    digest: str = field(default="", init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.order is not None and not callable(self.order):
+            if isinstance(self.order, str) or not isinstance(self.order, Iterable):
+                raise QueryError(f"order must be a list of states or a function of a state, not {self.order!r}")
+            object.__setattr__(self, "order", tuple(self.order))
+        if self.rank is not None:
+            object.__setattr__(self, "digest", hashlib.sha256(self.rank.tobytes()).hexdigest())
+
+    def prepare(self, mdp: MDP) -> Comonotone:
+        """The same mechanism, with the order of one model's states looked up."""
+        if self.order is None:
+            return self
+        if callable(self.order):
+            values = [self.order(mdp.states[s]) for s in range(mdp.n_states)]
+            try:
+                places = sorted(range(mdp.n_states), key=values.__getitem__)
+            except TypeError as error:
+                raise QueryError(f"order: the function's values cannot be sorted: {error}") from None
+        else:
+            places = [mdp.state_index(state) for state in self.order]
+            if len(places) != mdp.n_states or len(set(places)) != mdp.n_states:
+                entries = f"{len(places):,} entries, {len(set(places)):,} of them different"
+                raise QueryError(f"order must name each of the model's {mdp.n_states:,} states once; it has {entries}")
+        rank = np.empty(mdp.n_states, np.int64)
+        rank[places] = np.arange(mdp.n_states)
+        return replace(self, rank=rank)
+
+    def infer(self, step: ObservedStep) -> NoisePosterior:
+        """Which uniform numbers lead from the observed pair to its outcome."""
+        if self.order is not None and self.rank is None:
+            raise QueryError("this mechanism has an order of states; prepare it for a model first: prepare(mdp)")
+        order = np.arange(step.next_state.size) if self.rank is None else np.argsort(self.rank[step.next_state])
+        above = np.minimum(np.cumsum(step.probability[order]), 1.0)
+        above[-1] = 1.0
+        at = int(np.flatnonzero(step.next_state[order] == step.outcome)[0])
+        low = float(above[at - 1]) if at > 0 else 0.0
+        return _ComonotonePosterior(step, self.rank, self.digest, low, float(above[at]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _IndependentPosterior:
+    step: ObservedStep
+
+    @property
+    def key(self) -> Hashable:
+        return _key(Independent.name, self.step)
+
+    def changes(self, candidates: Candidates) -> Ints:
+        """The observed pair alone, where it can be reached."""
+        met = candidates.meeting()
+        own: Ints = met[met == self.step.pair]
+        return own
+
+    def replay(self, form: Form, pairs: Ints) -> Rows:
+        _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+        return _finish(form, pairs, entry, form.probability[entry], self.step)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _MaximalPosterior:
+    step: ObservedStep
+
+    @property
+    def key(self) -> Hashable:
+        return _key(Maximal.name, self.step)
+
+    def changes(self, candidates: Candidates) -> Ints:
+        """Every row: probability that the observed row had and this one lacks must move elsewhere."""
+        return candidates.all()
+
+    def replay(self, form: Form, pairs: Ints) -> Rows:
+        owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+        q = form.probability[entry]
+        with observed_weights(form, self.step) as weight:
+            p = weight[form.next_state[entry]]
+            p_o = float(weight[self.step.outcome])
+        excess = np.where(q > p * (1.0 + _SAME), q - p, 0.0)
+        total = np.bincount(owner, excess, minlength=pairs.size)
+        is_o = form.next_state[entry] == self.step.outcome
+        kept = np.zeros(pairs.size)
+        kept[owner[is_o]] = np.where(q[is_o] >= p_o * (1.0 - _SAME), 1.0, q[is_o] / p_o)
+        same = total == 0.0  # the two rows are equal, except for outcomes lost in rounding
+        has_o = np.bincount(owner[is_o], minlength=pairs.size) > 0
+        kept[same] = 1.0
+        rest = np.divide(1.0 - kept, total, out=np.zeros(pairs.size), where=~same)
+        row = np.where(is_o, kept[owner], excess * rest[owner])
+        row = np.where((same & ~has_o)[owner], q, row)
+        return _finish(form, pairs, entry, row, self.step)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ComonotonePosterior:
+    step: ObservedStep
+    rank: Ints | None
+    digest: str
+    low: float
+    high: float
+
+    @property
+    def key(self) -> Hashable:
+        return _key(f"{Comonotone.name} {self.digest}", self.step)
+
+    def changes(self, candidates: Candidates) -> Ints:
+        """Every row: the number that was drawn decides in each of them."""
+        return candidates.all()
+
+    def replay(self, form: Form, pairs: Ints) -> Rows:
+        from tether._kernels.coupling import comonotone_rows
+
+        owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+        order = np.arange(entry.size)
+        if self.rank is not None:
+            order = np.lexsort((self.rank[form.next_state[entry]], owner))
+        row = np.empty(entry.size)
+        is_o = form.next_state[entry] == self.step.outcome
+        comonotone_rows(nominal_start(form, pairs), form.probability[entry], is_o, order, self.low, self.high, row)
+        return _finish(form, pairs, entry, row, self.step)
+
+
+def _key(name: str, step: ObservedStep) -> Hashable:
+    return None if step.pair < 0 else (name, step.pair, step.outcome)
+
+
+def _finish(form: Form, pairs: Ints, entry: Ints, row: Floats, step: ObservedStep) -> Rows:
+    """Rows by entry of the nominal ones; the observed pair's own row is the same under every mechanism."""
+    start = nominal_start(form, pairs)
+    for i in np.flatnonzero(pairs == step.pair):
+        own = slice(start[i], start[i + 1])
+        row[own] = form.next_state[entry[own]] == step.outcome
+    if pairs.size == 0:
+        return Rows.none()
+    return Rows.from_entries(form, pairs, row)
