@@ -1,8 +1,8 @@
 """The engine for many episodes: a batch is planned, followed and certified in compiled code, without Python's lock.
 
 Its numbers are those of the single calls (`tether.auditing.answering`), bit for bit. It answers the usual question:
-plans by the rule "definition" with influence by supports, and rewards that do not depend on time. Work is shared: the edited
-rows of an observed transition are computed once for all episodes with this transition, and scratch is reused.
+plans by the rule "definition" with influence by supports, and rewards that do not depend on time. Work is shared: the
+edited rows of an observed transition are computed once for all episodes with this transition, and scratch is reused.
 """
 
 from __future__ import annotations
