@@ -3,12 +3,7 @@
 To look at one of them: ``Frozen(frozen()[model]).ask(*frozen()[model]["questions"][question][:2])``.
 """
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from frozen_questions import KINDS, Frozen, differences, frozen
 
 GROUPS = 20
