@@ -1,0 +1,141 @@
+"""Backward induction over all layers of a batch: the best value of each episode for every k and c, and the choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether._kernels.scratch import scratch_array
+from tether.core.batch import Layer, Model, Nodes, Steps
+from tether.core.condition import NO_RUNS
+from tether.core.plan import Goal, Limits, Numbers, OnPath, plan_layer
+
+__all__ = ["Choices", "Problem", "Solved", "Uncertain", "solve"]
+
+RewardsOf = Callable[[int, Layer], tuple[Floats, Floats]]
+"""Expected rewards at time t: of the pairs of the model (at least those of the layer), and of the edited pairs."""
+
+
+class Uncertain(Exception):
+    """An observed pair does not have its observed outcome for certain, at time ``t``."""
+
+    def __init__(self, t: int) -> None:
+        super().__init__(t)
+        self.t = t
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """What is to be solved on the layers of a batch.
+
+    Attributes
+    ----------
+    kappa : for each time, κ of the pairs of the layer; empty where all pairs are allowed
+    ks : ascending; the k to solve for
+    m : how many changes, at most the length of the longest episode
+    rewards, final, discount : what a step, and the end, are worth
+    ends : the time at which the path of each episode ends: T_b, or earlier where a property is decided on it
+    with_runs : nodes have runs: then a larger k may allow more at any time
+    """
+
+    model: Model
+    steps: Steps
+    layers: list[Layer]
+    kappa: list[Ints]
+    ks: Ints
+    m: int
+    rewards: RewardsOf
+    final: Floats
+    discount: float
+    ends: Ints
+    with_runs: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """What is chosen at one time: the number of a pair among those of its state, -1 if nothing is allowed.
+
+    ``of_node[node, c]`` with c changes left; ``on_path[b]`` on the observed path of episode b, with all m left.
+    """
+
+    of_node: Ints
+    on_path: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """``values[b, i, c]`` is V_0 of episode b for the i-th k and c changes; the choices at each time, if kept."""
+
+    values: Floats
+    choices: list[Choices]
+
+
+def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int], None] | None = None) -> Solved:
+    """Backward induction from the end; ``keep`` keeps the choices and needs a single k."""
+    model, steps, layers, m = problem.model, problem.steps, problem.layers, problem.m
+    T, B, n_ks = len(layers) - 1, len(steps), int(problem.ks.size)
+    index_of_k = np.searchsorted(problem.ks, np.arange(T + 3)).astype(np.int64)
+    value, known = _path_ends(problem, n_ks)
+    number: Any = np.int8 if int(np.diff(model.pair_start).max(initial=0)) < 127 else np.int32
+    choices: list[Choices] = []
+    after, numbers_after = np.empty((0, 4)), Numbers(1, 1, 0)
+    after_nodes = Nodes(np.zeros(B + 1, np.int64), np.empty(0, np.int32), NO_RUNS, np.zeros(1, np.int64))
+    for t in range(T, -1, -1):
+        layer = layers[t]
+        numbers = _numbers(problem, T, t, int(index_of_k[T - t + 1]), n_ks, sized=keep and m > 1)
+        before: Floats = scratch_array((layer.size, numbers.width), np.float64, touched=layer.size)
+        going = steps.at(t)
+        going[t >= problem.ends] = -1
+        is_last = t == T
+        reward, edit_reward = (np.empty(0), np.empty(0)) if is_last else problem.rewards(t, layer)
+        goal = Goal(reward, edit_reward, problem.final, problem.discount, steps.of(steps.action, t))
+        chosen = np.full(B, -1, np.int64)
+        pair, outcome = (np.where(going >= 0, column[np.maximum(going, 0)], -1) for column in (steps.pair, steps.outcome))
+        path = OnPath(pair, outcome, known, value, chosen, m, T - t)
+        of_node = np.full((layer.size if keep and not is_last and m else 0, numbers.columns), -1, number)
+        limits = Limits(problem.kappa[t] if not is_last else np.empty(0, np.int16), index_of_k)
+        if m == 0:  # only the path counts; other nodes matter where a path ends
+            before[:] = problem.final[layer.nodes.state][:, None]
+        certain = plan_layer(
+            model, layer, after_nodes, limits, goal, before, numbers, after, numbers_after, of_node, path, m > 0
+        )
+        if not certain:
+            raise Uncertain(t)
+        if keep and not is_last:
+            choices.append(Choices(of_node, chosen))
+        after, numbers_after, after_nodes = before, numbers, layer.nodes
+        if progress is not None and not is_last:
+            progress(T - t, T)
+    return Solved(_first_values(problem, after, numbers_after, value, n_ks), choices[::-1])
+
+
+def _numbers(problem: Problem, T: int, t: int, last_k: int, n_ks: int, *, sized: bool) -> Numbers:
+    """The numbers of a node at time t. Without runs every k ≥ T - t + 1 allows the same: one of them is enough."""
+    n_ks = n_ks if problem.with_runs else min(n_ks, 1 + last_k)
+    return Numbers(n_ks, max(1, min(problem.m, T - t + 1)), int(sized))
+
+
+def _path_ends(problem: Problem, n_ks: int) -> tuple[Floats, Ints]:
+    """V at the end of each observed path, and whether it is known: not where the last outcome was not recorded."""
+    steps, ends = problem.steps, problem.ends
+    last = np.where(ends > 0, steps.outcome[np.maximum(steps.start[:-1] + ends - 1, 0)], -1)
+    known = (last >= 0).astype(np.int64)
+    value = np.zeros((len(steps), n_ks))
+    value[last >= 0] = problem.final[last[last >= 0]][:, None]
+    return value, known
+
+
+def _first_values(problem: Problem, values: Floats, numbers: Numbers, on_path: Floats, n_ks: int) -> Floats:
+    first, m = problem.layers[0].nodes.first[:-1], problem.m
+    found = np.empty((len(problem.steps), n_ks, m + 1))
+    if m:
+        used = values[first, numbers.sized : numbers.sized + numbers.n_ks * numbers.columns]
+        table = used.reshape(first.size, numbers.n_ks, numbers.columns)
+        index = np.minimum(np.arange(n_ks), numbers.n_ks - 1)
+        found[:, :, :m] = table[:, index][:, :, np.minimum(np.arange(m), numbers.columns - 1)]
+    found[:, :, m] = on_path
+    return found

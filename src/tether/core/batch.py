@@ -1,0 +1,140 @@
+"""Records of the engine: a model, the observed steps of a batch, and the layers that the batch reaches.
+
+A batch has episodes b = 0 … B-1 on one model. Episode b has T_b observed steps. Layer t has the nodes of all episodes
+at time t, those of one episode side by side, states ascending. A node is a state; if the rule remembers runs of
+uninfluenced steps, it is a state with a run. A node has the pairs of its state, or none where paths end: at T_b, and
+in states that decide a property. Arrays over the pairs of a layer are in the order of the nodes.
+
+The row of a pair is that of the model, or an edited row if the observed step changes it. Edited rows are kept in a
+store (`tether.core.rows`); a layer names the positions of its edited pairs, ascending, and their rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tether._foundation.arrays import Flags, Floats, Ints
+
+__all__ = ["Edits", "Layer", "Model", "Nodes", "Steps", "starts"]
+
+
+class Model(NamedTuple):
+    """The arrays of a model (`tether.model.form`): state s owns pairs, a pair owns entries."""
+
+    pair_start: Ints
+    pair_action: Ints
+    row_start: Ints
+    next_state: Ints
+    probability: Floats
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return int(self.pair_start.size) - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """Observed steps of a batch; episode b has the steps ``start[b] … start[b + 1] - 1``.
+
+    ``outcome`` is the next state, -1 if it was not recorded.
+    """
+
+    start: Ints
+    state: Ints
+    action: Ints
+    pair: Ints
+    outcome: Ints
+
+    def __len__(self) -> int:
+        return int(self.start.size) - 1
+
+    @property
+    def lengths(self) -> Ints:
+        """T_b of each episode."""
+        return np.diff(self.start)
+
+    @property
+    def longest(self) -> int:
+        """The largest T_b."""
+        return int(self.lengths.max(initial=0))
+
+    def at(self, t: int) -> Ints:
+        """The step of each episode at time t, -1 for an episode that has ended."""
+        return np.where(self.lengths > t, self.start[:-1] + t, -1)
+
+    def of(self, column: Ints, t: int) -> Ints:
+        """An item of each episode's step at time t, -1 for an episode that has ended."""
+        at = self.at(t)
+        return np.where(at >= 0, column[np.maximum(at, 0)], -1) if column.size else at
+
+
+class Nodes(NamedTuple):
+    """Nodes of a layer: ``first[b]`` is the first of episode b; the pairs of a node begin at ``offset[node]``.
+
+    ``run`` is empty if nodes have no runs.
+    """
+
+    first: Ints
+    state: Ints
+    run: Ints
+    offset: Ints
+
+
+class Edits(NamedTuple):
+    """Edited pairs of a layer, by position among its pairs, ascending; and the store that has their rows."""
+
+    position: Ints
+    row: Ints
+    influenced: Ints
+    start: Ints
+    next_state: Ints
+    probability: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """Nodes and edited pairs at one time."""
+
+    nodes: Nodes
+    edits: Edits
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return int(self.nodes.state.size)
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs the nodes have."""
+        return int(self.nodes.offset[-1])
+
+    def episode(self) -> Ints:
+        """The episode of each node."""
+        first = self.nodes.first
+        return np.repeat(np.arange(first.size - 1), np.diff(first))
+
+    def node_of(self, positions: Ints) -> Ints:
+        """The node of each of some pairs, by position."""
+        found: Ints = np.searchsorted(self.nodes.offset, positions, side="right") - 1
+        return found
+
+    def pairs(self, model: Model, positions: Ints | None = None) -> Ints:
+        """The pair of the model at each of some positions; by default at all."""
+        at = np.arange(self.n_pairs) if positions is None else positions
+        node = self.node_of(at)
+        return model.pair_start[self.nodes.state[node]] + at - self.nodes.offset[node]
+
+
+def starts(lengths: Ints) -> Ints:
+    """Where each of some spans begins if they are side by side; and the end of the last."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
+
+
+def is_ended(layer: Layer) -> Flags:
+    """Which nodes of a layer have no pairs: paths end there."""
+    ended: Flags = np.diff(layer.nodes.offset) == 0
+    return ended

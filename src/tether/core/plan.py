@@ -1,0 +1,363 @@
+"""Backward induction, one layer at a time: V_t(node, c) for c changes left, for several k at once.
+
+    V_t(s, c) = max over allowed a of R + γ·Σ_s' P_cf,t(s'|s,a)·V_{t+1}(s', c - [a ≠ a_t])
+
+V of a node without pairs is the final reward of its state; V is -∞ if nothing is allowed. Ties go to the observed
+action, then to the lowest index. With all m changes left nothing was changed yet: the node is the observed state, and
+the observed action has its observed outcome. So column c = m is computed on the observed path alone.
+
+The numbers of a node are side by side: first its *size*, if choices are kept, then all c for the first k, all c for the
+next, and so on. The size is a bound on the absolute values that were added up: values are tied if they differ by less
+than `ROUNDING` times it. Rows of numbers are padded, because four sums are taken at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether._kernels.parallel import CHUNKS, use_cores
+from tether.core.batch import Edits, Layer, Model, Nodes
+from tether.core.jit import kernel, parallel_kernel
+from tether.core.slots import enter, slots_for, successor
+
+__all__ = ["ROUNDING", "Goal", "Limits", "Numbers", "OnPath", "find_pair", "is_absorbing", "plan_layer"]
+
+ROUNDING = 8 * 2.0**-52
+"""Values are tied if they differ by less than this times their size."""
+
+
+class Goal(NamedTuple):
+    """What a step is worth: expected rewards by pair of the model and by edited pair of the layer; final rewards; γ.
+
+    ``observed`` is the observed action of each episode; any other action is a change. If it is negative, no action is a
+    change. In an absorbing state without the observed action, no action is a change.
+    """
+
+    reward: Floats
+    edit_reward: Floats
+    final: Floats
+    discount: float
+    observed: Ints
+
+
+class Limits(NamedTuple):
+    """κ of the pairs of the layer (empty: all are allowed), and the index of the first k that is at least each κ."""
+
+    kappa: Ints
+    index_of_k: Ints
+
+
+class Numbers(NamedTuple):
+    """How many numbers the nodes of a layer have: one per k and per c; and 1 if they have a size, else 0."""
+
+    n_ks: int
+    columns: int
+    sized: int
+
+    @property
+    def width(self) -> int:
+        """How many numbers there are, and room for four more sums."""
+        return self.sized + self.n_ks * self.columns + 4
+
+
+class OnPath(NamedTuple):
+    """The observed path of each episode: V_t(s_t, m) for each k, and the chosen pair, by number, for the first k.
+
+    ``pair`` is the observed pair of the step, -1 if the path has ended; ``outcome`` its outcome, -1 if it was not
+    recorded. ``value[b, k]`` is V of the next step, if ``known[b]``. ``most`` is m; ``steps`` how many steps are left.
+    """
+
+    pair: Ints
+    outcome: Ints
+    known: Ints
+    value: Floats
+    chosen: Ints
+    most: int
+    steps: int
+
+
+def plan_layer(
+    model: Model,
+    layer: Layer,
+    after: Nodes,
+    limits: Limits,
+    goal: Goal,
+    before: Floats,
+    numbers: Numbers,
+    values_after: Floats,
+    numbers_after: Numbers,
+    choice: Ints,
+    path: OnPath,
+    with_nodes: bool,
+) -> bool:
+    """Write V of a layer to ``before`` and what is chosen to ``choice``, if it has rows; and one step of the path.
+
+    Without ``with_nodes`` V of the nodes is left as it is. Returns False if an observed pair is not certain to have its observed outcome: the values are then wrong.
+    """
+    slots = slots_for(after, model.n_states)
+    arrays = limits, goal, before, numbers, values_after, numbers_after, choice
+    if with_nodes and after.first.size == 2 and use_cores(layer.size):
+        enter(after, 0, model.n_states, slots)
+        cuts = np.linspace(0, layer.size, CHUNKS + 1).astype(np.int64)
+        _plan_chunks(model, layer.nodes, layer.edits, slots, *arrays, cuts)
+        with_nodes = False
+    return _plan_paths(model, layer.nodes, layer.edits, after, slots, *arrays, path, with_nodes)
+
+
+@kernel
+def find_pair(model: Model, s: int, action: int) -> int:
+    """The number of an action among the pairs of a state, -1 if it is not available."""
+    begin, end = model.pair_start[s], model.pair_start[s + 1]
+    guess = begin + max(action, 0)
+    if guess < end and model.pair_action[guess] == action:
+        return guess - begin
+    for x in range(begin, end):
+        if model.pair_action[x] == action:
+            return x - begin
+    return -1
+
+
+@kernel
+def is_absorbing(model: Model, s: int) -> bool:
+    """Whether every action of a state leads back to it for certain."""
+    for x in range(model.pair_start[s], model.pair_start[s + 1]):
+        start = model.row_start[x]
+        if model.row_start[x + 1] - start != 1 or model.next_state[start] != s:
+            return False
+    return model.pair_start[s] < model.pair_start[s + 1]
+
+
+@kernel
+def _sums(
+    next_state: Ints, probability: Floats, start: int, stop: int, slots: Ints, base: int, after: Floats, low: int,
+    width: int, total: Floats,
+) -> None:  # fmt: skip
+    """Expectation under a row of each of the numbers ``low … width - 1`` of its successors, four at a time."""
+    begin, end, shift = np.uint64(start), np.uint64(stop), np.uint64(base)  # unsigned: no test for negative indices
+    if width == 1:
+        one = 0.0
+        for i in range(begin, end):
+            one += probability[i] * after[successor(slots, shift, next_state[i]), np.uint64(0)]
+        total[0] = one
+        return
+    for c in range(np.uint64(low), np.uint64(width), np.uint64(4)):
+        one, two, three, four = 0.0, 0.0, 0.0, 0.0
+        for i in range(begin, end):
+            j, p = successor(slots, shift, next_state[i]), probability[i]
+            one += p * after[j, c]
+            two += p * after[j, c + np.uint64(1)]
+            three += p * after[j, c + np.uint64(2)]
+            four += p * after[j, c + np.uint64(3)]
+        total[c], total[c + np.uint64(1)], total[c + np.uint64(2)], total[c + np.uint64(3)] = one, two, three, four
+
+
+@kernel
+def _finite(value: float) -> float:
+    """The absolute value; 0 if it is infinite, which means not allowed."""
+    return abs(value) if abs(value) < np.inf else 0.0
+
+
+@kernel
+def _plan_range(
+    model: Model, nodes: Nodes, edits: Edits, slots: Ints, limits: Limits, goal: Goal, before: Floats,
+    numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, observed: int, low: int, high: int,
+) -> None:  # fmt: skip
+    """V of the nodes ``low … high - 1``.
+
+    The observed action is tried first, then the others in their order. Column c is computed from column c of the next
+    layer if the action is no change, else from column c - 1. With no change left only the observed action is tried.
+    """
+    # Records are unpacked first: reading a field within a loop would count references there.
+    pair_start, _, row_start, next_state, probability = model
+    _, state, run, offset = nodes
+    position, row, influenced, edit_start, edit_next, edit_probability = edits
+    reward, edit_reward, final, discount, _ = goal
+    kappa, index_of_k = limits
+    n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
+    n_ks, columns, sized = numbers.n_ks, numbers.columns, numbers.sized
+    columns_after, last_k_after = numbers_after.columns, numbers_after.n_ks - 1
+    width_after = sized + numbers_after.n_ks * columns_after
+    largest_kappa = index_of_k.size - 1
+    total = np.empty(width_after + 4)
+    best, chosen = np.empty(n_ks * columns), np.empty(n_ks * columns, np.int64)
+    e = np.searchsorted(position, offset[low]) if low < high else 0
+    for node in range(low, high):
+        s, begin, end = state[node], offset[node], offset[node + 1]
+        if begin == end:
+            for c in range(n_ks * columns):
+                before[node, sized + c] = final[s]
+            if sized:
+                before[node, 0] = abs(final[s])
+            continue
+        first = pair_start[s]
+        at_observed = find_pair(model, s, observed)
+        all_free = observed < 0 or (at_observed < 0 and is_absorbing(model, s))
+        size = 0.0
+        for c in range(n_ks * columns):
+            best[c], chosen[c] = -np.inf, -1
+        while e < n_edits and position[e] < begin:
+            e += 1
+        first_edit = e
+        tries = 1 if columns == 1 and not all_free else end - begin + 1
+        for turn in range(tries):
+            number = at_observed if turn == 0 else turn - 1
+            if number < 0 or (turn > 0 and number == at_observed):
+                continue
+            at = begin + number
+            from_k = 0
+            if kappa.size > 0:
+                from_k = index_of_k[min(kappa[at], largest_kappa)]
+            if from_k >= n_ks:
+                continue
+            if turn == 1:
+                e = first_edit
+            while e < n_edits and position[e] < at:
+                e += 1
+            is_edited = e < n_edits and position[e] == at
+            base = 0
+            if with_runs and not (is_edited and influenced[e] > 0):
+                base = (run[node] + 1) * n_states
+            skip = 0 if sized else min(from_k, last_k_after) * columns_after
+            x = first + number
+            if is_edited:
+                gain, r = edit_reward[e], row[e]
+                _sums(
+                    edit_next, edit_probability, edit_start[r], edit_start[r + 1], slots, base, after, skip,
+                    width_after, total,
+                )  # fmt: skip
+            else:
+                gain = reward[x]
+                _sums(
+                    next_state, probability, row_start[x], row_start[x + 1], slots, base,
+                    after, skip, width_after, total,
+                )  # fmt: skip
+            if sized:
+                size = max(size, abs(gain) + discount * total[0])
+            shift = 0 if number == at_observed or all_free else 1
+            tie = ROUNDING * size
+            for ki in range(from_k, n_ks):
+                source = sized + min(ki, last_k_after) * columns_after
+                for c in range(shift, columns):
+                    # If there are more changes than steps, the last change has no use.
+                    value = gain + discount * total[source + min(c - shift, columns_after - 1)]
+                    if value > best[ki * columns + c] + tie:
+                        best[ki * columns + c], chosen[ki * columns + c] = value, number
+        e = first_edit
+        for c in range(n_ks * columns):
+            before[node, sized + c] = best[c]
+        if sized:
+            largest = 0.0
+            for c in range(columns):
+                largest = max(largest, _finite(best[c]))
+            before[node, 0] = size + largest
+        if choice.shape[0] > 0:
+            for c in range(columns):
+                choice[node, c] = chosen[c]
+
+
+@parallel_kernel
+def _plan_chunks(
+    model: Model, nodes: Nodes, edits: Edits, slots: Ints, limits: Limits, goal: Goal, before: Floats,
+    numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, cuts: Ints,
+) -> None:  # fmt: skip
+    for c in numba.prange(cuts.size - 1):
+        _plan_range(
+            model, nodes, edits, slots, limits, goal, before, numbers, after, numbers_after, choice, goal.observed[0],
+            cuts[c], cuts[c + 1],
+        )  # fmt: skip
+
+
+@kernel
+def _find_node(nodes: Nodes, b: int, state: int) -> int:
+    """The node of a state in an episode, with a run of 0."""
+    low, high = nodes.first[b], nodes.first[b + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if nodes.state[middle] < state:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _plan_path(
+    model: Model, nodes: Nodes, edits: Edits, slots: Ints, limits: Limits, goal: Goal, after: Floats,
+    numbers_after: Numbers, path: OnPath, b: int,
+) -> bool:  # fmt: skip
+    """One step back on the observed path of an episode.
+
+    If actions are tied, the observed one is taken, else the first. Returns False if the observed pair is not certain to
+    have its observed outcome.
+    """
+    n_states, pair = model.pair_start.size - 1, path.pair[b]
+    s = np.searchsorted(model.pair_start, pair, side="right") - 1
+    node, observed = _find_node(nodes, b, s), pair - model.pair_start[s]
+    begin, n_pairs = nodes.offset[node], nodes.offset[node + 1] - nodes.offset[node]
+    largest_kappa, certain = limits.index_of_k.size - 1, True
+    tried = np.empty(n_pairs)
+    for ki in range(path.value.shape[1]):
+        column = numbers_after.sized + (min(ki, numbers_after.n_ks - 1) + 1) * numbers_after.columns - 1
+        best, largest = -np.inf, 0.0
+        for number in range(n_pairs):
+            tried[number] = -np.inf
+            if number != observed and path.most == 0:
+                continue
+            at = begin + number
+            if limits.kappa.size > 0 and limits.index_of_k[min(limits.kappa[at], largest_kappa)] > ki:
+                continue
+            e = np.searchsorted(edits.position, at)
+            is_edited = e < edits.position.size and edits.position[e] == at
+            base = n_states if nodes.run.size > 0 and not (is_edited and edits.influenced[e] > 0) else 0
+            next_state, probability, gain = model.next_state, model.probability, goal.reward[pair - observed + number]
+            r = pair - observed + number
+            start, stop = model.row_start[r], model.row_start[r + 1]
+            if is_edited:
+                next_state, probability, gain = edits.next_state, edits.probability, goal.edit_reward[e]
+                start, stop = edits.start[edits.row[e]], edits.start[edits.row[e] + 1]
+            rest, size = 0.0, 0.0
+            if number == observed and path.known[b] > 0:
+                rest, size = path.value[b, ki], abs(path.value[b, ki])
+                certain &= stop - start == 1 and next_state[start] == path.outcome[b]
+            else:
+                for i in range(start, stop):
+                    j = successor(slots, base, next_state[i])
+                    rest += probability[i] * after[j, column]
+                    size += probability[i] * _finite(after[j, column])
+            value = gain + goal.discount * rest
+            tried[number] = -np.inf if np.isnan(value) else value  # NaN is 0·(-∞): the discount is 0
+            best, largest = max(best, tried[number]), max(largest, abs(gain) + goal.discount * size)
+        least = best - ROUNDING * path.steps * largest
+        chosen = observed
+        if not tried[chosen] >= least:
+            chosen = 0
+            while not tried[chosen] >= least:
+                chosen += 1
+        path.value[b, ki] = tried[chosen]
+        if ki == 0:
+            path.chosen[b] = chosen
+    path.known[b] = 1
+    return certain
+
+
+@kernel
+def _plan_paths(
+    model: Model, nodes: Nodes, edits: Edits, after_nodes: Nodes, slots: Ints, limits: Limits, goal: Goal,
+    before: Floats, numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, path: OnPath, with_nodes: bool,
+) -> bool:  # fmt: skip
+    """V of the nodes of each episode, if they are wanted, and one step of its path."""
+    certain = True
+    for b in range(nodes.first.size - 1):
+        enter(after_nodes, b, model.pair_start.size - 1, slots)
+        if with_nodes:
+            _plan_range(
+                model, nodes, edits, slots, limits, goal, before, numbers, after, numbers_after, choice,
+                goal.observed[b], nodes.first[b], nodes.first[b + 1],
+            )  # fmt: skip
+        if path.pair[b] >= 0:
+            certain &= _plan_path(model, nodes, edits, slots, limits, goal, after, numbers_after, path, b)
+    return certain

@@ -1,0 +1,274 @@
+"""The store of edited rows: by observed transition and state, computed once for all episodes of a model.
+
+The rows that a step edits depend on (s_t, a_t, s_{t+1}) alone, unless a mechanism says otherwise. A *group* has the
+edited rows of the pairs of one state under one observed transition: the pairs whose support meets that of the observed
+pair, and all others that the mechanism changes. Groups are found by a hash table with open addressing.
+
+Rows are only added after the existing ones, and a larger array is a new one. So a layer that refers to rows keeps the
+arrays it has. Beyond a limit of bytes the store is emptied; layers keep what they refer to.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tether._foundation.arrays import Flags, Floats, Ints
+from tether.core.batch import Edits, Model, Nodes, Steps, starts
+from tether.core.gumbel import gumbel_rows
+from tether.core.jit import kernel
+
+__all__ = ["MadeRows", "MakeRows", "RowStore", "gumbel_made", "meeting_pairs"]
+
+LIMIT = 256 << 20
+"""How many bytes of rows a store keeps from batch to batch."""
+
+_EMPTY, _MISSING, _NO_EDITS = -1, -2, -1
+_UNKNOWN, _APART, _TOUCHES = 0, 1, 2
+"""Whether some pair of a state can lead to a state that the observed pairs of an episode could have led to."""
+
+
+class MadeRows(NamedTuple):
+    """Edited rows of some groups, one group after the other: how many each has, and the rows, pairs ascending."""
+
+    count: Ints
+    pair: Ints
+    meets: Flags
+    start: Ints
+    next_state: Ints
+    probability: Floats
+    strength: Floats
+
+
+MakeRows = Callable[[Model, Ints, Ints, Ints, Ints], MadeRows]
+"""Makes the groups of (model, transition, observed pair, outcome, state), sorted by transition."""
+
+
+def gumbel_made(model: Model, transition: Ints, observed: Ints, outcome: Ints, state: Ints) -> MadeRows:
+    """The groups under Gumbel-max: only rows that meet the observed support change."""
+    del transition
+    count, pair = meeting_pairs(model, observed, state)
+    owner = np.repeat(np.arange(state.size), count)
+    size = int(np.sum(model.row_start[pair + 1] - model.row_start[pair]))
+    start, strength = np.empty(pair.size + 1, np.int64), np.empty(pair.size)
+    next_state, probability = np.empty(size, np.int32), np.empty(size)
+    arrays = start, next_state, probability, strength
+    gumbel_rows(model, observed[owner], outcome[owner], pair, np.zeros(model.n_states), *arrays)
+    end = int(start[-1])
+    return MadeRows(count, pair, np.ones(pair.size, np.bool_), start, next_state[:end], probability[:end], strength)
+
+
+def meeting_pairs(model: Model, observed: Ints, state: Ints) -> tuple[Ints, Ints]:
+    """The pairs of each state that can lead where its observed pair could have led: how many, and the pairs."""
+    count = np.empty(state.size, np.int64)
+    out = np.empty(int(np.sum(model.pair_start[state + 1] - model.pair_start[state])), np.int64)
+    n = _meet(model, observed, state, np.zeros(model.n_states, np.uint8), count, out)
+    return count, out[:n]
+
+
+class RowStore:
+    """Edited rows of one model under one mechanism."""
+
+    def __init__(self, model: Model, make: MakeRows = gumbel_made, *, by_step: bool = False) -> None:
+        self.model, self._make, self._by_step = model, make, by_step
+        self._lock = threading.Lock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._transitions: dict[int, int] = {}
+        self._keys, self._group = np.full(64, _EMPTY, np.int64), np.empty(64, np.int64)
+        self._n_groups = 0
+        self._group_start = np.zeros(1, np.int64)
+        self.pair, self.meets, self.strength = np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0)
+        self.start, self.next_state, self.probability = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all rows."""
+        return 12 * int(self.next_state.size) + 25 * int(self.pair.size) + 16 * int(self._keys.size)
+
+    def transitions(self, steps: Steps) -> tuple[Ints, Ints, Ints]:
+        """The transition of each step, numbered from 0; and the observed pair and outcome of each transition.
+
+        To be called once for a batch, before its rows are asked for.
+        """
+        with self._lock:
+            if self.nbytes > LIMIT or self._by_step:
+                self._clear()
+            keys = np.arange(steps.pair.size) if self._by_step else self._key(steps.pair, steps.outcome)
+            distinct, which = np.unique(keys, return_inverse=True)
+            known = self._transitions
+            number = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], np.int64)
+            transition = number[which.reshape(-1)] if keys.size else keys
+            pair, outcome = np.full(len(known), -1, np.int64), np.full(len(known), -1, np.int64)
+            pair[transition], outcome[transition] = steps.pair, steps.outcome
+            return transition, pair, outcome
+
+    def _key(self, pair: Ints, outcome: Ints) -> Ints:
+        return pair.astype(np.int64) * (self.model.n_states + 1) + outcome + 1
+
+    def edits(self, nodes: Nodes, transition: Ints, observed: Ints, outcome: Ints, touched: Touched) -> Edits:
+        """The edited pairs of a layer. ``transition`` is that of each episode's step, -1 if it has ended.
+
+        ``observed`` and ``outcome`` are those of each transition.
+        """
+        with self._lock:
+            group = np.empty(nodes.state.size, np.int64)
+            missing = np.empty(nodes.state.size, np.int64)
+            table = self.model, nodes, transition, *touched
+            n = _find_groups(*table, self._keys, self._group, group, missing)
+            if n:
+                keys = np.unique(missing[:n])
+                which, state = keys // self.model.n_states, keys % self.model.n_states
+                self._add(keys, self._make(self.model, which, observed[which], outcome[which], state))
+                _find_groups(*table, self._keys, self._group, group, missing)
+            size = int(np.sum(np.diff(self._group_start)[group[group >= 0]])) if self._n_groups else 0
+            position, row = np.empty(size, np.int64), np.empty(size, np.int64)
+            _place_edits(self.model, nodes, group, self._group_start, self.pair, position, row)
+            influenced = self.meets[row].view(np.uint8)
+            return Edits(position, row, influenced, self.start, self.next_state, self.probability)
+
+    def _add(self, keys: Ints, made: MadeRows) -> None:
+        n_rows = int(self.pair.size)
+        self._group_start = np.concatenate((self._group_start, n_rows + np.cumsum(made.count)))
+        self.start = np.concatenate((self.start, self.start[-1] + made.start[1:]))
+        for name in ("pair", "meets", "strength", "next_state", "probability"):
+            setattr(self, name, np.concatenate((getattr(self, name), getattr(made, name))))
+        total = self._n_groups + keys.size
+        if 2 * total > self._keys.size:
+            old = self._keys != _EMPTY
+            old_keys, old_groups = self._keys[old], self._group[old]
+            size = 1 << (4 * total).bit_length()
+            self._keys, self._group = np.full(size, _EMPTY, np.int64), np.empty(size, np.int64)
+            _insert(self._keys, self._group, old_keys, old_groups)
+        _insert(self._keys, self._group, keys, np.arange(self._n_groups, total))
+        self._n_groups = total
+
+
+class Touched(NamedTuple):
+    """Which states of each episode touch the supports of its observed pairs: scratch that is filled when needed.
+
+    ``support`` has the supports of all steps, those of an episode side by side from ``support_start`` on; ``touches``
+    is by episode and state, ``marked`` by state.
+    """
+
+    support_start: Ints
+    support: Ints
+    touches: Ints
+    marked: Ints
+
+    @classmethod
+    def of(cls, model: Model, steps: Steps) -> Touched:
+        """For the steps of a batch."""
+        lengths = model.row_start[steps.pair + 1] - model.row_start[steps.pair]
+        begin = starts(lengths)
+        entry = np.arange(int(begin[-1])) + np.repeat(model.row_start[steps.pair] - begin[:-1], lengths)
+        support = model.next_state[entry]
+        touches = np.zeros((len(steps), model.n_states), np.uint8)
+        return cls(begin[steps.start], support, touches, np.zeros(model.n_states, np.uint8))
+
+
+@kernel
+def _place(keys: Ints, key: int) -> int:
+    """Where a key is in the hash table, or the free place where it belongs."""
+    mask = np.uint64(keys.size - 1)
+    at = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(20)) & mask
+    while keys[at] != key and keys[at] != _EMPTY:
+        at = (at + np.uint64(1)) & mask
+    return np.int64(at)
+
+
+@kernel
+def _insert(keys: Ints, values: Ints, new_keys: Ints, new_values: Ints) -> None:
+    for i in range(new_keys.size):
+        at = _place(keys, new_keys[i])
+        keys[at], values[at] = new_keys[i], new_values[i]
+
+
+@kernel
+def _touches(model: Model, s: int, marked: Ints) -> bool:
+    for e in range(model.row_start[model.pair_start[s]], model.row_start[model.pair_start[s + 1]]):
+        if marked[model.next_state[e]]:
+            return True
+    return False
+
+
+@kernel
+def _find_groups(
+    model: Model,
+    nodes: Nodes,
+    transition: Ints,
+    support_start: Ints,
+    support: Ints,
+    touches: Ints,
+    marked: Ints,
+    keys: Ints,
+    group_of_key: Ints,
+    group: Ints,
+    missing: Ints,
+) -> int:
+    """Write the group of each node, -1 if no row of it is edited; the keys of unknown groups go to ``missing``."""
+    n, n_states = 0, model.pair_start.size - 1
+    for b in range(nodes.first.size - 1):
+        of_episode = support[support_start[b] : support_start[b + 1]]
+        for s in of_episode:
+            marked[s] = 1
+        for node in range(nodes.first[b], nodes.first[b + 1]):
+            group[node] = _NO_EDITS
+            if transition[b] < 0 or nodes.offset[node + 1] == nodes.offset[node]:
+                continue
+            s = nodes.state[node]
+            if touches[b, s] == _UNKNOWN:
+                touches[b, s] = _TOUCHES if _touches(model, s, marked) else _APART
+            if touches[b, s] == _APART:
+                continue
+            key = transition[b] * n_states + s
+            at = _place(keys, key)
+            if keys[at] == key:
+                group[node] = group_of_key[at]
+            else:
+                group[node] = _MISSING
+                missing[n] = key
+                n += 1
+        for s in of_episode:
+            marked[s] = 0
+    return n
+
+
+@kernel
+def _place_edits(
+    model: Model, nodes: Nodes, group: Ints, group_start: Ints, pair: Ints, position: Ints, row: Ints
+) -> None:
+    n = 0
+    for node in range(nodes.state.size):
+        if group[node] < 0:
+            continue
+        shift = nodes.offset[node] - model.pair_start[nodes.state[node]]
+        for r in range(group_start[group[node]], group_start[group[node] + 1]):
+            position[n], row[n] = pair[r] + shift, r
+            n += 1
+
+
+@kernel
+def _meet(model: Model, observed: Ints, state: Ints, marked: Ints, count: Ints, out: Ints) -> int:
+    n = 0
+    for i in range(state.size):
+        low, high = model.row_start[observed[i]], model.row_start[observed[i] + 1]
+        if i == 0 or observed[i] != observed[i - 1]:
+            for e in range(low, high):
+                marked[model.next_state[e]] = 1
+        before = n
+        for x in range(model.pair_start[state[i]], model.pair_start[state[i] + 1]):
+            for e in range(model.row_start[x], model.row_start[x + 1]):
+                if marked[model.next_state[e]]:
+                    out[n] = x
+                    n += 1
+                    break
+        count[i] = n - before
+        if i == state.size - 1 or observed[i] != observed[i + 1]:
+            for e in range(low, high):
+                marked[model.next_state[e]] = 0
+    return n
