@@ -12,12 +12,15 @@ from tether._foundation.arrays import Floats, Ints
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import Layer, Model, Nodes, Steps
 from tether.core.condition import NO_RUNS
-from tether.core.plan import Goal, Limits, Numbers, OnPath, plan_layer
+from tether.core.plan import Goal, Limits, Numbers, OnPath, find_pair, plan_layer
 
 __all__ = ["Choices", "Problem", "Solved", "Uncertain", "solve"]
 
-RewardsOf = Callable[[int, Layer], tuple[Floats, Floats]]
-"""Expected rewards at time t: of the pairs of the model (at least those of the layer), and of the edited pairs."""
+RewardsOf = Callable[[int, Layer, Any], tuple[Floats, Floats]]
+"""Expected rewards at time t for a part of a layer, with its edits by number: of the pairs of the model, at least those
+of its nodes, and of its edited pairs."""
+
+_EVERY_PAIR = np.empty(0, np.int16)
 
 
 class Uncertain(Exception):
@@ -91,18 +94,22 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         going = steps.at(t)
         going[t >= problem.ends] = -1
         is_last = t == T
-        reward, edit_reward = (np.empty(0), np.empty(0)) if is_last else problem.rewards(t, layer)
-        goal = Goal(reward, edit_reward, problem.final, problem.discount, steps.of(steps.action, t))
         chosen = np.full(B, -1, np.int64)
         pair, outcome = (np.where(going >= 0, column[np.maximum(going, 0)], -1) for column in (steps.pair, steps.outcome))
         path = OnPath(pair, outcome, known, value, chosen, m, T - t)
         of_node = np.full((layer.size if keep and not is_last and m else 0, numbers.columns), -1, number)
-        limits = Limits(problem.kappa[t] if not is_last else np.empty(0, np.int16), index_of_k)
         if m == 0:  # only the path counts; other nodes matter where a path ends
-            before[:] = problem.final[layer.nodes.state][:, None]
-        certain = plan_layer(
-            model, layer, after_nodes, limits, goal, before, numbers, after, numbers_after, of_node, path, m > 0
-        )
+            before[:] = problem.final[layer.nodes.states][:, None]
+        observed, kappa = steps.of(steps.action, t), _EVERY_PAIR if is_last else problem.kappa[t]
+        certain = True
+        for nodes, edits, part in layer.parts(_wanted(problem, layer, observed, numbers, path)):
+            goal = Goal(*problem.rewards(t, part, edits), problem.final, problem.discount, observed)
+            offsets = layer.nodes.offsets
+            limits = Limits(kappa[offsets[nodes.start] : offsets[nodes.stop]] if kappa.size else kappa, index_of_k)
+            certain &= plan_layer(
+                model, part, after_nodes, limits, goal, before[nodes], numbers, after, numbers_after, of_node[nodes],
+                path if part is layer else _in_part(model, part, path), m > 0,
+            )  # fmt: skip
         if not certain:
             raise Uncertain(t)
         if keep and not is_last:
@@ -117,6 +124,27 @@ def _numbers(problem: Problem, T: int, t: int, last_k: int, n_ks: int, *, sized:
     """The numbers of a node at time t. Without runs every k ≥ T - t + 1 allows the same: one of them is enough."""
     n_ks = n_ks if problem.with_runs else min(n_ks, 1 + last_k)
     return Numbers(n_ks, max(1, min(problem.m, T - t + 1)), int(sized))
+
+
+def _wanted(problem: Problem, layer: Layer, observed: Ints, numbers: Numbers, path: OnPath) -> Ints | None:
+    """The edits that planning needs, by number; None for all of them.
+
+    With no change left off the path, these are the edits of the observed action and of the state on the path; and of
+    absorbing states without that action.
+    """
+    if numbers.columns > 1 or type(layer) is Layer:
+        return None
+    model, node = problem.model, layer.node_of(layer.edit_positions)
+    states, pairs = layer.nodes.states[node], layer.pairs(problem.model, layer.edit_positions)
+    on_path = np.searchsorted(model.pair_start, path.pair[0], side="right") - 1
+    free = np.array([find_pair(model, s, observed[0]) < 0 for s in layer.nodes.states])
+    return np.flatnonzero((model.pair_action[pairs] == observed[0]) | (states == on_path) | free[node])
+
+
+def _in_part(model: Model, part: Layer, path: OnPath) -> OnPath:
+    """The path of an episode, for a part of its layer: it has ended for parts that do not have its node."""
+    state = np.searchsorted(model.pair_start, path.pair[0], side="right") - 1
+    return path if state in part.nodes.states else path._replace(pair=np.full(1, -1))
 
 
 def _path_ends(problem: Problem, n_ks: int) -> tuple[Floats, Ints]:

@@ -11,12 +11,13 @@ store (`tether.core.rows`); a layer names the positions of its edited pairs, asc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 
 __all__ = ["Edits", "Layer", "Model", "Nodes", "Steps", "starts"]
 
@@ -73,19 +74,27 @@ class Steps:
 
 
 class Nodes(NamedTuple):
-    """Nodes of a layer: ``first[b]`` is the first of episode b; the pairs of a node begin at ``offset[node]``.
+    """Nodes of a layer: ``first[b]`` is the first of episode b; the pairs of a node begin at ``offsets[node]``.
 
-    ``run`` is empty if nodes have no runs.
+    ``runs`` is empty if nodes have no runs.
     """
 
     first: Ints
-    state: Ints
-    run: Ints
-    offset: Ints
+    states: Ints
+    runs: Ints
+    offsets: Ints
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return int(self.states.size)
 
 
 class Edits(NamedTuple):
-    """Edited pairs of a layer, by position among its pairs, ascending; and the store that has their rows."""
+    """Edited pairs of a layer, by position among its pairs, ascending; and the arrays that have their rows.
+
+    Row r leads to ``next_state[start[r]:start[r + 1]]``.
+    """
 
     position: Ints
     row: Ints
@@ -95,22 +104,39 @@ class Edits(NamedTuple):
     probability: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Layer:
-    """Nodes and edited pairs at one time."""
+    """Nodes and edited pairs at one time. All arrays are read-only: kernels are compiled for one kind of array."""
 
     nodes: Nodes
     edits: Edits
 
+    def __post_init__(self) -> None:
+        for array in (*self.nodes, *self.edits):
+            array.flags.writeable = False
+
     @property
     def size(self) -> int:
         """How many nodes there are."""
-        return int(self.nodes.state.size)
+        return int(self.nodes.states.size)
 
     @property
     def n_pairs(self) -> int:
         """How many pairs the nodes have."""
-        return int(self.nodes.offset[-1])
+        return int(self.nodes.offsets[-1])
+
+    def parts(self, wanted: Ints | None = None) -> Iterator[tuple[slice, Ints | slice, Layer]]:
+        """The layer in parts: their nodes, their edits (by number), and each part as a layer; here in one part.
+
+        A layer that makes its rows when they are needed makes those that are ``wanted`` (by number; by default all).
+        """
+        del wanted
+        yield slice(0, self.size), slice(None), self
+
+    def uniform(self, near: Ints, kappa: Ints) -> Layer:
+        """The layer, or one with shorter rows if all nodes of the next layer have the same distance and κ."""
+        del near, kappa
+        return self
 
     def episode(self) -> Ints:
         """The episode of each node."""
@@ -119,22 +145,16 @@ class Layer:
 
     def node_of(self, positions: Ints) -> Ints:
         """The node of each of some pairs, by position."""
-        found: Ints = np.searchsorted(self.nodes.offset, positions, side="right") - 1
+        found: Ints = np.searchsorted(self.nodes.offsets, positions, side="right") - 1
         return found
 
     def pairs(self, model: Model, positions: Ints | None = None) -> Ints:
         """The pair of the model at each of some positions; by default at all."""
         at = np.arange(self.n_pairs) if positions is None else positions
         node = self.node_of(at)
-        return model.pair_start[self.nodes.state[node]] + at - self.nodes.offset[node]
+        return model.pair_start[self.nodes.states[node]] + at - self.nodes.offsets[node]
 
 
 def starts(lengths: Ints) -> Ints:
     """Where each of some spans begins if they are side by side; and the end of the last."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
-
-
-def is_ended(layer: Layer) -> Flags:
-    """Which nodes of a layer have no pairs: paths end there."""
-    ended: Flags = np.diff(layer.nodes.offset) == 0
-    return ended

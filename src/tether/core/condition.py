@@ -48,7 +48,7 @@ def condition(model: Model, steps: Steps, store: RowStore, ended: Flags | None =
         goes_on = steps.lengths > t
         nodes = make_nodes(model, first, state, goes_on, ended if t else None)
         episode = np.repeat(np.arange(len(steps)), np.diff(first))
-        empty = np.flatnonzero((np.diff(nodes.offset) == 0) & goes_on[episode])
+        empty = np.flatnonzero((np.diff(nodes.offsets) == 0) & goes_on[episode])
         if empty.size:
             over = np.zeros(empty.size, np.bool_) if ended is None or t == 0 else ended[state[empty]]
             stuck += [(t, int(episode[i]), int(state[i])) for i in empty[~over]]
@@ -68,7 +68,14 @@ def make_nodes(model: Model, first: Ints, state: Ints, goes_on: Flags, ended: Fl
     count[~np.repeat(goes_on, np.diff(first))] = 0
     if ended is not None:
         count[ended[state]] = 0
-    return Nodes(first, state, NO_RUNS, starts(count))
+    return read_only_nodes(Nodes(first, state, NO_RUNS, starts(count)))
+
+
+def read_only_nodes(nodes: Nodes) -> Nodes:
+    """The nodes, with arrays that cannot be written to: kernels are compiled for one kind of array."""
+    for array in nodes:
+        array.flags.writeable = False
+    return nodes
 
 
 def successors(model: Model, layer: Layer, stamp: Ints) -> tuple[Ints, Ints]:
@@ -76,8 +83,8 @@ def successors(model: Model, layer: Layer, stamp: Ints) -> tuple[Ints, Ints]:
 
     ``stamp`` is scratch by state, with increasing numbers.
     """
-    state = layer.nodes.state.astype(np.int64)
-    going = np.flatnonzero(np.diff(layer.nodes.offset))
+    state = layer.nodes.states.astype(np.int64)
+    going = np.flatnonzero(np.diff(layer.nodes.offsets))
     reads = model.row_start[model.pair_start[state[going] + 1]] - model.row_start[model.pair_start[state[going]]]
     episodes = layer.nodes.first.size - 1
     out = np.empty(min(int(reads.sum()), episodes * model.n_states), np.int32)

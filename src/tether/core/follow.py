@@ -82,7 +82,7 @@ def by_choices(
 
 def by_policy(model: Model, layer: Layer, occupied: Occupied, weight: Floats, observed: Ints) -> Visits:
     """What a policy takes; ``weight`` has its probability of each pair of the layer."""
-    offset = layer.nodes.offset
+    offset = layer.nodes.offsets
     count = offset[occupied.node + 1] - offset[occupied.node]
     source = np.repeat(np.arange(occupied.node.size), count)
     begin = np.cumsum(count) - count
@@ -101,7 +101,7 @@ def by_policy(model: Model, layer: Layer, occupied: Occupied, weight: Floats, ob
 
 def _onward(model: Model, layer: Layer, after: Nodes, visits: Visits, most: int) -> Occupied:
     """The probability of each node of the next layer."""
-    mass = np.zeros((after.state.size, most + 1))
+    mass = np.zeros((after.states.size, most + 1))
     slots = slots_for(after, model.n_states)
     _push(
         model, layer.nodes, layer.edits, after, slots, visits.node, visits.changes, visits.position, visits.edit,

@@ -277,7 +277,7 @@ def _find_node(nodes: Nodes, b: int, state: int) -> int:
     low, high = nodes.first[b], nodes.first[b + 1]
     while low < high:
         middle = (low + high) // 2
-        if nodes.state[middle] < state:
+        if nodes.states[middle] < state:
             low = middle + 1
         else:
             high = middle
@@ -297,7 +297,7 @@ def _plan_path(
     n_states, pair = model.pair_start.size - 1, path.pair[b]
     s = np.searchsorted(model.pair_start, pair, side="right") - 1
     node, observed = _find_node(nodes, b, s), pair - model.pair_start[s]
-    begin, n_pairs = nodes.offset[node], nodes.offset[node + 1] - nodes.offset[node]
+    begin, n_pairs = nodes.offsets[node], nodes.offsets[node + 1] - nodes.offsets[node]
     largest_kappa, certain = limits.index_of_k.size - 1, True
     tried = np.empty(n_pairs)
     for ki in range(path.value.shape[1]):
@@ -312,7 +312,7 @@ def _plan_path(
                 continue
             e = np.searchsorted(edits.position, at)
             is_edited = e < edits.position.size and edits.position[e] == at
-            base = n_states if nodes.run.size > 0 and not (is_edited and edits.influenced[e] > 0) else 0
+            base = n_states if nodes.runs.size > 0 and not (is_edited and edits.influenced[e] > 0) else 0
             next_state, probability, gain = model.next_state, model.probability, goal.reward[pair - observed + number]
             r = pair - observed + number
             start, stop = model.row_start[r], model.row_start[r + 1]

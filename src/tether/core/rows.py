@@ -84,6 +84,7 @@ class RowStore:
         self._group_start = np.zeros(1, np.int64)
         self.pair, self.meets, self.strength = np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0)
         self.start, self.next_state, self.probability = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
+        self.start.flags.writeable = self.pair.flags.writeable = False
 
     @property
     def nbytes(self) -> int:
@@ -116,8 +117,8 @@ class RowStore:
         ``observed`` and ``outcome`` are those of each transition.
         """
         with self._lock:
-            group = np.empty(nodes.state.size, np.int64)
-            missing = np.empty(nodes.state.size, np.int64)
+            group = np.empty(nodes.states.size, np.int64)
+            missing = np.empty(nodes.states.size, np.int64)
             table = self.model, nodes, transition, *touched
             n = _find_groups(*table, self._keys, self._group, group, missing)
             if n:
@@ -137,6 +138,7 @@ class RowStore:
         self.start = np.concatenate((self.start, self.start[-1] + made.start[1:]))
         for name in ("pair", "meets", "strength", "next_state", "probability"):
             setattr(self, name, np.concatenate((getattr(self, name), getattr(made, name))))
+        self.start.flags.writeable = self.pair.flags.writeable = False
         total = self._n_groups + keys.size
         if 2 * total > self._keys.size:
             old = self._keys != _EMPTY
@@ -218,9 +220,9 @@ def _find_groups(
             marked[s] = 1
         for node in range(nodes.first[b], nodes.first[b + 1]):
             group[node] = _NO_EDITS
-            if transition[b] < 0 or nodes.offset[node + 1] == nodes.offset[node]:
+            if transition[b] < 0 or nodes.offsets[node + 1] == nodes.offsets[node]:
                 continue
-            s = nodes.state[node]
+            s = nodes.states[node]
             if touches[b, s] == _UNKNOWN:
                 touches[b, s] = _TOUCHES if _touches(model, s, marked) else _APART
             if touches[b, s] == _APART:
@@ -243,10 +245,10 @@ def _place_edits(
     model: Model, nodes: Nodes, group: Ints, group_start: Ints, pair: Ints, position: Ints, row: Ints
 ) -> None:
     n = 0
-    for node in range(nodes.state.size):
+    for node in range(nodes.states.size):
         if group[node] < 0:
             continue
-        shift = nodes.offset[node] - model.pair_start[nodes.state[node]]
+        shift = nodes.offsets[node] - model.pair_start[nodes.states[node]]
         for r in range(group_start[group[node]], group_start[group[node] + 1]):
             position[n], row[n] = pair[r] + shift, r
             n += 1

@@ -21,9 +21,9 @@ __all__ = ["enter", "slots_for", "successor"]
 
 def slots_for(after: Nodes, n_states: int) -> Ints:
     """A table for the nodes of the next layer; empty if a node is found by its state."""
-    if after.first.size == 2 and after.run.size == 0 and after.state.size == n_states:
+    if after.first.size == 2 and after.runs.size == 0 and after.states.size == n_states:
         return np.empty(0, np.int32)
-    runs = int(after.run.max(initial=0)) + 1
+    runs = int(after.runs.max(initial=0)) + 1
     return scratch_array(runs * n_states, np.int32)
 
 

@@ -1,199 +1,319 @@
-"""κ: the smallest k at which each pair of a layer is allowed, backward layer by layer; and what each k reaches.
+"""κ of every pair of a batch under each rule: the smallest k at which it is allowed, for every k at once.
 
-    distance(pair) = 1 if it is influenced, else 1 + min over its successors' distances
-    κ(pair)        = max(own threshold of the rule, max over its successors' κ)
-    κ(node)        = min over its pairs
+dist_t(s,a) is the smallest j ≥ 1 such that some path of the counterfactual MDP that starts with (s,a) at t has an
+influenced pair at t+j-1 (∞ if none). A pair is allowed for k if t + k > T, or if
 
-A node without pairs ends a path: κ = 1, and no influence follows. The rules are in `tether.influence.rules`.
+- ``definition`` (the paper's Definitions 3 and 4): dist_t(s,a) ≤ k;
+- ``published`` (the released code, the paper's tables): s at t and every possible successor at t+1 lie within k steps,
+  in the time-layered graph of the nominal MDP, of a node (u+1, s') with s' in the support of the observed row of u;
+- ``printed`` (Algorithm 1 as printed): every nominal successor lies within k steps of the union of the observed
+  supports, time ignored;
+
+and every counterfactually possible successor keeps an allowed pair. The fourth rule is about all paths, not some:
+
+- ``assured`` (ours): no k consecutive steps of any path the policy can take are all uninfluenced; a node is a state
+  with the run of uninfluenced steps just passed.
+
+With own_t(s,a) = min(T - t + 1, the rule's own threshold):
+
+    κ_t(s,a) = max(own_t(s,a), max over counterfactual successors s' of κ_{t+1}(s'))        κ_T = 1
+    κ_t(s)   = min over a of κ_t(s,a)
+
+Where a path ends before T, because a property is decided, κ = 1, and no rule limits it. Such a state may still be in an
+observed support, which `published` and `printed` look for.
 """
 
 from __future__ import annotations
 
-import numba
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
 import numpy as np
 
-from tether._foundation.arrays import Ints
-from tether._kernels.parallel import CHUNKS, use_cores
-from tether._kernels.scratch import scratch_array
-from tether.core.batch import Edits, Layer, Model, Nodes
-from tether.core.jit import kernel, parallel_kernel
-from tether.core.slots import enter, slots_for, successor
+from tether._foundation.arrays import Flags, Ints
+from tether.core.batch import Edits, Layer, Model, Nodes, Steps, starts
+from tether.core.condition import NO_EDITS, NO_RUNS, make_nodes, successors
+from tether.core.gather import FAR, gather, spread
+from tether.core.jit import kernel
 
-__all__ = ["FAR", "gather", "spread"]
+__all__ = ["Kappa", "Rule", "own_thresholds", "thresholds", "with_runs"]
 
-FAR = 1 << 14
-"""More than any horizon: it stands for ∞ in arrays of small integers."""
+_NONE = np.empty(0, np.int64)
 
-_AT_ONCE = np.uint64(16)
-"""How many successors are read before checking whether the others can change the result."""
-
-_HALF, _LOWER = np.int32(16), np.int32(0xFFFF)
+Rule = Literal["definition", "published", "printed", "assured"]
 
 
-def gather(
+@dataclass(frozen=True, eq=False)
+class Kappa:
+    """κ of the pairs of each layer, t = 0 … T-1, and of the nodes of the first layer; with the layers they belong to.
+
+    ``up_to`` is the largest k that they are valid for: `assured` remembers runs only up to it.
+    """
+
+    model: Model
+    layers: list[Layer]
+    of_pairs: list[Ints]
+    first: Ints
+    up_to: int
+
+    @cached_property
+    def reach(self) -> list[Ints]:
+        """The smallest k at which each node of each layer is reached through allowed pairs; `FAR` if it never is."""
+        reach = [self.first]
+        for t, kappa in enumerate(self.of_pairs):
+            reach.append(spread(self.model, self.layers[t], self.layers[t + 1].nodes, reach[-1], kappa))
+        return reach
+
+
+def thresholds(model: Model, steps: Steps, layers: list[Layer], rule: Rule, ended: Flags | None, up_to: int) -> Kappa:
+    """κ under a rule; influence is what the edits of the layers say. ``up_to`` is the largest k of interest."""
+    T, lengths = len(layers) - 1, steps.lengths
+    if rule == "assured":
+        layers = with_runs(model, layers, up_to)
+    own = None if rule == "definition" else own_thresholds(model, steps, layers, rule, ended)
+    near = np.full(layers[T].size, FAR, np.int16)
+    kappa, of_pairs = np.ones(layers[T].size, np.int16), []
+    for t in range(T - 1, -1, -1):
+        left = np.maximum(lengths - t + 1, 1)
+        if own is None:  # the distance is the rule's own threshold: one pass finds both
+            each, cap = np.ones(layers[t].n_pairs, np.int16), left
+        elif rule == "assured":
+            each, cap = own[t], _NONE
+        else:
+            each, cap = np.minimum(own[t], _by_pair(layers[t], left)), _NONE
+        near, kappa = _gather_parts(model, layers[t], layers[t + 1].nodes, near, kappa, each, cap, up_to - 1)
+        of_pairs.append(each)
+    return Kappa(model, layers, of_pairs[::-1], kappa, up_to)
+
+
+def own_thresholds(model: Model, steps: Steps, layers: list[Layer], rule: Rule, ended: Flags | None) -> list[Ints]:
+    """The rule's own threshold of each pair, without those of its successors, and however many steps are left."""
+    if rule == "assured":
+        return [_run_after(layer) for layer in layers[:-1]]
+    if rule == "definition":
+        return _distances(model, steps, layers)
+    if rule == "published":
+        return _published(model, steps, layers, ended)
+    return _printed(model, steps, layers, ended)
+
+
+def _gather_parts(
     model: Model, layer: Layer, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints, longest: int
 ) -> tuple[Ints, Ints]:
-    """Distances and κ of the nodes of a layer, from those of the next layer; ``own`` becomes the κ of the pairs.
-
-    ``own`` has the threshold of each pair by a rule. If ``cap`` is not empty, the distance is the rule's threshold, up
-    to the ``cap`` of its episode. Runs of more than ``longest`` uninfluenced steps are not allowed.
-    """
+    """`gather` for a layer that may come in parts."""
     near, kappa = np.empty(layer.size, np.int16), np.empty(layer.size, np.int16)
-    runs = int(after.run.max(initial=0)) + 1
-    levels = scratch_array(runs * model.n_states, np.int32, touched=after.state.size)
-    arrays = near_after, kappa_after, own, cap, longest, levels, near, kappa
-    if after.first.size == 2 and use_cores(layer.size):
-        _enter_levels(after, 0, model.n_states, near_after, kappa_after, levels)
-        cuts = np.linspace(0, layer.size, CHUNKS + 1).astype(np.int64)
-        _gather_chunks(model, layer.nodes, layer.edits, *arrays, cuts)
-    else:
-        _gather_batch(model, layer.nodes, layer.edits, after, *arrays)
+    offsets = layer.nodes.offsets
+    for nodes, _, part in layer.uniform(near_after, kappa_after).parts():
+        pairs = own[offsets[nodes.start] : offsets[nodes.stop]]
+        near[nodes], kappa[nodes] = gather(model, part, after, near_after, kappa_after, pairs, cap, longest)
     return near, kappa
 
 
-@kernel
-def _enter_levels(after: Nodes, b: int, n_states: int, near: Ints, kappa: Ints, levels: Ints) -> None:
-    """Enter distance and κ of the nodes of an episode by state (and run): one number of 32 bits, one read for both."""
-    first, state, runs, _ = after
-    for node in range(first[b], first[b + 1]):
-        run = runs[node] if runs.size > 0 else 0
-        levels[run * n_states + state[node]] = np.int32(near[node]) | np.int32(kappa[node]) << _HALF
+def _distances(model: Model, steps: Steps, layers: list[Layer]) -> list[Ints]:
+    """dist_t(s,a): the nearest influence on any path that starts with the pair."""
+    near, found = np.full(layers[-1].size, FAR, np.int16), []
+    for t in range(len(layers) - 2, -1, -1):
+        own, cap = np.ones(layers[t].n_pairs, np.int16), np.full(len(steps), FAR, np.int64)
+        zeros = np.zeros(near.size, np.int16)
+        near, _ = _gather_parts(model, layers[t], layers[t + 1].nodes, near, zeros, own, cap, 0)
+        found.append(own)
+    return found[::-1]
 
 
-@kernel
-def _extremes(next_state: Ints, start: int, stop: int, levels: Ints, base: int, least: int, most: int) -> tuple[int, int]:
-    """The smallest distance and the largest κ of the successors of a row.
+def _by_pair(layer: Layer, of_episode: Ints) -> Ints:
+    """A number of each episode, for each pair of a layer."""
+    first, offset = layer.nodes.first, layer.nodes.offsets
+    return np.repeat(of_episode.astype(np.int16), offset[first[1:]] - offset[first[:-1]])
 
-    Reading stops once the first is at most ``least`` and the second at least ``most``: no more can change.
-    """
-    smallest, largest = np.int32(FAR), np.int32(0)
-    at, end, shift = np.uint64(start), np.uint64(stop), np.uint64(base)  # unsigned: no test for negative indices
-    while at < end:
-        pause = min(at + _AT_ONCE, end)
-        for i in range(at, pause):
-            both = levels[shift + np.uint64(next_state[i])]
-            smallest, largest = min(smallest, both & _LOWER), max(largest, both >> _HALF)
-        at = pause
-        if smallest <= least and largest >= most:
+
+def _run_after(layer: Layer) -> Ints:
+    """One more than the run of uninfluenced steps that taking each pair makes; 1 if it is influenced."""
+    own: Ints = np.repeat(layer.nodes.runs + 2, np.diff(layer.nodes.offsets)).astype(np.int16)
+    own[layer.edits.position[layer.edits.influenced > 0]] = 1
+    return own
+
+
+def _published(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None) -> list[Ints]:
+    """max(1, distance of s at t, distances of the possible successors at t+1) to a node of an observed support."""
+    rollout, T = _rollout(model, steps, layers, ended, 0), len(layers) - 1
+    distance = [_support_distance(model, steps, rollout[T].nodes, T, np.full(rollout[T].size, FAR, np.int16))]
+    for t in range(T - 1, -1, -1):
+        layer, own = rollout[t], np.ones(rollout[t].n_pairs, np.int16)
+        zeros = np.zeros(distance[-1].size, np.int16)
+        near, _ = gather(model, layer, rollout[t + 1].nodes, distance[-1], zeros, own, _NONE, 0)
+        distance.append(_support_distance(model, steps, layer.nodes, t, near))
+    distance.reverse()
+    found = []
+    for t, layer in enumerate(layers[:-1]):
+        here = distance[t][_locate(model, rollout[t].nodes, layer.nodes)]
+        own = np.repeat(np.maximum(here, np.int16(1)), np.diff(layer.nodes.offsets))
+        after = rollout[t + 1].nodes
+        far = np.full(after.states.size, FAR, np.int16)
+        gather(model, layer, after, far, distance[t + 1], own, _NONE, 0)
+        found.append(own)
+    return found
+
+
+def _printed(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None) -> list[Ints]:
+    """max(1, largest reverse breadth-first depth among the nominal successors), time ignored."""
+    around = _around(model, steps, layers, ended)
+    depth = np.full(around.size, FAR, np.int16)
+    depth[_of_supports(model, steps, around.nodes)] = 0
+    zeros = np.zeros(around.size, np.int16)
+    for _ in range(steps.longest + 1):
+        own = np.ones(around.n_pairs, np.int16)
+        near, _ = gather(model, around, around.nodes, depth, zeros, own, _NONE, 0)
+        nearer = np.minimum(near, depth)
+        if np.array_equal(nearer, depth):
             break
-    return np.int64(smallest), np.int64(largest)
+        depth = nearer
+    found = []
+    for layer in layers[:-1]:
+        own = np.ones(layer.n_pairs, np.int16)
+        far = np.full(depth.size, FAR, np.int16)
+        gather(model, Layer(layer.nodes, NO_EDITS), around.nodes, far, depth, own, _NONE, 0)
+        found.append(own)
+    return found
 
 
-@kernel
-def _gather_range(
-    model: Model, nodes: Nodes, edits: Edits, own: Ints, cap: int, longest: int, levels: Ints,
-    near: Ints, kappa: Ints, low: int, high: int,
-) -> None:  # fmt: skip
-    # Records are unpacked first: reading a field within a loop would count references there.
-    pair_start, _, row_start, next_state, _ = model
-    _, state, run, offset = nodes
-    position, row, influenced, edit_start, edit_next, _ = edits
-    n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
-    most = cap - 1 if cap > 0 and not with_runs else FAR
-    e = np.searchsorted(position, offset[low]) if low < high else 0
-    for node in range(low, high):
-        begin, end = offset[node], offset[node + 1]
-        if begin == end:
-            near[node], kappa[node] = FAR, 1
-            continue
-        first = pair_start[state[node]]
-        nearest, lowest = FAR, FAR
-        if not with_runs and (e == n_edits or position[e] >= end):  # most nodes: no row of theirs is edited
-            stop = row_start[first]
-            for at in range(begin, end):
-                start, stop = stop, row_start[first + at - begin + 1]
-                closest, worst = _extremes(next_state, start, stop, levels, 0, 1, most)
-                nearest = min(nearest, closest + 1)
-                worst = max(worst, np.int64(own[at]), min(closest + 1, cap))
-                own[at] = worst
-                lowest = min(lowest, worst)
-            near[node], kappa[node] = min(nearest, FAR), lowest
-            continue
-        for at in range(begin, end):
-            is_edited = e < n_edits and position[e] == at
-            is_influenced = is_edited and influenced[e] > 0
-            base, too_long = 0, False
-            if with_runs and not is_influenced:
-                too_long = run[node] + 1 > longest
-                base = (run[node] + 1) * n_states
-            if too_long:
-                closest, worst = FAR, FAR
-            elif is_edited:
-                r = row[e]
-                start, stop = edit_start[r], edit_start[r + 1]
-                closest, worst = _extremes(edit_next, start, stop, levels, base, 1, most)
-            else:
-                x = first + at - begin
-                start, stop = row_start[x], row_start[x + 1]
-                closest, worst = _extremes(next_state, start, stop, levels, base, 1, most)
-            distance = 1 if is_influenced else min(closest + 1, FAR)
-            worst = max(worst, np.int64(own[at]), min(distance, cap))
-            own[at] = worst
-            nearest, lowest = min(nearest, distance), min(lowest, worst)
-            e += is_edited
-        near[node], kappa[node] = nearest, lowest
+def _rollout(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, extra: int) -> list[Layer]:
+    """What each episode could have reached without the observation, t = 0 … T, and ``extra`` steps more.
 
-
-@kernel
-def _gather_batch(
-    model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints,
-    longest: int, levels: Ints, near: Ints, kappa: Ints,
-) -> None:  # fmt: skip
-    for b in range(nodes.first.size - 1):
-        _enter_levels(after, b, model.pair_start.size - 1, near_after, kappa_after, levels)
-        of_episode = cap[b] if cap.size > 0 else 0
-        low, high = nodes.first[b], nodes.first[b + 1]
-        _gather_range(
-            model, nodes, edits, own, of_episode, longest, levels, near, kappa, low, high
-        )  # fmt: skip
-
-
-@parallel_kernel
-def _gather_chunks(
-    model: Model, nodes: Nodes, edits: Edits, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints, longest: int,
-    levels: Ints, near: Ints, kappa: Ints, cuts: Ints,
-) -> None:  # fmt: skip
-    of_episode = cap[0] if cap.size > 0 else 0
-    for c in numba.prange(cuts.size - 1):
-        _gather_range(
-            model, nodes, edits, own, of_episode, longest, levels, near, kappa, cuts[c], cuts[c + 1]
-        )
-
-
-def spread(model: Model, layer: Layer, after: Nodes, reach: Ints, kappa: Ints) -> Ints:
-    """The smallest k at which each node of the next layer is reached; `FAR` if none reaches it.
-
-    A pair leads to its successors from k = max(``reach`` of its node, its κ) on.
+    If the layers do not begin with one state per episode, they need not be reached from the first one: their states
+    are part of the rollout.
     """
-    out = np.full(after.state.size, FAR, np.int16)
-    slots = slots_for(after, model.n_states)
-    _spread(model, layer.nodes, layer.edits, after, reach, kappa, slots, out)
-    return out
+    found, stamp = [], np.zeros(model.n_states, np.int64)
+    first, state = layers[0].nodes.first, layers[0].nodes.states
+    from_one = state.size == len(steps)
+    for t in range(steps.longest + extra + 1):
+        goes_on = steps.lengths + extra > t
+        found.append(Layer(make_nodes(model, first, state, goes_on, ended if t else None), NO_EDITS))
+        first, state = successors(model, found[-1], stamp)
+        if not from_one and t + 1 < len(layers):
+            keys = np.repeat(np.arange(len(steps)), np.diff(first)) * model.n_states + state
+            keys = np.union1d(keys, layers[t + 1].episode() * model.n_states + layers[t + 1].nodes.states)
+            first = np.searchsorted(keys, np.arange(len(steps) + 1) * model.n_states)
+            state = (keys % model.n_states).astype(np.int32)
+    return found
+
+
+def _around(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None) -> Layer:
+    """All states that each episode could reach within T + 2 steps, without the observation, as one layer.
+
+    States that are reached last have no pairs: no path that matters goes through them.
+    """
+    rollout = _rollout(model, steps, layers, ended, 2)
+    keys = [layer.episode() * model.n_states + layer.nodes.states for layer in rollout]
+    every = np.unique(np.concatenate(keys))
+    goes_on = np.concatenate([key[np.diff(layer.nodes.offsets) > 0] for key, layer in zip(keys, rollout, strict=True)])
+    state = (every % model.n_states).astype(np.int32)
+    count = model.pair_start[state.astype(np.int64) + 1] - model.pair_start[state]
+    count[~np.isin(every, goes_on)] = 0
+    first = np.searchsorted(every // model.n_states, np.arange(len(steps) + 1))
+    return Layer(Nodes(first, state, NO_RUNS, starts(count)), NO_EDITS)
+
+
+def _locate(model: Model, among: Nodes, wanted: Nodes) -> Ints:
+    """Where the nodes of a layer are among those of a larger one of the same episodes."""
+    n_states = model.n_states
+    keys = [
+        np.repeat(np.arange(nodes.first.size - 1), np.diff(nodes.first)) * n_states + nodes.states
+        for nodes in (among, wanted)
+    ]
+    return np.searchsorted(keys[0], keys[1])
+
+
+def _of_supports(model: Model, steps: Steps, nodes: Nodes, t: int | None = None) -> Ints:
+    """The nodes whose states are in the observed support of time t - 1 of their episode; by default of any time."""
+    episodes = np.arange(len(steps))
+    owner = np.repeat(episodes, steps.lengths)
+    at = np.arange(steps.pair.size)
+    if t is not None:
+        at = steps.at(t - 1) if t > 0 else np.full(len(steps), -1)
+        owner, at = episodes[at >= 0], at[at >= 0]
+    pairs = steps.pair[at]
+    lengths = model.row_start[pairs + 1] - model.row_start[pairs]
+    begin = starts(lengths)
+    entry = np.arange(int(begin[-1])) + np.repeat(model.row_start[pairs] - begin[:-1], lengths)
+    keys = np.unique(np.repeat(owner, lengths) * model.n_states + model.next_state[entry])
+    of_nodes = np.repeat(episodes, np.diff(nodes.first)) * model.n_states + nodes.states
+    return np.flatnonzero(np.isin(of_nodes, keys))
+
+
+def _support_distance(model: Model, steps: Steps, nodes: Nodes, t: int, near: Ints) -> Ints:
+    """Distances of the nodes of a layer: 0 for a state of the observed support of the step before."""
+    near[_of_supports(model, steps, nodes, t)] = 0
+    return near
+
+
+def with_runs(model: Model, layers: list[Layer], up_to: int) -> list[Layer]:
+    """The layers with nodes (state, run), for runs of less than ``up_to`` uninfluenced steps.
+
+    The run of a node is the number of uninfluenced steps just passed.
+    """
+    first, state = layers[0].nodes.first, layers[0].nodes.states
+    run, found = np.zeros(state.size, np.int32), []
+    stamp = np.zeros((min(len(layers), up_to) + 1) * model.n_states, np.int64)
+    for layer in layers:
+        base = _locate(model, layer.nodes, Nodes(first, state, NO_RUNS, first))
+        nodes = Nodes(first, state, run, starts(np.diff(layer.nodes.offsets)[base]))
+        found.append(Layer(nodes, _copied_edits(layer, base, nodes.offsets)))
+        if len(found) == len(layers):
+            break
+        wide = state.astype(np.int64)
+        reads = model.row_start[model.pair_start[wide + 1]] - model.row_start[model.pair_start[wide]]
+        out, first = np.empty(int(reads.sum()), np.int64), np.empty(first.size, np.int64)
+        n = _run_successors(model, nodes, found[-1].edits, stamp, up_to - 1, first, out)
+        state, run = (out[:n] // up_to).astype(np.int32), (out[:n] % up_to).astype(np.int32)
+    return found
+
+
+def _copied_edits(layer: Layer, base: Ints, offset: Ints) -> Edits:
+    """The edited pairs of nodes that are copies of the nodes ``base`` of a layer."""
+    edits, begin = layer.edits, np.searchsorted(layer.edits.position, layer.nodes.offsets)
+    count = np.diff(begin)[base]
+    node = np.repeat(np.arange(base.size), count)
+    within = np.arange(node.size) - np.repeat(np.cumsum(count) - count, count)
+    at = begin[base[node]] + within
+    position = edits.position[at] - layer.nodes.offsets[base[node]] + offset[node]
+    return edits._replace(position=position, row=edits.row[at], influenced=edits.influenced[at])
 
 
 @kernel
-def _spread(
-    model: Model, nodes: Nodes, edits: Edits, after: Nodes, reach: Ints, kappa: Ints, slots: Ints, out: Ints
-) -> None:
-    n_states, with_runs, e = model.pair_start.size - 1, nodes.run.size > 0, 0
-    longest = slots.size // n_states - 1
-    for b in range(nodes.first.size - 1):
-        enter(after, b, n_states, slots)
-        for node in range(nodes.first[b], nodes.first[b + 1]):
-            begin, first = nodes.offset[node], model.pair_start[nodes.state[node]]
-            for at in range(begin, nodes.offset[node + 1]):
-                from_k = max(reach[node], kappa[at])
-                is_edited = e < edits.position.size and edits.position[e] == at
-                base = 0
-                if with_runs and not (is_edited and edits.influenced[e] > 0):
-                    base = (nodes.run[node] + 1) * n_states
-                if from_k < FAR and base <= longest * n_states:
-                    next_state, r = model.next_state, first + at - begin
-                    start, stop = model.row_start[r], model.row_start[r + 1]
+def _run_successors(
+    model: Model, nodes: Nodes, edits: Edits, stamp: Ints, longest: int, first: Ints, out: Ints
+) -> int:
+    """Write the keys state · (longest + 1) + run of the nodes that follow, ascending for each episode."""
+    pair_start, _, row_start, next_state, _ = model
+    node_first, state, run, offset = nodes
+    position, row, influenced, edit_start, edit_next, _ = edits
+    n_states = pair_start.size - 1
+    n, e, clock = 0, 0, stamp.max()
+    for b in range(node_first.size - 1):
+        clock += 1
+        first[b] = n
+        for node in range(node_first[b], node_first[b + 1]):
+            begin = offset[node]
+            for at in range(begin, offset[node + 1]):
+                is_edited = e < position.size and position[e] == at
+                after = run[node] + 1
+                if is_edited and influenced[e] > 0:
+                    after = 0
+                if after <= longest:
+                    successor, start, stop = next_state, 0, 0
                     if is_edited:
-                        next_state, r = edits.next_state, edits.row[e]
-                        start, stop = edits.start[r], edits.start[r + 1]
+                        successor, start, stop = edit_next, edit_start[row[e]], edit_start[row[e] + 1]
+                    else:
+                        x = pair_start[state[node]] + at - begin
+                        start, stop = row_start[x], row_start[x + 1]
                     for i in range(start, stop):
-                        j = successor(slots, base, next_state[i])
-                        out[j] = min(out[j], from_k)
+                        place = after * n_states + successor[i]
+                        if stamp[place] != clock:
+                            stamp[place] = clock
+                            out[n] = np.int64(successor[i]) * (longest + 1) + after
+                            n += 1
                 e += is_edited
+        out[first[b] : n].sort()
+    first[node_first.size - 1] = n
+    return n

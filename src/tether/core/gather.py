@@ -1,0 +1,199 @@
+"""One layer of κ, the smallest k at which each pair is allowed, from the next layer; and what each k reaches.
+
+    distance(pair) = 1 if it is influenced, else 1 + min over its successors' distances
+    κ(pair)        = max(own threshold of the rule, max over its successors' κ)
+    κ(node)        = min over its pairs
+
+A node without pairs ends a path: κ = 1, and no influence follows. The rules are in `tether.core.thresholds`.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tether._foundation.arrays import Ints
+from tether._kernels.parallel import CHUNKS, use_cores
+from tether._kernels.scratch import scratch_array
+from tether.core.batch import Edits, Layer, Model, Nodes
+from tether.core.jit import kernel, parallel_kernel
+from tether.core.slots import enter, slots_for, successor
+
+__all__ = ["FAR", "gather", "spread"]
+
+FAR = 1 << 14
+"""More than any horizon: it stands for ∞ in arrays of small integers."""
+
+_AT_ONCE = np.uint64(16)
+"""How many successors are read before checking whether the others can change the result."""
+
+_HALF, _LOWER = np.int32(16), np.int32(0xFFFF)
+
+
+def gather(
+    model: Model, layer: Layer, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints, longest: int
+) -> tuple[Ints, Ints]:
+    """Distances and κ of the nodes of a layer, from those of the next layer; ``own`` becomes the κ of the pairs.
+
+    ``own`` has the threshold of each pair by a rule. If ``cap`` is not empty, the distance is the rule's threshold, up
+    to the ``cap`` of its episode. Runs of more than ``longest`` uninfluenced steps are not allowed.
+    """
+    near, kappa = np.empty(layer.size, np.int16), np.empty(layer.size, np.int16)
+    runs = int(after.runs.max(initial=0)) + 1
+    levels = scratch_array(runs * model.n_states, np.int32, touched=after.states.size)
+    arrays = near_after, kappa_after, own, cap, longest, levels, near, kappa
+    if after.first.size == 2 and use_cores(layer.size):
+        _enter_levels(after, 0, model.n_states, near_after, kappa_after, levels)
+        cuts = np.linspace(0, layer.size, CHUNKS + 1).astype(np.int64)
+        _gather_chunks(model, layer.nodes, layer.edits, *arrays, cuts)
+    else:
+        _gather_batch(model, layer.nodes, layer.edits, after, *arrays)
+    return near, kappa
+
+
+@kernel
+def _enter_levels(after: Nodes, b: int, n_states: int, near: Ints, kappa: Ints, levels: Ints) -> None:
+    """Enter distance and κ of the nodes of an episode by state (and run): one number of 32 bits, one read for both."""
+    first, state, runs, _ = after
+    for node in range(first[b], first[b + 1]):
+        run = runs[node] if runs.size > 0 else 0
+        levels[run * n_states + state[node]] = np.int32(near[node]) | np.int32(kappa[node]) << _HALF
+
+
+@kernel
+def _extremes(next_state: Ints, start: int, stop: int, levels: Ints, base: int, least: int, most: int) -> tuple[int, int]:
+    """The smallest distance and the largest κ of the successors of a row.
+
+    Reading stops once the first is at most ``least`` and the second at least ``most``: no more can change.
+    """
+    smallest, largest = np.int32(FAR), np.int32(0)
+    at, end, shift = np.uint64(start), np.uint64(stop), np.uint64(base)  # unsigned: no test for negative indices
+    while at < end:
+        pause = min(at + _AT_ONCE, end)
+        for i in range(at, pause):
+            both = levels[shift + np.uint64(next_state[i])]
+            smallest, largest = min(smallest, both & _LOWER), max(largest, both >> _HALF)
+        at = pause
+        if smallest <= least and largest >= most:
+            break
+    return np.int64(smallest), np.int64(largest)
+
+
+@kernel
+def _gather_range(
+    model: Model, nodes: Nodes, edits: Edits, own: Ints, cap: int, longest: int, levels: Ints,
+    near: Ints, kappa: Ints, low: int, high: int,
+) -> None:  # fmt: skip
+    # Records are unpacked first: reading a field within a loop would count references there.
+    pair_start, _, row_start, next_state, _ = model
+    _, state, run, offset = nodes
+    position, row, influenced, edit_start, edit_next, _ = edits
+    n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
+    most = cap - 1 if cap > 0 and not with_runs else FAR
+    e = np.searchsorted(position, offset[low]) if low < high else 0
+    for node in range(low, high):
+        begin, end = offset[node], offset[node + 1]
+        if begin == end:
+            near[node], kappa[node] = FAR, 1
+            continue
+        first = pair_start[state[node]]
+        nearest, lowest = FAR, FAR
+        if not with_runs and (e == n_edits or position[e] >= end):  # most nodes: no row of theirs is edited
+            stop = row_start[first]
+            for at in range(begin, end):
+                start, stop = stop, row_start[first + at - begin + 1]
+                closest, worst = _extremes(next_state, start, stop, levels, 0, 1, most)
+                nearest = min(nearest, closest + 1)
+                worst = max(worst, np.int64(own[at]), min(closest + 1, cap))
+                own[at] = worst
+                lowest = min(lowest, worst)
+            near[node], kappa[node] = min(nearest, FAR), lowest
+            continue
+        for at in range(begin, end):
+            is_edited = e < n_edits and position[e] == at
+            is_influenced = is_edited and influenced[e] > 0
+            base, too_long = 0, False
+            if with_runs and not is_influenced:
+                too_long = run[node] + 1 > longest
+                base = (run[node] + 1) * n_states
+            if too_long:
+                closest, worst = FAR, FAR
+            elif is_edited:
+                r = row[e]
+                start, stop = edit_start[r], edit_start[r + 1]
+                closest, worst = _extremes(edit_next, start, stop, levels, base, 1, most)
+            else:
+                x = first + at - begin
+                start, stop = row_start[x], row_start[x + 1]
+                closest, worst = _extremes(next_state, start, stop, levels, base, 1, most)
+            distance = 1 if is_influenced else min(closest + 1, FAR)
+            worst = max(worst, np.int64(own[at]), min(distance, cap))
+            own[at] = worst
+            nearest, lowest = min(nearest, distance), min(lowest, worst)
+            e += is_edited
+        near[node], kappa[node] = nearest, lowest
+
+
+@kernel
+def _gather_batch(
+    model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints,
+    longest: int, levels: Ints, near: Ints, kappa: Ints,
+) -> None:  # fmt: skip
+    for b in range(nodes.first.size - 1):
+        _enter_levels(after, b, model.pair_start.size - 1, near_after, kappa_after, levels)
+        of_episode = cap[b] if cap.size > 0 else 0
+        low, high = nodes.first[b], nodes.first[b + 1]
+        _gather_range(
+            model, nodes, edits, own, of_episode, longest, levels, near, kappa, low, high
+        )  # fmt: skip
+
+
+@parallel_kernel
+def _gather_chunks(
+    model: Model, nodes: Nodes, edits: Edits, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints, longest: int,
+    levels: Ints, near: Ints, kappa: Ints, cuts: Ints,
+) -> None:  # fmt: skip
+    of_episode = cap[0] if cap.size > 0 else 0
+    for c in numba.prange(cuts.size - 1):
+        _gather_range(
+            model, nodes, edits, own, of_episode, longest, levels, near, kappa, cuts[c], cuts[c + 1]
+        )
+
+
+def spread(model: Model, layer: Layer, after: Nodes, reach: Ints, kappa: Ints) -> Ints:
+    """The smallest k at which each node of the next layer is reached; `FAR` if none reaches it.
+
+    A pair leads to its successors from k = max(``reach`` of its node, its κ) on.
+    """
+    out = np.full(after.states.size, FAR, np.int16)
+    slots = slots_for(after, model.n_states)
+    _spread(model, layer.nodes, layer.edits, after, reach, kappa, slots, out)
+    return out
+
+
+@kernel
+def _spread(
+    model: Model, nodes: Nodes, edits: Edits, after: Nodes, reach: Ints, kappa: Ints, slots: Ints, out: Ints
+) -> None:
+    n_states, with_runs, e = model.pair_start.size - 1, nodes.runs.size > 0, 0
+    longest = slots.size // n_states - 1
+    for b in range(nodes.first.size - 1):
+        enter(after, b, n_states, slots)
+        for node in range(nodes.first[b], nodes.first[b + 1]):
+            begin, first = nodes.offsets[node], model.pair_start[nodes.states[node]]
+            for at in range(begin, nodes.offsets[node + 1]):
+                from_k = max(reach[node], kappa[at])
+                is_edited = e < edits.position.size and edits.position[e] == at
+                base = 0
+                if with_runs and not (is_edited and edits.influenced[e] > 0):
+                    base = (nodes.runs[node] + 1) * n_states
+                if from_k < FAR and base <= longest * n_states:
+                    next_state, r = model.next_state, first + at - begin
+                    start, stop = model.row_start[r], model.row_start[r + 1]
+                    if is_edited:
+                        next_state, r = edits.next_state, edits.row[e]
+                        start, stop = edits.start[r], edits.start[r + 1]
+                    for i in range(start, stop):
+                        j = successor(slots, base, next_state[i])
+                        out[j] = min(out[j], from_k)
+                e += is_edited
