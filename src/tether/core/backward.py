@@ -10,8 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.scratch import scratch_array
-from tether.core.batch import Layer, Model, Nodes, Steps
-from tether.core.condition import NO_RUNS
+from tether.core.batch import NO_RUNS, Layer, Model, Nodes, Steps
 from tether.core.plan import Goal, Limits, Numbers, OnPath, find_pair, plan_layer
 
 __all__ = ["Choices", "Problem", "Solved", "Uncertain", "solve"]
@@ -21,6 +20,7 @@ RewardsOf = Callable[[int, Layer, Any], tuple[Floats, Floats]]
 of its nodes, and of its edited pairs."""
 
 _EVERY_PAIR = np.empty(0, np.int16)
+_NO_REWARDS = np.empty(0), np.empty(0)
 
 
 class Uncertain(Exception):
@@ -103,7 +103,8 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         observed, kappa = steps.of(steps.action, t), _EVERY_PAIR if is_last else problem.kappa[t]
         certain = True
         for nodes, edits, part in layer.parts(_wanted(problem, layer, observed, numbers, path)):
-            goal = Goal(*problem.rewards(t, part, edits), problem.final, problem.discount, observed)
+            worth = _NO_REWARDS if is_last else problem.rewards(t, part, edits)
+            goal = Goal(*worth, problem.final, problem.discount, observed)
             offsets = layer.nodes.offsets
             limits = Limits(kappa[offsets[nodes.start] : offsets[nodes.stop]] if kappa.size else kappa, index_of_k)
             certain &= plan_layer(

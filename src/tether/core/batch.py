@@ -19,7 +19,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 
-__all__ = ["Edits", "Layer", "Model", "Nodes", "Steps", "starts"]
+__all__ = ["NO_EDITS", "NO_RUNS", "Edits", "Layer", "Model", "Nodes", "Steps", "starts"]
 
 
 class Model(NamedTuple):
@@ -153,6 +153,17 @@ class Layer:
         at = np.arange(self.n_pairs) if positions is None else positions
         node = self.node_of(at)
         return model.pair_start[self.nodes.states[node]] + at - self.nodes.offsets[node]
+
+
+NO_RUNS = np.empty(0, np.int32)
+NO_EDITS = Edits(
+    np.empty(0, np.int64),
+    np.empty(0, np.int64),
+    np.empty(0, np.uint8),
+    np.zeros(1, np.int64),
+    np.empty(0, np.int32),
+    np.empty(0),
+)
 
 
 def starts(lengths: Ints) -> Ints:

@@ -7,22 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
-from tether.core.batch import Edits, Layer, Model, Nodes, Steps, starts
+from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.jit import kernel
 from tether.core.rows import RowStore, Touched
 
-__all__ = ["NO_EDITS", "NO_RUNS", "Conditioned", "condition", "make_nodes"]
-
-NO_RUNS = np.empty(0, np.int32)
-NO_EDITS = Edits(
-    np.empty(0, np.int64),
-    np.empty(0, np.int64),
-    np.empty(0, np.uint8),
-    np.zeros(1, np.int64),
-    np.empty(0, np.int32),
-    np.empty(0),
-)
-
+__all__ = ["Conditioned", "condition", "make_nodes"]
 
 class Conditioned(NamedTuple):
     """The layers t = 0 … T of a batch; and the nodes that have no action although their episode goes on.

@@ -32,8 +32,8 @@ from typing import Literal
 import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
-from tether.core.batch import Edits, Layer, Model, Nodes, Steps, starts
-from tether.core.condition import NO_EDITS, NO_RUNS, make_nodes, successors
+from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
+from tether.core.condition import make_nodes, successors
 from tether.core.gather import FAR, gather, spread
 from tether.core.jit import kernel
 

@@ -249,7 +249,7 @@ def by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
     def known(t: int, visits: Visits) -> Ints:
         nodes, choice = plan.nodes[t], plan.choices[t]
         have, wanted = nodes.states.astype(np.int64), visits.states.astype(np.int64)
-        if nodes.runs is not None:
+        if nodes.runs.size:
             width = max(plan.T + 2, int(visits.runs.max(initial=0)) + 1)
             have, wanted = have * width + nodes.runs, wanted * width + visits.runs
         if have.size == 0:

@@ -12,20 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, places_among, read_only
+from tether._foundation.arrays import Floats, Ints, places_among
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.markup import html_table, paragraphs
+from tether.conditioning.as_batch import model_of
 from tether.conditioning.conditioned import CounterfactualMDP
-from tether.conditioning.layers import nominal_rollout
+from tether.conditioning.layers import Graph, nominal_rollout
+from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Nodes, starts
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_decider, visit
 from tether.evaluation.policy import decider, make_policy, noisy
-from tether.influence.nodes import Nodes, nominal_rows
 from tether.influence.one_step import Support
 from tether.model.mdp import MDP
 from tether.model.properties import Decided, Property, make_property
 from tether.observation.path import Path, time_index
-from tether.plan.backward import choice_type, plan_step
+from tether.plan.backward import final_rewards
 from tether.plan.chain import Taken, Visits, build_chain
 from tether.plan.objective import asked, asked_model, objective_name, value_name
 from tether.plan.rewards import ExpectedRewards
@@ -89,10 +90,11 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
     T, wanted = _length(mdp, steps), make_property(objective)
     every = np.arange(mdp.n_states, dtype=np.int32)
-    values, choices = np.empty((T + 1, mdp.n_states)), np.empty((T, mdp.n_states, 1), dtype=choice_type(mdp))
-    for t, value in _backward(*asked_model(mdp, wanted), (every,) * T, tuple(choices), minimise):
+    values, choices = np.empty((T + 1, mdp.n_states)), np.empty((T, mdp.n_states), dtype=_choice_type(mdp))
+    for t, value, choice in _backward(*asked_model(mdp, wanted), (every,) * (T + 1), minimise):
         values[t] = value
-    choices = choices[:, :, 0]
+        if t < T:
+            choices[t] = choice
     values = 0.0 - values if minimise else values
     if wanted is not None:
         values[np.isfinite(values)] = np.clip(values[np.isfinite(values)], 0.0, 1.0)
@@ -100,31 +102,45 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
     return Solution(mdp, T, values, choices, wanted, bool(minimise))
 
 
+def _choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
+    """A small integer type that can number the actions of a state."""
+    return np.int8 if mdp.n_actions < np.iinfo(np.int8).max else np.int32
+
+
 def _backward(
-    world: MDP, decided: Decided | None, states: Sequence[Ints], choices: Sequence[Ints], minimise: bool
-) -> Iterator[tuple[int, Floats]]:
-    """Backward induction without any limit, t = T … 0: yields the time, and V by state, valid for ``states[t]``.
+    world: MDP, decided: Decided | None, states: Sequence[Ints], minimise: bool
+) -> Iterator[tuple[int, Floats, Ints]]:
+    """Backward induction without any limit, t = T … 0, over some states of each time.
 
-    It writes ``choices[t]``: for each of these states, which of its pairs is the best.
+    Yields the time, V of its states, and which of the pairs of each state is the best, -1 if there is none.
     """
-    from tether._kernels.plan import SPARE, Limits, Objective, Values
+    from tether.core.plan import Goal, Limits, Numbers, OnPath, plan_layer
 
-    T, n, sign = len(states), world.n_states, -1.0 if minimise else 1.0
-    none, small = np.empty(0, np.int64), np.empty(0, np.int16)
-    kappa = read_only(np.empty(0, np.int16))  # of the same type as κ elsewhere
-    limits, rows, expected = Limits(kappa, none, small, small, 1), nominal_rows(world), ExpectedRewards(world)
-    flat = np.zeros(2 * n + SPARE), np.zeros(2 * n + SPARE)
-    tables = [each[: 2 * n].reshape(n, 2) for each in flat]  # by state: its size, which decides ties, and its value
-    if world.final_reward is not None:
-        tables[T % 2][:, 0], tables[T % 2][:, 1] = np.abs(world.final_reward), sign * world.final_reward
-    yield T, tables[T % 2][:, 1]
-    for t in range(T - 1, -1, -1):
-        nodes, reward = Nodes(states[t]).arguments(n), expected.of_pairs(t, states[t])
-        goal = Objective(read_only(-reward) if minimise else reward, np.empty(0), world.discount, -1)
-        plan_step(nodes, rows, limits, goal, Values(flat[(t + 1) % 2], 2, 1, 1, flat[t % 2], 2, 1, 1, choices[t]))
-        if decided is not None:  # also in states without actions
-            tables[t % 2][decided.ended] = _settled(sign, decided)
-        yield t, tables[t % 2][:, 1]
+    T, sign = len(states) - 1, -1.0 if minimise else 1.0
+    model, expected, final = model_of(world.form), ExpectedRewards(world), sign * final_rewards(world)
+    limits, numbers = Limits(np.empty(0, np.int16), np.zeros(1, np.int64)), Numbers(1, 1, 1)
+    nowhere = np.full(1, -1)
+    path = OnPath(nowhere, nowhere, np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros(1, np.int64), 0, 0)
+    after, values = Layer(Nodes(np.zeros(2, np.int64), states[T][:0], NO_RUNS, np.zeros(1, np.int64)), NO_EDITS), None
+    for t in range(T, -1, -1):
+        here = states[t].astype(np.int64)
+        count = world.form.pair_start[here + 1] - world.form.pair_start[here]
+        stuck = np.flatnonzero(count == 0) if t < T else np.empty(0, np.int64)
+        over = np.zeros(here.size, bool) if decided is None else decided.ended[here]
+        stuck, resting = stuck[~over[stuck]], over & (count > 0)
+        count[over] = 0
+        if t == T:
+            count[:] = 0
+        layer = Layer(Nodes(np.array([0, here.size]), states[t], NO_RUNS, starts(count)), NO_EDITS)
+        reward = sign * expected.of_pairs(t, states[t]) if t < T else np.empty(0)
+        before, choice = np.empty((here.size, numbers.width)), np.full((here.size, 1), -1, _choice_type(world))
+        goal = Goal(reward, np.empty(0), final, world.discount, nowhere)
+        known = np.empty((0, numbers.width)) if values is None else values
+        plan_layer(model, layer, after.nodes, limits, goal, before, numbers, known, numbers, choice, path, True)
+        before[stuck, 1] = -np.inf
+        choice[resting] = 0  # after the decision the action does not matter
+        after, values = layer, before
+        yield t, before[:, 1], choice[:, 0]
 
 
 def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, minimise: bool = False) -> Evaluation:
@@ -143,13 +159,11 @@ def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, mi
     mdp, asking = cf.mdp, asked(cf, objective)
     world, decided = asked_model(mdp, objective)
     reached = nominal_rollout(asking.graph)
-    states = [reached.states(t) for t in range(cf.T)]
-    choices = [np.full((layer.size, 1), -1, dtype=choice_type(mdp)) for layer in states]
-    for _ in _backward(world, decided, states, choices, minimise):
-        pass
+    states = [_with_ended(reached, t) for t in range(cf.T + 1)]
+    choices = [choice for _, _, choice in _backward(world, decided, states, minimise)][::-1]
 
     def decide(t: int, visits: Visits) -> Taken:
-        local = choices[t][places_among(states[t], visits.states), 0].astype(np.int64)
+        local = choices[t][places_among(states[t], visits.states)].astype(np.int64)
         if np.any(local < 0):  # the policy itself says what is wrong
             best = mdp.solve(cf.T, objective=objective, minimise=minimise)
             return decider(mdp, make_policy(mdp, best, cf.T))(t, visits)
@@ -158,10 +172,11 @@ def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, mi
     return evaluate_decider(asking, decide, Support())
 
 
-def _settled(sign: float, decided: Decided) -> Floats:
-    """Size and value of the states that decide a property."""
-    holds = decided.holds[decided.ended].astype(np.float64)
-    return np.stack((holds, sign * holds), axis=1)
+def _with_ended(graph: Graph, t: int) -> Ints:
+    """The states of a layer, and those in which a property was just decided."""
+    if graph.ended is None or t == graph.T or graph.ended.states[t].size == 0:
+        return graph.states(t)
+    return np.union1d(graph.states(t), graph.ended.states[t]).astype(np.int32)
 
 
 def evaluate_nominal(

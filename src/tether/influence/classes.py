@@ -12,15 +12,15 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table
 from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.as_batch import layers_of, steps_of
 from tether.conditioning.layers import Graph, everywhere, nominal_rollout, replay
 from tether.conditioning.mechanism import NoisePosterior
 from tether.conditioning.on_demand import RowsOnDemand
 from tether.conditioning.rows import EditedRows, Rows
 from tether.errors import QueryError
-from tether.influence.nodes import nodes_of
 from tether.influence.one_step import Influence, influenced_pairs
-from tether.influence.rules import Own, Rule, own_thresholds
-from tether.influence.thresholds import Thresholds, thresholds
+from tether.influence.rules import Rule
+from tether.influence.thresholds import Thresholds, own_of, thresholds
 
 __all__ = ["CLASSES", "Classes", "classify", "classify_layers", "classify_reachable", "with_strengths"]
 
@@ -118,8 +118,6 @@ def classify(
 def _reached(found: Thresholds, t: int, k: int) -> Ints:
     """States that are reached at time t through pairs allowed for k."""
     reached: Ints = found.nodes[t].states[found.reach[t] <= k]
-    if t < len(found.reach_ended) and found.graph.ended is not None:
-        reached = np.append(reached, found.graph.ended.states[t][found.reach_ended[t] <= k])
     return reached
 
 
@@ -129,24 +127,24 @@ def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tupl
     The same as `classify` for these states, at all times at once, and without computing any other state.
     """
     graph, T = cf.graph, cf.T
-    nodes = nodes_of(graph)
-    if found.rule == "assured" or found.graph is not graph:  # their nodes are more than states
+    layers, own = found.layers, found.own if found.rule != "assured" and found.graph is graph else None
+    if own is None:  # its nodes are more than states
         rule: Rule = "definition" if found.rule == "assured" else found.rule
-        own: Own = own_thresholds(graph, rule, nodes, found.influenced)
-    else:
-        own = found.own.__getitem__
+        layers = layers_of(graph, found.influenced)
+        own = own_of(graph, found.steps, layers, rule)
     codes = []
-    for t in range(T, -1, -1):
-        states = graph.states(t)
+    for t in range(T + 1):
+        states, nodes = graph.states(t), layers[t].nodes
         code = np.full(states.size, CLASSES.index("not influenced"), dtype=np.int8)
-        near = np.empty(0, dtype=bool) if t == T else own(t) <= k
-        within = t + k > T or _any_of(near, nodes[t].pair_offsets(cf.mdp.form.pair_start))
-        code[within] = CLASSES.index("influenced but unreachable")
-        reached = found.nodes[t].states[found.reach[t] <= k]
-        code[np.searchsorted(states, reached)] = CLASSES.index("influenced and reachable")
+        if t + k > T:
+            code[:] = CLASSES.index("influenced but unreachable")
+        else:
+            near = nodes.states[_any_of(own[t] <= k, nodes.offsets)]
+            code[np.searchsorted(states, near)] = CLASSES.index("influenced but unreachable")
+        code[np.isin(states, _reached(found, t, k))] = CLASSES.index("influenced and reachable")
         code[states == cf.observation.states[t]] = CLASSES.index("observed")
         codes.append(code)
-    return tuple(reversed(codes))
+    return tuple(codes)
 
 
 def classify_layers(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], k: int) -> tuple[Ints, ...]:
@@ -191,11 +189,9 @@ def _influenced_states(whole: Graph, rule: Rule, influence: Influence, k: int, t
     if t + k > T:
         return np.arange(whole.mdp.n_states)
     influenced = tuple(influenced_pairs(whole, u, influence) for u in range(T))
-    nodes = nodes_of(whole)
-    own = own_thresholds(whole, "definition" if rule == "assured" else rule, nodes, influenced)
-    for u in range(T - 1, t, -1):
-        own(u)
-    near = nodes[t].states[_any_of(own(t) <= k, nodes[t].pair_offsets(whole.mdp.form.pair_start))]
+    layers = layers_of(whole, influenced)
+    own = own_of(whole, steps_of(whole), layers, "definition" if rule == "assured" else rule)
+    near = layers[t].nodes.states[_any_of(own[t] <= k, layers[t].nodes.offsets)]
     return near if whole.ended is None else np.append(near, whole.ended.states[t])
 
 

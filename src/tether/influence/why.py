@@ -14,8 +14,8 @@ from tether._foundation.markup import facts
 from tether._foundation.words import counted
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.conditioning.layers import Graph, expand
+from tether.core.batch import Nodes
 from tether.errors import Problem, QueryError
-from tether.influence.nodes import Nodes
 from tether.influence.rules import Rule
 from tether.influence.thresholds import Thresholds
 
@@ -155,7 +155,7 @@ def why(
 
 def _node(nodes: Nodes, s: int, run: int) -> int:
     hit = nodes.states == s
-    if nodes.runs is not None:
+    if nodes.runs.size:
         hit = hit & (nodes.runs == run)
     at = np.flatnonzero(hit)
     return int(at[0]) if at.size else -1
@@ -239,7 +239,7 @@ class _Inquiry:
         worst, stuck = 0, -1
         for s in mdp.form.next_state[entries]:
             node = _node(nodes, int(s), run)
-            if node < 0:  # paths end there
+            if node < 0 or offsets[node] == offsets[node + 1]:  # paths end there
                 continue
             kappa = int(self.found.kappa[t][offsets[node] : offsets[node + 1]].min(initial=self.cf.T + 2))
             if kappa > worst:

@@ -153,7 +153,7 @@ def _explore(robust: Robust, found: Thresholds, k: int, m: int, least: float) ->
             scale, rewards = mdp.discount**t, mdp.rewards.at(t)
             for pair, is_influenced, ends in zip(allowed.tolist(), influenced.tolist(), bounds, strict=True):
                 left = min(changes - int(costs[pair - pairs[0]]), T - t - 1)
-                onward = 0 if found.nodes[t].runs is None or is_influenced else run + 1
+                onward = 0 if found.nodes[t].runs.size == 0 or is_influenced else run + 1
                 begin = int(form.row_start[pair])
                 here = [i for i in range(ends[0].size) if begin + i in possible]
                 low, high = _fitting(ends[0][here], np.maximum(ends[1][here], _LEAST), least)
@@ -171,7 +171,7 @@ def _explore(robust: Robust, found: Thresholds, k: int, m: int, least: float) ->
 
 def _places(found: Thresholds, t: int) -> dict[tuple[int, int], int]:
     nodes = found.nodes[t]
-    runs = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs
+    runs = np.zeros(nodes.size, np.int64) if nodes.runs.size == 0 else nodes.runs
     return {key: i for i, key in enumerate(zip(nodes.states.tolist(), runs.tolist(), strict=True))}
 
 

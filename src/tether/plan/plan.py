@@ -17,7 +17,6 @@ from tether._foundation.words import counted
 from tether._kernels.parallel import LARGE
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.conditioning.layers import Graph
-from tether.influence.nodes import Nodes
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property
@@ -156,7 +155,7 @@ class Plan(PlanDoors, Tabular):
 
     def _decide(self, t: int, visits: Visits) -> Taken:
         form, nodes, choice = self.cf.mdp.form, self.nodes[t], self.choices[t]
-        if nodes.runs is None:
+        if nodes.runs.size == 0:
             node = places_among(nodes.states, visits.states)
         else:
             width = self.T + 2

@@ -9,7 +9,8 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.scratch import scratch_array
 from tether.conditioning.layers import Graph
-from tether.conditioning.rows import Rows, spans
+from tether.conditioning.rows import spans
+from tether.core.batch import Layer, Model
 from tether.model.form import Rewards
 from tether.model.mdp import MDP
 
@@ -20,7 +21,7 @@ class ExpectedRewards:
     """Expected rewards of the pairs of a model under its own rows, step by step.
 
     R(s,a) is used as it is. R(s,a,s') is averaged for the pairs that are needed: only once if it does not depend on
-    time, and once per step for the edited rows, which must belong to one graph.
+    time, and for the edited rows of a layer.
     """
 
     def __init__(self, mdp: MDP) -> None:
@@ -28,7 +29,6 @@ class ExpectedRewards:
         self._by_entry = mdp.rewards.by_entry
         self._averages = scratch_array(mdp.n_pairs if self._by_entry else 0, np.float64)
         self._known = scratch_array(mdp.n_states if self._by_entry else 0, np.bool_)
-        self._of_edits: dict[int, Floats] = {}
 
     @classmethod
     def of(cls, graph: Graph) -> ExpectedRewards:
@@ -58,22 +58,20 @@ class ExpectedRewards:
             self._known[new] = True
         return read_only(self._averages)
 
-    def of_edits(self, t: int, edits: Rows, *, remember: bool = True) -> Floats:
-        """Rewards of edited rows: those of R(s,a,s') are averaged under the edited row.
-
-        They are remembered for this time if ``edits`` are all its rows.
-        """
-        values = self._mdp.rewards.at(t)
+    def of_edited(self, t: int, model: Model, layer: Layer) -> Floats:
+        """Rewards of the edited pairs of a layer: those of R(s,a,s') are averaged under the edited row."""
+        values, pairs = self._mdp.rewards.at(t), layer.pairs(model, layer.edits.position)
         if not self._by_entry:
-            rewards: Floats = values[edits.pairs]
+            rewards: Floats = values[pairs]
             return rewards
-        if remember and t in self._of_edits:
-            return self._of_edits[t]
-        owner, entry, probability = edits.expand(self._mdp.form, np.arange(edits.pairs.size))
-        summed = np.bincount(owner, probability * values[entry], minlength=edits.pairs.size)
+        edits = layer.edits
+        owner, item = spans(edits.start[edits.row], edits.start[edits.row + 1])
+        nominal_owner, entry = spans(model.row_start[pairs], model.row_start[pairs + 1])
+        # Both run through the same rows in the same order, next states ascending.
+        of_entries = nominal_owner * model.n_states + model.next_state[entry]
+        place = np.searchsorted(of_entries, owner * model.n_states + edits.next_state[item])
+        summed = np.bincount(owner, edits.probability[item] * values[entry[place]], minlength=pairs.size)
         averages: Floats = summed.astype(np.float64, copy=False)
-        if remember:
-            self._of_edits[t] = averages
         return averages
 
 

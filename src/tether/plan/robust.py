@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether._foundation.checks import whole_number, whole_numbers
 from tether._kernels.scratch import scratch_array
 from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.rows import Rows
 from tether.conditioning.sets import IN_WORDS, Assumption, ModelSet, model_set
+from tether.core.batch import NO_RUNS, Nodes, starts
 from tether.errors import QueryError
-from tether.influence.nodes import Nodes, nominal_rows, run_count
 from tether.influence.rules import Rule
 from tether.influence.thresholds import Thresholds
+from tether.model.form import Form
 from tether.model.properties import Property, make_property
 from tether.observation.changes import nothing_to_change
-from tether.plan.backward import choice_type, observed_value
+from tether.plan.backward import observed_value
 from tether.plan.front_doors import RobustDoors
 from tether.plan.limits import enough_k
 from tether.plan.objective import asked_set, objective_name
@@ -37,6 +39,7 @@ from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
 if TYPE_CHECKING:
+    from tether._kernels.layer import LayerRows
     from tether.model.mdp import MDP
     from tether.observation.path import Path
 
@@ -356,17 +359,21 @@ def _solve(
     models: ModelSet, found: Thresholds, k: int, m: int, sign: float = 1.0
 ) -> tuple[Floats, tuple[Nodes, ...], tuple[Ints, ...]]:
     """V_0(s_0, c) for c = 0 … m; the nodes planned for, and the choices. ``sign`` = -1: under the best models."""
+    from tether._kernels.layer import LayerNodes
     from tether._kernels.robust import Goal, robust_nodes
     from tether._kernels.sets import limits_for, row_scratch_for
 
     graph, T = found.graph, found.graph.T
     mdp, form = graph.mdp, graph.mdp.form
-    kept = found.within(k)
-    nodes = tuple(layer.only(which) for layer, which in zip(found.nodes, kept, strict=True))
-    size = run_count(found.nodes) * mdp.n_states * (m + 1)
+    kept = [_going(found, t, which) for t, which in enumerate(found.within(k))]
+    nodes = tuple(_some(layer, which) for layer, which in zip(found.nodes, kept, strict=True))
+    # One run more than occur, for runs that are too long.
+    n_runs = max(int(layer.runs.max(initial=0)) for layer in found.nodes) + 2 if found.rule == "assured" else 1
+    size = n_runs * mdp.n_states * (m + 1)
     tables = scratch_array(size, np.float64), scratch_array(size, np.float64)  # zero where nothing is written
     if mdp.final_reward is not None:
-        tables[T % 2].reshape(-1, m + 1)[nodes[T].places(mdp.n_states)] = mdp.final_reward[nodes[T].states][:, None]
+        places = nodes[T].states + (nodes[T].runs.astype(np.int64) * mdp.n_states if nodes[T].runs.size else 0)
+        tables[T % 2].reshape(-1, m + 1)[places] = mdp.final_reward[nodes[T].states][:, None]
     longest = int(np.diff(form.row_start).max(initial=1)) if mdp.n_pairs < 1_000_000 else _longest(form, nodes)
     limits, scratch = limits_for(longest), row_scratch_for(longest)
     free, choices = scratch_array(mdp.n_states, np.uint8), []
@@ -374,10 +381,10 @@ def _solve(
         observed = int(graph.observation.actions[t])
         uncounted = nodes[t].states[nothing_to_change(form, nodes[t].states, observed)]
         free[uncounted] = 1
-        choice = np.full((nodes[t].size, m + 1), -1, dtype=choice_type(mdp))
+        choice = np.full((nodes[t].size, m + 1), -1, dtype=np.int8 if mdp.n_actions < 127 else np.int32)
         robust_nodes(
-            nodes[t].arguments(mdp.n_states),
-            nominal_rows(mdp, found.influenced[t]),  # the sets say what an observed step changes
+            LayerNodes(read_only(nodes[t].states), read_only(nodes[t].runs), n_runs > 1, mdp.n_states),
+            _nominal_rows(form, found.influenced[t]),  # the sets say what an observed step changes
             found.kappa[t],
             found.offsets[t][kept[t]],
             k,
@@ -406,6 +413,27 @@ def _solve(
         choices.append(choice)
     start = int(graph.observation.states[0])
     return tables[0][start * (m + 1) : (start + 1) * (m + 1)].copy(), nodes, tuple(reversed(choices))
+
+
+def _going(found: Thresholds, t: int, which: Ints) -> Ints:
+    """Those of some nodes of layer t where something is left to do; at T all."""
+    offsets = found.offsets[t]
+    return which if t == found.graph.T else which[offsets[which + 1] > offsets[which]]
+
+
+def _some(nodes: Nodes, which: Ints) -> Nodes:
+    """Some nodes of a layer, by position."""
+    runs = nodes.runs[which] if nodes.runs.size else NO_RUNS
+    return Nodes(np.array([0, which.size]), nodes.states[which], runs, starts(np.diff(nodes.offsets)[which]))
+
+
+def _nominal_rows(form: Form, influenced: Ints) -> LayerRows:
+    """The rows of the model, none of them edited, as the kernel takes them."""
+    from tether._kernels.layer import LayerRows
+
+    none = Rows.none()
+    model = form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability
+    return LayerRows(*model, none.pairs, none.start, none.next_state, none.probability, influenced)
 
 
 def _signed(values: Any, objective: Property | None, minimise: bool) -> Any:

@@ -54,8 +54,8 @@ def steps_of(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], k
 def _allowed(found: Thresholds, t: int, k: int) -> tuple[set[int], set[int]]:
     """Pairs of the layer that are allowed for k, and those of them that can still be reached from s_0."""
     nodes, pair_start = found.nodes[t], found.graph.mdp.form.pair_start
-    counts = np.diff(nodes.pair_offsets(pair_start))
-    first = np.repeat(pair_start[nodes.states] - nodes.pair_offsets(pair_start)[:-1], counts)
+    counts = np.diff(nodes.offsets)
+    first = np.repeat(pair_start[nodes.states] - nodes.offsets[:-1], counts)
     pairs = first + np.arange(first.size)
     allowed = found.kappa[t] <= k
     reached = allowed & np.repeat(found.reach[t] <= k, counts)

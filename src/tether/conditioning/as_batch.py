@@ -1,0 +1,127 @@
+"""A graph as the engine takes it: a batch of one episode, or of one for each copy of a model side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tether._foundation.arrays import Flags, Ints
+from tether.conditioning.layers import Graph
+from tether.conditioning.on_demand import RowsOnDemand, stretches
+from tether.conditioning.rows import Rows, nominal_start
+from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
+from tether.model.form import Form, pair_states
+
+__all__ = ["ended_of", "layers_of", "model_of", "steps_of"]
+
+
+def model_of(form: Form) -> Model:
+    """The arrays of a model."""
+    return Model(form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
+
+
+def steps_of(graph: Graph) -> Steps:
+    """The observed steps, once for each copy of the model."""
+    seen, n = graph.observation, graph.copies
+    S, P = graph.mdp.n_states // n, graph.mdp.n_pairs // n
+    shift = np.arange(n)[:, None]
+    states = np.where(seen.states < 0, -1, seen.states + shift * S).astype(np.int64)
+    columns = states[:, :-1], np.tile(seen.actions, n), seen.pairs + shift * P, states[:, 1:]
+    return Steps(np.arange(n + 1) * graph.T, *(np.asarray(one, np.int64).reshape(-1) for one in columns))
+
+
+def ended_of(graph: Graph) -> Flags | None:
+    """Which states end a path before T; None if none does."""
+    return None if graph.ended is None else graph.ended.mask
+
+
+def layers_of(graph: Graph, influenced: tuple[Ints, ...]) -> list[Layer]:
+    """The layers t = 0 … T; ``influenced`` are the influenced pairs of each step, ascending."""
+    layers: list[Layer] = []
+    kept: tuple[Ints, Nodes] | None = None  # layers with the same states share the arrays of their nodes
+    for t in range(graph.T):
+        states = graph.states(t)
+        if kept is None or kept[0] is not states or (graph.ended is not None and graph.ended.states[t].size):
+            kept = states, _nodes(graph, t, states)
+        layers.append(_layer(graph, t, kept[1], influenced[t]))
+    last = graph.states(graph.T)
+    nodes = Nodes(_first(graph, last), last, NO_RUNS, np.zeros(last.size + 1, np.int64))
+    return [*layers, Layer(nodes, NO_EDITS)]
+
+
+def _nodes(graph: Graph, t: int, states: Ints) -> Nodes:
+    form, is_over = graph.mdp.form, None
+    if graph.ended is not None and graph.ended.states[t].size and t:
+        states = np.union1d(states, graph.ended.states[t]).astype(np.int32)
+        is_over = graph.ended.mask[states]
+    count = form.pair_start[states.astype(np.int64) + 1] - form.pair_start[states]
+    if is_over is not None:
+        count[is_over] = 0
+    return Nodes(_first(graph, states), states, NO_RUNS, starts(count))
+
+
+def _first(graph: Graph, states: Ints) -> Ints:
+    """Where the states of each copy begin."""
+    return np.searchsorted(states, np.arange(graph.copies + 1) * (graph.mdp.n_states // graph.copies)).astype(np.int64)
+
+
+def _layer(graph: Graph, t: int, nodes: Nodes, influenced: Ints) -> Layer:
+    edits, pair_start = graph.layers[t].edits, graph.mdp.form.pair_start
+    state = pair_states(pair_start, edits.pairs)
+    position = nodes.offsets[np.searchsorted(nodes.states, state)] + edits.pairs - pair_start[state]
+    is_influenced = np.isin(edits.pairs, influenced, assume_unique=True).view(np.uint8)
+    if isinstance(edits, RowsOnDemand):
+        return LayerInParts(graph.mdp.form, nodes, position, is_influenced, edits)
+    rows = edits.rows()
+    row = np.arange(position.size)
+    return Layer(nodes, Edits(position, row, is_influenced, rows.start, rows.next_state, rows.probability))
+
+
+class LayerInParts(Layer):
+    """A layer of one episode whose edited rows are made when they are needed, a part of its nodes at a time."""
+
+    def __init__(
+        self, form: Form, nodes: Nodes, position: Ints, influenced: Ints, rows: RowsOnDemand | Rows
+    ) -> None:
+        edits = Edits(position, np.arange(position.size), influenced, *NO_EDITS[3:])
+        super().__init__(nodes, edits)
+        object.__setattr__(self, "_made", (form, rows))
+
+    def parts(self, wanted: Ints | None = None) -> Iterator[tuple[slice, Ints, Layer]]:
+        """The layer in parts, each with its rows made; see `Layer.parts`."""
+        form, rows = self._made  # type: ignore[attr-defined]
+        at = np.arange(self.edits.position.size) if wanted is None else wanted
+        node = self.node_of(self.edits.position[at])
+        first_of_node = np.flatnonzero(np.diff(node, prepend=-1))
+        begin = np.append(first_of_node, at.size)
+        cuts = list(stretches(nominal_start(form, rows.pairs[at])[begin])) or [(0, 0)]
+        low_node = 0
+        for low, high in cuts:
+            is_last = high == cuts[-1][1]
+            high_node = self.size if is_last else int(node[begin[high]])
+            some = at[begin[low] : begin[high]]
+            yield slice(low_node, high_node), some, self._part(low_node, high_node, some, rows.rows(some))
+            low_node = high_node
+
+    def _part(self, low: int, high: int, some: Ints, rows: Rows) -> Layer:
+        nodes, edits = self.nodes, self.edits
+        offsets = nodes.offsets[low : high + 1] - nodes.offsets[low]
+        position = edits.position[some] - nodes.offsets[low]
+        cut = Nodes(np.array([0, high - low]), nodes.states[low:high].copy(), NO_RUNS, offsets)
+        arrays = rows.start, rows.next_state, rows.probability
+        return Layer(cut, Edits(position, np.arange(some.size), edits.influenced[some], *arrays))
+
+    def uniform(self, near: Ints, kappa: Ints) -> Layer:
+        """A layer with short rows that have the same κ, if all nodes of the next layer have the same numbers.
+
+        Then it does not matter which of them a row leads to. For influenced pairs their distances do not matter.
+        """
+        all_influenced = bool(np.all(self.edits.influenced))
+        if near.size == 0 or np.ptp(kappa) > 0 or not (all_influenced or np.ptp(near) == 0):
+            return self
+        form, rows = self._made  # type: ignore[attr-defined]
+        n = self.edits.position.size
+        first = form.next_state[form.row_start[rows.pairs]]  # any successor: all have the same numbers
+        edits = self.edits._replace(start=np.arange(n + 1), next_state=first, probability=np.ones(n))
+        return Layer(self.nodes, edits)
