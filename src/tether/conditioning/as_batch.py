@@ -28,7 +28,12 @@ def steps_of(graph: Graph) -> Steps:
     shift = np.arange(n)[:, None]
     states = np.where(seen.states < 0, -1, seen.states + shift * S).astype(np.int64)
     columns = states[:, :-1], np.tile(seen.actions, n), seen.pairs + shift * P, states[:, 1:]
-    return Steps(np.arange(n + 1) * graph.T, *(np.asarray(one, np.int64).reshape(-1) for one in columns))
+    # In a graph with copies the support of a step lists the outcomes of all copies, one after another.
+    supports = [layer.observed.next_state.reshape(n, -1) for layer in graph.layers]
+    begin = starts(np.tile([one.shape[1] for one in supports], n))
+    support = np.concatenate([one[copy] for copy in range(n) for one in supports])
+    flat = (np.asarray(one, np.int64).reshape(-1) for one in columns)
+    return Steps(np.arange(n + 1) * graph.T, *flat, begin, support)
 
 
 def ended_of(graph: Graph) -> Flags | None:
@@ -69,13 +74,16 @@ def _first(graph: Graph, states: Ints) -> Ints:
 def _layer(graph: Graph, t: int, nodes: Nodes, influenced: Ints) -> Layer:
     edits, pair_start = graph.layers[t].edits, graph.mdp.form.pair_start
     state = pair_states(pair_start, edits.pairs)
-    position = nodes.offsets[np.searchsorted(nodes.states, state)] + edits.pairs - pair_start[state]
+    node = np.minimum(np.searchsorted(nodes.states, state), nodes.size - 1)
+    there = (nodes.states[node] == state) & (nodes.offsets[node] < nodes.offsets[node + 1])
+    position = nodes.offsets[node] + edits.pairs - pair_start[state]
     is_influenced = np.isin(edits.pairs, influenced, assume_unique=True).view(np.uint8)
     if isinstance(edits, RowsOnDemand):
         return LayerInParts(graph.mdp.form, nodes, position, is_influenced, edits)
-    rows = edits.rows()
-    row = np.arange(position.size)
-    return Layer(nodes, Edits(position, row, is_influenced, rows.start, rows.next_state, rows.probability))
+    rows, row = edits.rows(), np.flatnonzero(there)
+    numbers = None if row.size == position.size else row
+    arrays = rows.start, rows.next_state, rows.probability
+    return Layer(nodes, Edits(position[row], row, is_influenced[row], *arrays), numbers)
 
 
 class LayerInParts(Layer):

@@ -100,7 +100,7 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         of_node = np.full((layer.size if keep and not is_last and m else 0, numbers.columns), -1, number)
         if m == 0:  # only the path counts; other nodes matter where a path ends
             before[:] = problem.final[layer.nodes.states][:, None]
-        observed, kappa = steps.of(steps.action, t), _EVERY_PAIR if is_last else problem.kappa[t]
+        observed, kappa = steps.item(steps.action, t), _EVERY_PAIR if is_last else problem.kappa[t]
         certain = True
         for nodes, edits, part in layer.parts(_wanted(problem, layer, observed, numbers, path)):
             worth = _NO_REWARDS if is_last else problem.rewards(t, part, edits)

@@ -41,7 +41,8 @@ class Model(NamedTuple):
 class Steps:
     """Observed steps of a batch; episode b has the steps ``start[b] … start[b + 1] - 1``.
 
-    ``outcome`` is the next state, -1 if it was not recorded.
+    ``outcome`` is the next state, -1 if it was not recorded. Step i could have led to the states
+    ``support[support_start[i]:support_start[i + 1]]``.
     """
 
     start: Ints
@@ -49,6 +50,15 @@ class Steps:
     action: Ints
     pair: Ints
     outcome: Ints
+    support_start: Ints
+    support: Ints
+
+    @classmethod
+    def of(cls, model: Model, start: Ints, state: Ints, action: Ints, pair: Ints, outcome: Ints) -> Steps:
+        """Steps whose supports are those of the rows of their pairs."""
+        begin = starts(model.row_start[pair + 1] - model.row_start[pair])
+        entry = np.arange(int(begin[-1])) + np.repeat(model.row_start[pair] - begin[:-1], np.diff(begin))
+        return cls(start, state, action, pair, outcome, begin, model.next_state[entry])
 
     def __len__(self) -> int:
         return int(self.start.size) - 1
@@ -67,7 +77,7 @@ class Steps:
         """The step of each episode at time t, -1 for an episode that has ended."""
         return np.where(self.lengths > t, self.start[:-1] + t, -1)
 
-    def of(self, column: Ints, t: int) -> Ints:
+    def item(self, column: Ints, t: int) -> Ints:
         """An item of each episode's step at time t, -1 for an episode that has ended."""
         at = self.at(t)
         return np.where(at >= 0, column[np.maximum(at, 0)], -1) if column.size else at
@@ -106,10 +116,14 @@ class Edits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Nodes and edited pairs at one time. All arrays are read-only: kernels are compiled for one kind of array."""
+    """Nodes and edited pairs at one time. All arrays are read-only: kernels are compiled for one kind of array.
+
+    ``numbers`` are the numbers of the edits where they were numbered, if not 0, 1, 2, …
+    """
 
     nodes: Nodes
     edits: Edits
+    numbers: Ints | None = None
 
     def __post_init__(self) -> None:
         for array in (*self.nodes, *self.edits):
@@ -131,7 +145,7 @@ class Layer:
         A layer that makes its rows when they are needed makes those that are ``wanted`` (by number; by default all).
         """
         del wanted
-        yield slice(0, self.size), slice(None), self
+        yield slice(0, self.size), slice(None) if self.numbers is None else self.numbers, self
 
     def uniform(self, near: Ints, kappa: Ints) -> Layer:
         """The layer, or one with shorter rows if all nodes of the next layer have the same distance and κ."""

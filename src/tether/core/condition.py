@@ -44,7 +44,7 @@ def condition(model: Model, steps: Steps, store: RowStore, ended: Flags | None =
         if t == T:
             layers.append(Layer(nodes, NO_EDITS))
             break
-        here = steps.of(transition, t)
+        here = steps.item(transition, t)
         layer = Layer(nodes, store.edits(nodes, here, observed, outcome, touched))
         layers.append(layer)
         first, state = successors(model, layer, stamp)

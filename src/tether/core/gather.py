@@ -187,7 +187,7 @@ def _spread(
                 base = 0
                 if with_runs and not (is_edited and edits.influenced[e] > 0):
                     base = (nodes.runs[node] + 1) * n_states
-                if from_k < FAR and base <= longest * n_states:
+                if from_k < FAR and (base == 0 or base <= longest * n_states):
                     next_state, r = model.next_state, first + at - begin
                     start, stop = model.row_start[r], model.row_start[r + 1]
                     if is_edited:

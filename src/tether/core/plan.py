@@ -205,6 +205,8 @@ def _plan_range(
         tries = 1 if columns == 1 and not all_free else end - begin + 1
         for turn in range(tries):
             number = at_observed if turn == 0 else turn - 1
+            if turn == 1:
+                e = first_edit
             if number < 0 or (turn > 0 and number == at_observed):
                 continue
             at = begin + number
@@ -213,8 +215,6 @@ def _plan_range(
                 from_k = index_of_k[min(kappa[at], largest_kappa)]
             if from_k >= n_ks:
                 continue
-            if turn == 1:
-                e = first_edit
             while e < n_edits and position[e] < at:
                 e += 1
             is_edited = e < n_edits and position[e] == at

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
-from tether.core.batch import Edits, Model, Nodes, Steps, starts
+from tether.core.batch import Edits, Model, Nodes, Steps
 from tether.core.gumbel import gumbel_rows
 from tether.core.jit import kernel
 
@@ -165,12 +165,9 @@ class Touched(NamedTuple):
     @classmethod
     def of(cls, model: Model, steps: Steps) -> Touched:
         """For the steps of a batch."""
-        lengths = model.row_start[steps.pair + 1] - model.row_start[steps.pair]
-        begin = starts(lengths)
-        entry = np.arange(int(begin[-1])) + np.repeat(model.row_start[steps.pair] - begin[:-1], lengths)
-        support = model.next_state[entry]
         touches = np.zeros((len(steps), model.n_states), np.uint8)
-        return cls(begin[steps.start], support, touches, np.zeros(model.n_states, np.uint8))
+        support_start = steps.support_start[steps.start]
+        return cls(support_start, steps.support, touches, np.zeros(model.n_states, np.uint8))
 
 
 @kernel

@@ -66,12 +66,17 @@ class Kappa:
         return reach
 
 
-def thresholds(model: Model, steps: Steps, layers: list[Layer], rule: Rule, ended: Flags | None, up_to: int) -> Kappa:
-    """κ under a rule; influence is what the edits of the layers say. ``up_to`` is the largest k of interest."""
+def thresholds(
+    model: Model, steps: Steps, layers: list[Layer], rule: Rule, ended: Flags | None, up_to: int, *, loose: bool = False
+) -> Kappa:
+    """κ under a rule; influence is what the edits of the layers say. ``up_to`` is the largest k of interest.
+
+    ``ended`` marks the states that end a path. Layers are ``loose`` if they may hold more than what can be reached.
+    """
     T, lengths = len(layers) - 1, steps.lengths
     if rule == "assured":
         layers = with_runs(model, layers, up_to)
-    own = None if rule == "definition" else own_thresholds(model, steps, layers, rule, ended)
+    own = None if rule == "definition" else own_thresholds(model, steps, layers, rule, ended, loose=loose)
     near = np.full(layers[T].size, FAR, np.int16)
     kappa, of_pairs = np.ones(layers[T].size, np.int16), []
     for t in range(T - 1, -1, -1):
@@ -87,15 +92,17 @@ def thresholds(model: Model, steps: Steps, layers: list[Layer], rule: Rule, ende
     return Kappa(model, layers, of_pairs[::-1], kappa, up_to)
 
 
-def own_thresholds(model: Model, steps: Steps, layers: list[Layer], rule: Rule, ended: Flags | None) -> list[Ints]:
+def own_thresholds(
+    model: Model, steps: Steps, layers: list[Layer], rule: Rule, ended: Flags | None, *, loose: bool = False
+) -> list[Ints]:
     """The rule's own threshold of each pair, without those of its successors, and however many steps are left."""
     if rule == "assured":
         return [_run_after(layer) for layer in layers[:-1]]
     if rule == "definition":
         return _distances(model, steps, layers)
     if rule == "published":
-        return _published(model, steps, layers, ended)
-    return _printed(model, steps, layers, ended)
+        return _published(model, steps, layers, ended, loose)
+    return _printed(model, steps, layers, ended, loose)
 
 
 def _gather_parts(
@@ -134,9 +141,9 @@ def _run_after(layer: Layer) -> Ints:
     return own
 
 
-def _published(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None) -> list[Ints]:
+def _published(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool) -> list[Ints]:
     """max(1, distance of s at t, distances of the possible successors at t+1) to a node of an observed support."""
-    rollout, T = _rollout(model, steps, layers, ended, 0), len(layers) - 1
+    rollout, T = _rollout(model, steps, layers, ended, loose, 0), len(layers) - 1
     distance = [_support_distance(model, steps, rollout[T].nodes, T, np.full(rollout[T].size, FAR, np.int16))]
     for t in range(T - 1, -1, -1):
         layer, own = rollout[t], np.ones(rollout[t].n_pairs, np.int16)
@@ -150,14 +157,15 @@ def _published(model: Model, steps: Steps, layers: list[Layer], ended: Flags | N
         own = np.repeat(np.maximum(here, np.int16(1)), np.diff(layer.nodes.offsets))
         after = rollout[t + 1].nodes
         far = np.full(after.states.size, FAR, np.int16)
-        gather(model, layer, after, far, distance[t + 1], own, _NONE, 0)
+        furthest = _without_ended(distance[t + 1], after, ended)
+        gather(model, layer, after, far, furthest, own, _NONE, 0)
         found.append(own)
     return found
 
 
-def _printed(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None) -> list[Ints]:
+def _printed(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool) -> list[Ints]:
     """max(1, largest reverse breadth-first depth among the nominal successors), time ignored."""
-    around = _around(model, steps, layers, ended)
+    around = _around(model, steps, layers, ended, loose)
     depth = np.full(around.size, FAR, np.int16)
     depth[_of_supports(model, steps, around.nodes)] = 0
     zeros = np.zeros(around.size, np.int16)
@@ -168,29 +176,31 @@ def _printed(model: Model, steps: Steps, layers: list[Layer], ended: Flags | Non
         if np.array_equal(nearer, depth):
             break
         depth = nearer
-    found = []
+    found, far, furthest = [], np.full(depth.size, FAR, np.int16), _without_ended(depth, around.nodes, ended)
     for layer in layers[:-1]:
         own = np.ones(layer.n_pairs, np.int16)
-        far = np.full(depth.size, FAR, np.int16)
-        gather(model, Layer(layer.nodes, NO_EDITS), around.nodes, far, depth, own, _NONE, 0)
+        gather(model, Layer(layer.nodes, NO_EDITS), around.nodes, far, furthest, own, _NONE, 0)
         found.append(own)
     return found
 
 
-def _rollout(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, extra: int) -> list[Layer]:
+def _without_ended(distance: Ints, nodes: Nodes, ended: Flags | None) -> Ints:
+    """Distances that may limit a pair: where a path ends, none does."""
+    return distance if ended is None else np.where(ended[nodes.states], np.int16(0), distance)
+
+
+def _rollout(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool, extra: int) -> list[Layer]:
     """What each episode could have reached without the observation, t = 0 … T, and ``extra`` steps more.
 
-    If the layers do not begin with one state per episode, they need not be reached from the first one: their states
-    are part of the rollout.
+    If the layers are ``loose``, they may hold states that do not follow from the first one: these are part of it too.
     """
     found, stamp = [], np.zeros(model.n_states, np.int64)
     first, state = layers[0].nodes.first, layers[0].nodes.states
-    from_one = state.size == len(steps)
     for t in range(steps.longest + extra + 1):
         goes_on = steps.lengths + extra > t
         found.append(Layer(make_nodes(model, first, state, goes_on, ended if t else None), NO_EDITS))
         first, state = successors(model, found[-1], stamp)
-        if not from_one and t + 1 < len(layers):
+        if loose and t + 1 < len(layers):
             keys = np.repeat(np.arange(len(steps)), np.diff(first)) * model.n_states + state
             keys = np.union1d(keys, layers[t + 1].episode() * model.n_states + layers[t + 1].nodes.states)
             first = np.searchsorted(keys, np.arange(len(steps) + 1) * model.n_states)
@@ -198,12 +208,12 @@ def _rollout(model: Model, steps: Steps, layers: list[Layer], ended: Flags | Non
     return found
 
 
-def _around(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None) -> Layer:
+def _around(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool) -> Layer:
     """All states that each episode could reach within T + 2 steps, without the observation, as one layer.
 
     States that are reached last have no pairs: no path that matters goes through them.
     """
-    rollout = _rollout(model, steps, layers, ended, 2)
+    rollout = _rollout(model, steps, layers, ended, loose, 2)
     keys = [layer.episode() * model.n_states + layer.nodes.states for layer in rollout]
     every = np.unique(np.concatenate(keys))
     goes_on = np.concatenate([key[np.diff(layer.nodes.offsets) > 0] for key, layer in zip(keys, rollout, strict=True)])
@@ -232,11 +242,10 @@ def _of_supports(model: Model, steps: Steps, nodes: Nodes, t: int | None = None)
     if t is not None:
         at = steps.at(t - 1) if t > 0 else np.full(len(steps), -1)
         owner, at = episodes[at >= 0], at[at >= 0]
-    pairs = steps.pair[at]
-    lengths = model.row_start[pairs + 1] - model.row_start[pairs]
+    lengths = np.diff(steps.support_start)[at]
     begin = starts(lengths)
-    entry = np.arange(int(begin[-1])) + np.repeat(model.row_start[pairs] - begin[:-1], lengths)
-    keys = np.unique(np.repeat(owner, lengths) * model.n_states + model.next_state[entry])
+    item = np.arange(int(begin[-1])) + np.repeat(steps.support_start[at] - begin[:-1], lengths)
+    keys = np.unique(np.repeat(owner, lengths) * model.n_states + steps.support[item])
     of_nodes = np.repeat(episodes, np.diff(nodes.first)) * model.n_states + nodes.states
     return np.flatnonzero(np.isin(of_nodes, keys))
 
@@ -258,7 +267,7 @@ def with_runs(model: Model, layers: list[Layer], up_to: int) -> list[Layer]:
     for layer in layers:
         base = _locate(model, layer.nodes, Nodes(first, state, NO_RUNS, first))
         nodes = Nodes(first, state, run, starts(np.diff(layer.nodes.offsets)[base]))
-        found.append(Layer(nodes, _copied_edits(layer, base, nodes.offsets)))
+        found.append(_copied(layer, base, nodes))
         if len(found) == len(layers):
             break
         wide = state.astype(np.int64)
@@ -269,15 +278,15 @@ def with_runs(model: Model, layers: list[Layer], up_to: int) -> list[Layer]:
     return found
 
 
-def _copied_edits(layer: Layer, base: Ints, offset: Ints) -> Edits:
-    """The edited pairs of nodes that are copies of the nodes ``base`` of a layer."""
+def _copied(layer: Layer, base: Ints, nodes: Nodes) -> Layer:
+    """A layer of nodes that are copies of the nodes ``base`` of another, with their edited pairs."""
     edits, begin = layer.edits, np.searchsorted(layer.edits.position, layer.nodes.offsets)
     count = np.diff(begin)[base]
     node = np.repeat(np.arange(base.size), count)
-    within = np.arange(node.size) - np.repeat(np.cumsum(count) - count, count)
-    at = begin[base[node]] + within
-    position = edits.position[at] - layer.nodes.offsets[base[node]] + offset[node]
-    return edits._replace(position=position, row=edits.row[at], influenced=edits.influenced[at])
+    at = begin[base[node]] + np.arange(node.size) - np.repeat(np.cumsum(count) - count, count)
+    position = edits.position[at] - layer.nodes.offsets[base[node]] + nodes.offsets[node]
+    copied = edits._replace(position=position, row=edits.row[at], influenced=edits.influenced[at])
+    return Layer(nodes, copied, at if layer.numbers is None else layer.numbers[at])
 
 
 @kernel

@@ -130,7 +130,8 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
     up_to = T + 1 if up_to is None else min(up_to, T + 1)
     steps, layers = steps_of(graph), layers_of(graph, influenced)
-    found = engine.thresholds(model_of(graph.mdp.form), steps, layers, rule, ended_of(graph), up_to)
+    model, ended = model_of(graph.mdp.form), ended_of(graph)
+    found = engine.thresholds(model, steps, layers, rule, ended, up_to, loose=True)
     return Thresholds(
         graph, rule, influence, steps, found.layers, influenced, tuple(found.of_pairs), found.first, up_to
     )
@@ -150,4 +151,4 @@ def own_of(graph: Graph, steps: Steps, layers: list[Layer], rule: Rule) -> tuple
     """For t = 0 … T-1, the rule's own threshold of each pair of the layers of a graph."""
     from tether.core.thresholds import own_thresholds
 
-    return tuple(own_thresholds(model_of(graph.mdp.form), steps, layers, rule, ended_of(graph)))
+    return tuple(own_thresholds(model_of(graph.mdp.form), steps, layers, rule, ended_of(graph), loose=True))

@@ -368,7 +368,8 @@ def _solve(
     kept = [_going(found, t, which) for t, which in enumerate(found.within(k))]
     nodes = tuple(_some(layer, which) for layer, which in zip(found.nodes, kept, strict=True))
     # One run more than occur, for runs that are too long.
-    n_runs = max(int(layer.runs.max(initial=0)) for layer in found.nodes) + 2 if found.rule == "assured" else 1
+    with_runs = any(layer.runs.size for layer in found.nodes)
+    n_runs = max(int(layer.runs.max(initial=0)) for layer in found.nodes) + 2 if with_runs else 1
     size = n_runs * mdp.n_states * (m + 1)
     tables = scratch_array(size, np.float64), scratch_array(size, np.float64)  # zero where nothing is written
     if mdp.final_reward is not None:
@@ -383,7 +384,7 @@ def _solve(
         free[uncounted] = 1
         choice = np.full((nodes[t].size, m + 1), -1, dtype=np.int8 if mdp.n_actions < 127 else np.int32)
         robust_nodes(
-            LayerNodes(read_only(nodes[t].states), read_only(nodes[t].runs), n_runs > 1, mdp.n_states),
+            LayerNodes(read_only(nodes[t].states), read_only(nodes[t].runs), with_runs, mdp.n_states),
             _nominal_rows(form, found.influenced[t]),  # the sets say what an observed step changes
             found.kappa[t],
             found.offsets[t][kept[t]],
