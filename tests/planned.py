@@ -9,8 +9,7 @@ def close(a, b):
 
 
 def every_layer_is_large(patch, pieces):
-    """Treat every layer as large: on all cores, piece by piece, and perhaps with nodes that are not reached."""
-    for module in ("_kernels.parallel", "influence.thresholds"):
-        patch.setattr(f"tether.{module}.LARGE", 1)
-    for module in ("influence.nodes", "plan.backward"):
+    """Treat every layer as large: on all cores, piece by piece."""
+    patch.setattr("tether._kernels.parallel.LARGE", 1)
+    for module in ("core.gather", "core.plan"):
         patch.setattr(f"tether.{module}.CHUNKS", pieces)

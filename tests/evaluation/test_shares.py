@@ -27,7 +27,7 @@ def followed(world: World, plan: tether.Plan, times: frozenset[int]) -> float:
     def planned(t: int, s: Any, left: int, run: int) -> Any:
         """What the plan would do, from its own tables; None where it has no answer."""
         index, form = plan.cf.mdp.state_index(s), plan.cf.mdp.form
-        runs = [0] * plan.nodes[t].size if plan.nodes[t].runs is None else plan.nodes[t].runs.tolist()
+        runs = [0] * plan.nodes[t].size if plan.nodes[t].runs.size == 0 else plan.nodes[t].runs.tolist()
         at = [i for i, key in enumerate(zip(plan.nodes[t].states.tolist(), runs, strict=True)) if key == (index, run)]
         if not at:
             return None

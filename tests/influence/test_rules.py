@@ -44,7 +44,7 @@ def by_label(cf, found):
 
 def nodes_of(cf, found, t):
     nodes = found.nodes[t]
-    runs = [0] * nodes.size if nodes.runs is None else nodes.runs.tolist()
+    runs = [0] * nodes.size if nodes.runs.size == 0 else nodes.runs.tolist()
     return [(cf.mdp.states[s], run) for s, run in zip(nodes.states, runs, strict=True)]
 
 

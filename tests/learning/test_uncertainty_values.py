@@ -39,7 +39,7 @@ def actions_of(plan):
         nodes, choice = plan.nodes[t], plan.choices[t]
         for node in range(nodes.size):
             s = int(nodes.states[node])
-            run = 0 if nodes.runs is None else int(nodes.runs[node])
+            run = 0 if nodes.runs.size == 0 else int(nodes.runs[node])
             for c in range(plan.T + 1):
                 local = int(choice[node, min(c, choice.shape[1] - 1)])
                 if local >= 0:

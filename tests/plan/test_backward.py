@@ -164,7 +164,7 @@ def test_memory_that_the_system_does_not_give(monkeypatch):
 @given(tiny_worlds(), st.sampled_from(RULES))
 def test_beyond_the_end_no_rule_looks_at_runs(world, rule):
     plan = world.cf.plan(world.T + 1, world.T, rule=rule)
-    assert all(nodes.runs is None for nodes in plan.nodes)
+    assert all(nodes.runs.size == 0 for nodes in plan.nodes)
     assert plan.value == pytest.approx(world.cf.sweep(rule="definition").value(world.T + 1, world.T))
 
 

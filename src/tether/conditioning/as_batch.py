@@ -120,6 +120,12 @@ class LayerInParts(Layer):
         arrays = rows.start, rows.next_state, rows.probability
         return Layer(cut, Edits(position, np.arange(some.size), edits.influenced[some], *arrays))
 
+    def whole(self) -> Layer:
+        """The layer with all its rows made at once."""
+        rows = self._made[1].rows()  # type: ignore[attr-defined]
+        arrays = rows.start, rows.next_state, rows.probability
+        return Layer(self.nodes, Edits(*self.edits[:3], *arrays))
+
     def uniform(self, near: Ints, kappa: Ints) -> Layer:
         """A layer with short rows that have the same κ, if all nodes of the next layer have the same numbers.
 

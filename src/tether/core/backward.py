@@ -135,8 +135,8 @@ def _wanted(problem: Problem, layer: Layer, observed: Ints, numbers: Numbers, pa
     """
     if numbers.columns > 1 or type(layer) is Layer:
         return None
-    model, node = problem.model, layer.node_of(layer.edit_positions)
-    states, pairs = layer.nodes.states[node], layer.pairs(problem.model, layer.edit_positions)
+    model, node = problem.model, layer.node_of(layer.edits.position)
+    states, pairs = layer.nodes.states[node], layer.pairs(problem.model, layer.edits.position)
     on_path = np.searchsorted(model.pair_start, path.pair[0], side="right") - 1
     free = np.array([find_pair(model, s, observed[0]) < 0 for s in layer.nodes.states])
     return np.flatnonzero((model.pair_action[pairs] == observed[0]) | (states == on_path) | free[node])

@@ -147,6 +147,10 @@ class Layer:
         del wanted
         yield slice(0, self.size), slice(None) if self.numbers is None else self.numbers, self
 
+    def whole(self) -> Layer:
+        """The layer with all its rows."""
+        return self
+
     def uniform(self, near: Ints, kappa: Ints) -> Layer:
         """The layer, or one with shorter rows if all nodes of the next layer have the same distance and κ."""
         del near, kappa

@@ -88,8 +88,17 @@ def thresholds(
         else:
             each, cap = np.minimum(own[t], _by_pair(layers[t], left)), _NONE
         near, kappa = _gather_parts(model, layers[t], layers[t + 1].nodes, near, kappa, each, cap, up_to - 1)
+        kappa[_stuck(layers[t], lengths > t, ended)] = FAR
         of_pairs.append(each)
     return Kappa(model, layers, of_pairs[::-1], kappa, up_to)
+
+
+def _stuck(layer: Layer, goes_on: Flags, ended: Flags | None) -> Ints:
+    """The nodes where a path goes on, but no action is available: nothing is allowed there."""
+    empty = np.flatnonzero(np.diff(layer.nodes.offsets) == 0)
+    if empty.size and ended is not None:
+        empty = empty[~ended[layer.nodes.states[empty]]]
+    return empty[goes_on[layer.episode()[empty]]] if empty.size else empty
 
 
 def own_thresholds(
@@ -267,7 +276,7 @@ def with_runs(model: Model, layers: list[Layer], up_to: int) -> list[Layer]:
     for layer in layers:
         base = _locate(model, layer.nodes, Nodes(first, state, NO_RUNS, first))
         nodes = Nodes(first, state, run, starts(np.diff(layer.nodes.offsets)[base]))
-        found.append(_copied(layer, base, nodes))
+        found.append(_copied(layer.whole(), base, nodes))
         if len(found) == len(layers):
             break
         wide = state.astype(np.int64)

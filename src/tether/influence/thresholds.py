@@ -60,8 +60,8 @@ class Thresholds:
 
     @property
     def offsets(self) -> tuple[Ints, ...]:
-        """Where the pairs of each node begin in ``kappa``, t = 0 … T."""
-        return tuple(layer.nodes.offsets for layer in self.layers)
+        """Where the pairs of each node begin in ``kappa``, t = 0 … T-1."""
+        return tuple(layer.nodes.offsets for layer in self.layers[:-1])
 
     @cached_property
     def reach(self) -> tuple[Ints, ...]:

@@ -110,7 +110,7 @@ def _choice(plan: Plan, t: int, states: Ints, changes: Ints, runs: Ints) -> Ints
     """The number of the chosen pair among those of each state, -1 if the plan does not know the state."""
     nodes, choice = plan.nodes[t], plan.choices[t]
     width = max(plan.T + 2, int(runs.max(initial=0)) + 1)
-    own = np.zeros(nodes.size, np.int64) if nodes.runs is None else nodes.runs.astype(np.int64)
+    own = np.zeros(nodes.size, np.int64) if nodes.runs.size == 0 else nodes.runs.astype(np.int64)
     known, wanted = nodes.states.astype(np.int64) * width + own, states * width + runs
     if known.size == 0:
         return np.full(wanted.size, -1, dtype=np.int64)

@@ -418,7 +418,7 @@ def _solve(
 
 def _going(found: Thresholds, t: int, which: Ints) -> Ints:
     """Those of some nodes of layer t where something is left to do; at T all."""
-    offsets = found.offsets[t]
+    offsets = found.nodes[t].offsets
     return which if t == found.graph.T else which[offsets[which + 1] > offsets[which]]
 
 
