@@ -29,7 +29,7 @@ import numba
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.jit import kernel, parallel_kernel, part_of_kernel
+from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.ordering import sort_by_key
 
 _SAME_RATIO = 1e-14
@@ -79,7 +79,7 @@ def _add(total: float, low: float, x: float) -> tuple[float, float]:
     return moved, low + ((x - moved) + total)
 
 
-@part_of_kernel
+@kernel
 def _can_win(p: float, q: float, p_o: float, q_o: float) -> bool:
     """Whether r = p / q < p_o / q_o = r_o beyond rounding, for p > 0 and an r_o that is infinite or overflows.
 
@@ -88,14 +88,14 @@ def _can_win(p: float, q: float, p_o: float, q_o: float) -> bool:
     return q_o == 0.0 or q / p * (1.0 - _SAME_RATIO) > q_o / p_o
 
 
-@part_of_kernel
+@kernel
 def _bound(p_o: float, q_o: float) -> float:
     """The bound below which r_j must be for j to win; if it is ∞, `_can_win` decides."""
     r_o = p_o / q_o if q_o > 0.0 else np.inf
     return r_o * (1.0 - _SAME_RATIO)
 
 
-@part_of_kernel
+@kernel
 def _possible(
     next_state: Ints, probability: Floats, low: int, high: int, weight: Floats, is_certain: bool, o: int, p_o: float
 ) -> int:
@@ -133,7 +133,7 @@ def _possible(
     return possible
 
 
-@part_of_kernel
+@kernel
 def _row(
     next_state: Ints,
     probability: Floats,

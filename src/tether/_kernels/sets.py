@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.jit import kernel, part_of_kernel
+from tether._kernels.jit import kernel
 
 NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY, INTERVALS = range(5)
 
@@ -115,7 +115,7 @@ def sort_by(keys: Floats, order: Ints, n: int) -> None:
         order[j + 1] = item
 
 
-@part_of_kernel
+@kernel
 def _sort_by_heap(keys: Floats, order: Ints, n: int) -> None:
     """Move every item with children down to its place, from the last on; then move the top to the end, and repeat."""
     size, start = n, n // 2
@@ -136,7 +136,7 @@ def _sort_by_heap(keys: Floats, order: Ints, n: int) -> None:
             root = child
 
 
-@part_of_kernel
+@kernel
 def limit_row(
     row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: RowLimits, scratch: RowScratch
 ) -> int:
@@ -170,7 +170,7 @@ def limit_row(
     return _BOX
 
 
-@part_of_kernel
+@kernel
 def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: int, p: Floats) -> tuple[int, bool]:
     """p_j of each outcome of q, by merging; returns the index of o in q (-1: none) and whether the supports overlap."""
     at, o, overlap = 0, -1, False
@@ -186,7 +186,7 @@ def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: i
     return o, overlap
 
 
-@part_of_kernel
+@kernel
 def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, limits: RowLimits, p: Floats) -> None:
     """The published sets: stability at the observed outcome; if ``monotone``, also monotonicity."""
     low, high = limits.low, limits.high
@@ -205,7 +205,7 @@ def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, l
                 high[j] = min(high[j], q[j])
 
 
-@part_of_kernel
+@kernel
 def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: RowScratch) -> None:
     """The nested caps of counterfactual stability.
 
@@ -254,7 +254,7 @@ def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: R
         slack[k] = max(0.0, slack[k]) / p_o
 
 
-@part_of_kernel
+@kernel
 def can_happen(how: int, limits: RowLimits, j: int) -> bool:
     """Whether some row of the set leads to an outcome."""
     if how == _FIXED:
@@ -264,7 +264,7 @@ def can_happen(how: int, limits: RowLimits, j: int) -> bool:
     return bool(limits.high[j] > 0.0)
 
 
-@part_of_kernel
+@kernel
 def fill_row(how: int, limits: RowLimits, n: int, order: Ints, sign: float, chance: float, scratch: RowScratch) -> None:
     """Write the extreme row to ``scratch.x``: for outcomes in the given order (``sign`` = 1), or its reverse (-1)."""
     x, low = scratch.x, limits.low
@@ -279,7 +279,7 @@ def fill_row(how: int, limits: RowLimits, n: int, order: Ints, sign: float, chan
             _keep_tail(n, order, sign, chance, x)
 
 
-@part_of_kernel
+@kernel
 def _fill_box(limits: RowLimits, n: int, order: Ints, sign: float, x: Floats) -> None:
     """Start from the lower limits; then raise outcomes in order, each up to its upper limit."""
     low, high = limits.low, limits.high
@@ -298,7 +298,7 @@ def _fill_box(limits: RowLimits, n: int, order: Ints, sign: float, x: Floats) ->
     _give_rest(n, rest, order, sign, x)
 
 
-@part_of_kernel
+@kernel
 def _keep_tail(n: int, order: Ints, sign: float, chance: float, x: Floats) -> None:
     """Keep the first outcomes in order, up to a probability of ``chance`` in all, and rescale them to a row."""
     rest = 1.0
@@ -309,7 +309,7 @@ def _keep_tail(n: int, order: Ints, sign: float, chance: float, x: Floats) -> No
     _give_rest(n, rest, order, sign, x)
 
 
-@part_of_kernel
+@kernel
 def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None:
     """Add what rounding left over to the last outcome with a positive probability."""
     if rest > 0.0:
@@ -320,7 +320,7 @@ def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None
                 return
 
 
-@part_of_kernel
+@kernel
 def _fill_nested(limits: RowLimits, n: int, order: Ints, sign: float, scratch: RowScratch) -> None:
     """Give each outcome, in order, as much as all caps allow."""
     low, high, level, x, left = limits.low, limits.high, limits.level, scratch.x, scratch.left
@@ -378,7 +378,7 @@ def extreme_row(
     return expectation(n, scratch.x, value)
 
 
-@part_of_kernel
+@kernel
 def expectation(n: int, x: Floats, value: Floats) -> float:
     """Σ x·value over outcomes with x > 0."""
     total = 0.0

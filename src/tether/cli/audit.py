@@ -169,9 +169,7 @@ def _progress(doing: str, fresh: bool) -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from tether._kernels.compiling import told_of_compiling
     from tether.cli.doing import note_continued, note_doing
-    from tether.cli.screen import COMPILING
 
     def kept(_done: int, _rows: int) -> None:
         note_continued("the same command without --fresh" if fresh else "the same command")
@@ -183,7 +181,7 @@ def _progress(doing: str, fresh: bool) -> Iterator[Callable[[int, int], None]]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task(doing, total=None, rate="")
+        task = bar.add_task(doing, total=None, rate="the first audit compiles code, once")
 
         def tell(done: int, rows: int) -> None:
             kept(done, rows)
@@ -191,5 +189,4 @@ def _progress(doing: str, fresh: bool) -> Iterator[Callable[[int, int], None]]:
             rate = f"{speed:,.0f} rows per second" if speed else ""
             bar.update(task, completed=done, total=rows, rate=rate)
 
-        with told_of_compiling(lambda compiling: bar.update(task, description=COMPILING if compiling else doing)):
-            yield tell
+        yield tell

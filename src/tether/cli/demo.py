@@ -17,7 +17,6 @@ from typing import Any
 
 from rich.text import Text
 
-from tether._kernels.ahead import second_compiler
 from tether.cases import epidemic, sepsis, toy
 from tether.cases.case import Case
 from tether.cli.screen import COMPILING, put
@@ -112,9 +111,7 @@ def _compile() -> None:
     waiting.daemon = True
     waiting.start()
     small = toy()
-    with second_compiler():
-        plan = counterfactual(small.mdp, small.path).plan()
-        plan.explain().sentences()
+    counterfactual(small.mdp, small.path).plan().explain().sentences()
     waiting.cancel()
 
 

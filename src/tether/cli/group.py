@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from tether._kernels.ahead import second_compiler
 from tether._version import __version__
 from tether.cli.doing import CONTINUED, DOING
 from tether.cli.hints import hints
@@ -147,9 +146,6 @@ def _say(sentence: str) -> None:
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """All commands."""
-    if ctx.invoked_subcommand in _SECTIONS["Answers"]:
-        # The first time, kernels are compiled while the command is still being loaded, and the model read.
-        ctx.with_resource(second_compiler())
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # no crash if the terminal cannot show a character

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tether._kernels.compiling import told_of_compiling
 from tether.cli.doing import note_doing
 
 __all__ = ["COMPILING", "decimals", "plain_table", "progress", "put", "signed"]
@@ -22,10 +21,10 @@ _GLUE = "\ue000"
 """Stands for a space at which a line must not be broken."""
 
 
-COMPILING = "compiling (once) …"
+COMPILING = "the first answer of an installation compiles code, once: some seconds …"
 
-_PATIENCE = 0.4
-"""Seconds before progress is shown: most commands are finished sooner."""
+_PATIENCE, _LONG = 0.4, 2.0
+"""Seconds before progress is shown: most commands are finished sooner; and before it says why the first takes longer."""
 
 
 def put(*what: str | Text | Table, style: str = "") -> None:
@@ -57,7 +56,7 @@ class Say(Protocol):
 def progress() -> Iterator[Say]:
     """Say what is being done, on standard error and only in a terminal: ``say("reading the model", READING)``.
 
-    While kernels are compiled, which happens once per installation, it says that instead.
+    If that takes long, it also says that the first answer of an installation compiles code.
     """
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
@@ -78,17 +77,18 @@ def progress() -> Iterator[Say]:
         note_doing(doing, less)
         status.update(Text(last))
 
-    def tell(compiling: bool) -> None:
-        status.update(Text(COMPILING if compiling else last))
-
-    waiting = threading.Timer(_PATIENCE, begin)
-    waiting.daemon = True
-    waiting.start()
+    timers = [
+        threading.Timer(_PATIENCE, begin),
+        threading.Timer(_LONG, lambda: status.update(Text(f"{last} ({COMPILING.removesuffix(' …')})"))),
+    ]
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
     try:
-        with told_of_compiling(tell):
-            yield say
+        yield say
     finally:
-        waiting.cancel()
+        for timer in timers:
+            timer.cancel()
         over.set()
         with begun:
             status.stop()

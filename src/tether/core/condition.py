@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
-from tether.core.jit import kernel
+from tether._kernels.jit import kernel
 from tether.core.rows import RowStore, Touched
 
 __all__ = ["Conditioned", "condition", "make_nodes"]

@@ -15,11 +15,11 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.core.backward import Choices
 from tether.core.batch import Edits, Layer, Model, Nodes
-from tether.core.jit import kernel
+from tether._kernels.jit import kernel
 from tether.core.plan import find_pair, is_absorbing
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["Occupied", "Visits", "by_choices", "by_policy", "follow"]
+__all__ = ["Occupied", "Visits", "by_choices", "follow", "visits_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,23 +80,18 @@ def by_choices(
     return Visits(node[:n], changes[:n], position[:n], edit[:n], changed[:n], mass[:n])
 
 
-def by_policy(model: Model, layer: Layer, occupied: Occupied, weight: Floats, observed: Ints) -> Visits:
-    """What a policy takes; ``weight`` has its probability of each pair of the layer."""
-    offset = layer.nodes.offsets
-    count = offset[occupied.node + 1] - offset[occupied.node]
-    source = np.repeat(np.arange(occupied.node.size), count)
-    begin = np.cumsum(count) - count
-    position = offset[occupied.node[source]] + np.arange(source.size) - begin[source]
-    kept = np.flatnonzero(weight[position] > 0)
-    source, position = source[kept], position[kept]
-    node = occupied.node[source]
+def visits_of(
+    model: Model, layer: Layer, node: Ints, pairs: Ints, mass: Floats, observed: Ints, changes: Ints | None = None
+) -> Visits:
+    """Visits of nodes (ascending) that take some pairs of the model, with their probabilities."""
+    position = layer.nodes.offsets[node] + pairs - model.pair_start[layer.nodes.states[node]]
     changed = np.empty(node.size, np.uint8)
     _changes(model, layer.nodes, node, position, observed, changed)
-    at = np.searchsorted(layer.edits.position, position)
-    inside = np.minimum(at, max(layer.edits.position.size - 1, 0))
-    is_edited = layer.edits.position[inside] == position if layer.edits.position.size else np.zeros(at.size, bool)
-    edit = np.where(is_edited, at, -1)
-    return Visits(node, occupied.changes[source], position, edit, changed, occupied.mass[source] * weight[position])
+    edited = layer.edits.position
+    at = np.searchsorted(edited, position)
+    is_edited = np.zeros(at.size, bool) if edited.size == 0 else edited[np.minimum(at, edited.size - 1)] == position
+    left = np.zeros(node.size, np.int64) if changes is None else changes
+    return Visits(node, left, position, np.where(is_edited, at, -1), changed, mass)
 
 
 def _onward(model: Model, layer: Layer, after: Nodes, visits: Visits, most: int) -> Occupied:

@@ -16,7 +16,7 @@ from tether._foundation.arrays import Ints
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import Edits, Layer, Model, Nodes
-from tether.core.jit import kernel, parallel_kernel
+from tether._kernels.jit import kernel, parallel_kernel
 from tether.core.slots import enter, slots_for, successor
 
 __all__ = ["FAR", "gather", "spread"]

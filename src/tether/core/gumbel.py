@@ -28,7 +28,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.core.batch import Model
-from tether.core.jit import kernel
+from tether._kernels.jit import kernel
 
 _SAME_RATIO = 1e-14
 """Ratios p_j / q_j with a smaller relative difference are equal: rows are normalised in floating point.

@@ -21,7 +21,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.core.batch import Edits, Layer, Model, Nodes
-from tether.core.jit import kernel, parallel_kernel
+from tether._kernels.jit import kernel, parallel_kernel
 from tether.core.slots import enter, slots_for, successor
 
 __all__ = ["ROUNDING", "Goal", "Limits", "Numbers", "OnPath", "find_pair", "is_absorbing", "plan_layer"]

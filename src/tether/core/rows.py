@@ -19,9 +19,9 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether.core.batch import Edits, Model, Nodes, Steps
 from tether.core.gumbel import gumbel_rows
-from tether.core.jit import kernel
+from tether._kernels.jit import kernel
 
-__all__ = ["MadeRows", "MakeRows", "RowStore", "gumbel_made", "meeting_pairs"]
+__all__ = ["MadeRows", "MakeRows", "RowStore", "distances", "gumbel_made", "meeting_pairs"]
 
 LIMIT = 256 << 20
 """How many bytes of rows a store keeps from batch to batch."""
@@ -67,6 +67,30 @@ def meeting_pairs(model: Model, observed: Ints, state: Ints) -> tuple[Ints, Ints
     out = np.empty(int(np.sum(model.pair_start[state + 1] - model.pair_start[state])), np.int64)
     n = _meet(model, observed, state, np.zeros(model.n_states, np.uint8), count, out)
     return count, out[:n]
+
+
+def distances(model: Model, observed: Ints, pairs: Ints) -> Floats:
+    """½ Σ |P(·|observed[i]) - P(·|pairs[i])|; items with the same observed pair should be side by side."""
+    out = np.empty(pairs.size)
+    _distances(model, observed, pairs, np.zeros(model.n_states), out)
+    return out
+
+
+@kernel
+def _distances(model: Model, observed: Ints, pairs: Ints, weight: Floats, out: Floats) -> None:
+    for i in range(pairs.size):
+        low, high = model.row_start[observed[i]], model.row_start[observed[i] + 1]
+        if i == 0 or observed[i] != observed[i - 1]:
+            for e in range(low, high):
+                weight[model.next_state[e]] = model.probability[e]
+        # The part of q above p: equal to ½ Σ |p - q|, and exactly 0 for the observed row itself.
+        excess = 0.0
+        for e in range(model.row_start[pairs[i]], model.row_start[pairs[i] + 1]):
+            excess += max(model.probability[e] - weight[model.next_state[e]], 0.0)
+        out[i] = min(excess, 1.0)
+        if i == pairs.size - 1 or observed[i] != observed[i + 1]:
+            for e in range(low, high):
+                weight[model.next_state[e]] = 0.0
 
 
 class RowStore:

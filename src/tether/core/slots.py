@@ -14,7 +14,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import Nodes
-from tether.core.jit import kernel
+from tether._kernels.jit import kernel
 
 __all__ = ["enter", "slots_for", "successor"]
 

@@ -35,7 +35,7 @@ from tether._foundation.arrays import Flags, Ints
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.condition import make_nodes, successors
 from tether.core.gather import FAR, gather, spread
-from tether.core.jit import kernel
+from tether._kernels.jit import kernel
 
 __all__ = ["Kappa", "Rule", "own_thresholds", "thresholds", "with_runs"]
 
