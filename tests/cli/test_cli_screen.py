@@ -4,8 +4,8 @@ import io
 import time
 
 from rich.console import Console
-
 from tether._kernels.compiling import compiling
+
 from tether.cli import screen
 
 

@@ -33,8 +33,6 @@ from twins import (
     whole_weights,
 )
 
-from tether._kernels.ordering import sort_by_key
-
 EXACT = 1e-12
 """What "exact" promises of a probability."""
 
@@ -442,23 +440,6 @@ def test_strength_is_the_distance_between_the_two_rows(seen):
     cf = condition(two_rows(seen.p, seen.q), seen.o)
     distance = tv(dense(cf.row(0, n, ASKED), n), dense(cf.nominal_row(0, n, ASKED), n))
     assert cf.strength(0, n, ASKED) == pytest.approx(distance, abs=1e-15)
-
-
-# --- The loops underneath ------------------------------------------------------------------------
-
-
-@given(st.integers(0, 200), st.integers(1, 5), st.sampled_from([1.0, 1e-300, 1e300, 0.0]), st.integers(0, 2**32))
-def test_sorting_a_stretch(n, levels, unit, seed):
-    """Few keys and many, with ties, evenly spread and not; what lies beyond the stretch is left alone."""
-    rng = np.random.default_rng(seed)
-    key = rng.integers(0, 10**levels, n + 3) * unit if rng.random() < 0.5 else 10.0 ** rng.uniform(-300, 300, n + 3)
-    item = np.arange(n + 3)
-    before = key.copy()
-    sort_by_key(key, item, n, np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64))
-    assert key[:n].tolist() == sorted(before[:n])
-    assert sorted(item[:n].tolist()) == list(range(n))
-    assert key.tolist() == before[item].tolist()
-    assert item[n:].tolist() == [n, n + 1, n + 2]
 
 
 def test_importing_the_package_stays_light():

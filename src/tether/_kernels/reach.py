@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, parallel_kernel
 
 
@@ -101,3 +101,16 @@ def touching_on_all_cores(
         low, high = piece * size // pieces, (piece + 1) * size // pieces
         to = out[offsets[low] : offsets[high]]
         counts[piece] = touching(states[low:high], pair_start, row_start, next_state, marked, to)
+
+
+@kernel
+def which_meet(pairs: Ints, row_start: Ints, next_state: Ints, weight: Floats, out: Ints) -> int:
+    """Collect in ``out`` the pairs that can lead to a state of the observed support; return how many."""
+    n = 0
+    for x in pairs:
+        for e in range(row_start[x], row_start[x + 1]):
+            if weight[next_state[e]] > 0.0:
+                out[n] = x
+                n += 1
+                break
+    return n

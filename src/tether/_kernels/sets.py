@@ -34,7 +34,7 @@ _FIXED, _BOX, _STABLE, _TAIL = range(4)
 """How a row is found: it is known; within a box; within nested caps; as a tail of a row within a box."""
 
 _SAME_RATIO = 1e-14
-"""Ratios with a smaller relative difference are equal, as in `tether._kernels.gumbel`."""
+"""Ratios with a smaller relative difference are equal, as in `tether.core.gumbel`."""
 
 
 _TOO_RARE = 1e-6
@@ -217,7 +217,7 @@ def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: R
     low, high, level, slack = limits.low, limits.high, limits.level, limits.slack
     p, by_ratio = scratch.p, scratch.by_ratio
     r_o = q[o] / p_o if o >= 0 else 0.0
-    above, beside = n - n, 0.0  # not the literal 0: the sorting would be compiled a second time for it
+    above, beside = 0, 0.0
     for j in range(n):
         level[j] = 0 if j == o else -1
         high[j] = min(1.0, q[j] / p_o)

@@ -17,14 +17,13 @@ from tether.auditing.answering import PreparedQuestion, answer_one
 from tether.auditing.answers import UNKNOWN, UNRECORDED, Answers, Row, gather
 from tether.auditing.cohort import Cohort
 from tether.auditing.returns import last_states, logged_returns
-from tether.conditioning.as_batch import model_of
 from tether.core.batch import Layer, Model, Steps
 from tether.errors import TetherError
 from tether.evaluation.certificate import MOST_NODES, guaranteed_gain, verdict_number
 from tether.evaluation.policy import decider, make_policy
 from tether.influence.one_step import Effective, Support, TotalVariation
 from tether.influence.thresholds import MAX_STEPS
-from tether.model.form import Rewards
+from tether.model.form import Rewards, model_of
 from tether.plan.backward import final_rewards
 from tether.plan.chain import Visits as StatesVisited
 from tether.plan.limits import SHARE
@@ -72,11 +71,9 @@ class Engine:
             return  # decided at the start: the calls for a single episode say so
         try:
             batch = _Batch.of(world, steps)
-            if question.policy is None:
-                found = batch.planned(question.k, question.m)
-            else:
-                found = batch.evaluated(self._asked)
-        except (TetherError, _CannotAnswer):
+            plans = question.policy is None
+            found = batch.planned(question.k, question.m) if plans else batch.evaluated(self._asked)
+        except (TetherError, _NotTogetherError):
             return  # these episodes are answered one by one, and the problem is said for those that have it
         found.tell(self._asked, some, table)
         if question.certify and question.objective is None:
@@ -149,7 +146,7 @@ class Engine:
         return gather(cohort.ids, rows, answers.labels.shape[1])
 
 
-class _CannotAnswer(Exception):
+class _NotTogetherError(Exception):
     """Some episode of a batch cannot be answered, or not together with the others."""
 
 
@@ -182,7 +179,16 @@ class _World:
             member[number, states] = True
         discount = mdp.discount if question.objective is None else 1.0
         return cls(
-            asked, model, RowStore(model), ended, worth.rewards, ExpectedRewards(worth), sign * final, discount, sign, member
+            asked,
+            model,
+            RowStore(model),
+            ended,
+            worth.rewards,
+            ExpectedRewards(worth),
+            sign * final,
+            discount,
+            sign,
+            member,
         )
 
     def worth_of(self, t: int, layer: Layer, _edits: Any = None) -> tuple[Floats, Floats]:
@@ -207,7 +213,7 @@ class _Batch:
 
         layers, stuck = condition(world.model, steps, world.store, world.ended)
         if stuck:
-            raise _CannotAnswer
+            raise _NotTogetherError
         layers = [_with_influence(world, steps, layer, t) for t, layer in enumerate(layers)]
         return cls(world, steps, layers, _path_ends(world, steps))
 
@@ -239,7 +245,17 @@ class _Batch:
         world = self.world
         with_runs = world.asked.question.rule == "assured"
         problem = Problem(
-            world.model, self.steps, layers, kappa, ks, m, world.worth_of, world.final, world.discount, self.ends, with_runs
+            world.model,
+            self.steps,
+            layers,
+            kappa,
+            ks,
+            m,
+            world.worth_of,
+            world.final,
+            world.discount,
+            self.ends,
+            with_runs,
         )
         return solve(problem, keep=keep)
 
@@ -262,7 +278,7 @@ class _Batch:
 
         question, steps, model, mdp = asked.question, self.steps, self.world.model, asked.mdp
         if isinstance(question.policy, str) and question.policy == "observed":
-            raise _CannotAnswer
+            raise _NotTogetherError
         ask = decider(mdp, make_policy(mdp, question.policy, steps.longest, objective=question.objective))
 
         def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:

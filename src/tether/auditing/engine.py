@@ -1,4 +1,4 @@
-"""How batches are answered: on the engine for many episodes, or one by one where draws of learned models are asked for."""
+"""How batches are answered: on the engine; one by one where draws of learned models are asked for."""
 
 from __future__ import annotations
 

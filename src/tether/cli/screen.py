@@ -24,7 +24,7 @@ _GLUE = "\ue000"
 COMPILING = "the first answer of an installation compiles code, once: some seconds …"
 
 _PATIENCE, _LONG = 0.4, 2.0
-"""Seconds before progress is shown: most commands are finished sooner; and before it says why the first takes longer."""
+"""Seconds before progress is shown (most commands are finished sooner), and before it says why it takes long."""
 
 
 def put(*what: str | Text | Table, style: str = "") -> None:

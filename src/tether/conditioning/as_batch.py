@@ -10,15 +10,10 @@ from tether._foundation.arrays import Flags, Ints
 from tether.conditioning.layers import Graph
 from tether.conditioning.on_demand import RowsOnDemand, stretches
 from tether.conditioning.rows import Rows, nominal_start
-from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
+from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Nodes, Steps, starts
 from tether.model.form import Form, pair_states
 
-__all__ = ["ended_of", "layers_of", "model_of", "steps_of"]
-
-
-def model_of(form: Form) -> Model:
-    """The arrays of a model."""
-    return Model(form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
+__all__ = ["ended_of", "layers_of", "steps_of"]
 
 
 def steps_of(graph: Graph) -> Steps:
@@ -89,9 +84,7 @@ def _layer(graph: Graph, t: int, nodes: Nodes, influenced: Ints) -> Layer:
 class LayerInParts(Layer):
     """A layer of one episode whose edited rows are made when they are needed, a part of its nodes at a time."""
 
-    def __init__(
-        self, form: Form, nodes: Nodes, position: Ints, influenced: Ints, rows: RowsOnDemand | Rows
-    ) -> None:
+    def __init__(self, form: Form, nodes: Nodes, position: Ints, influenced: Ints, rows: RowsOnDemand | Rows) -> None:
         edits = Edits(position, np.arange(position.size), influenced, *NO_EDITS[3:])
         super().__init__(nodes, edits)
         object.__setattr__(self, "_made", (form, rows))

@@ -170,7 +170,7 @@ class Walk:
 
     def meeting(self, states: Ints, step: ObservedStep) -> Ints:
         """Pairs of ``states`` (ascending) whose support meets that of the observed pair, ascending."""
-        from tether._kernels.gumbel import which_meet
+        from tether._kernels.reach import which_meet
 
         if states.size == 0:
             return np.empty(0, dtype=np.int64)

@@ -13,7 +13,7 @@ from tether._kernels.scratch import scratch_array
 from tether.core.batch import NO_RUNS, Layer, Model, Nodes, Steps
 from tether.core.plan import Goal, Limits, Numbers, OnPath, find_pair, plan_layer
 
-__all__ = ["Choices", "Problem", "Solved", "Uncertain", "solve"]
+__all__ = ["Choices", "Problem", "Solved", "UncertainError", "solve"]
 
 RewardsOf = Callable[[int, Layer, Any], tuple[Floats, Floats]]
 """Expected rewards at time t for a part of a layer, with its edits by number: of the pairs of the model, at least those
@@ -23,7 +23,7 @@ _EVERY_PAIR = np.empty(0, np.int16)
 _NO_REWARDS = np.empty(0), np.empty(0)
 
 
-class Uncertain(Exception):
+class UncertainError(Exception):
     """An observed pair does not have its observed outcome for certain, at time ``t``."""
 
     def __init__(self, t: int) -> None:
@@ -95,7 +95,9 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         going[t >= problem.ends] = -1
         is_last = t == T
         chosen = np.full(B, -1, np.int64)
-        pair, outcome = (np.where(going >= 0, column[np.maximum(going, 0)], -1) for column in (steps.pair, steps.outcome))
+        pair, outcome = (
+            np.where(going >= 0, column[np.maximum(going, 0)], -1) for column in (steps.pair, steps.outcome)
+        )
         path = OnPath(pair, outcome, known, value, chosen, m, T - t)
         of_node = np.full((layer.size if keep and not is_last and m else 0, numbers.columns), -1, number)
         if m == 0:  # only the path counts; other nodes matter where a path ends
@@ -112,7 +114,7 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
                 path if part is layer else _in_part(model, part, path), m > 0,
             )  # fmt: skip
         if not certain:
-            raise Uncertain(t)
+            raise UncertainError(t)
         if keep and not is_last:
             choices.append(Choices(of_node, chosen))
         after, numbers_after, after_nodes = before, numbers, layer.nodes

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
-from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether._kernels.jit import kernel
+from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.rows import RowStore, Touched
 
 __all__ = ["Conditioned", "condition", "make_nodes"]
+
 
 class Conditioned(NamedTuple):
     """The layers t = 0 … T of a batch; and the nodes that have no action although their episode goes on.

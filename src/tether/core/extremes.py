@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._kernels.jit import kernel
 from tether._kernels.sets import Nominal, Observed, RowLimits, RowScratch, extreme_row, limits_for, row_scratch_for
 from tether.core.batch import Layer, Model, Steps
 from tether.core.follow import Visits
-from tether._kernels.jit import kernel
 from tether.core.plan import find_pair, is_absorbing
 
 __all__ = ["Worth", "worst_values"]
@@ -45,8 +45,8 @@ class _Taken(NamedTuple):
 
 
 def worst_values(
-    model: Model, steps: Steps, layers: list[Layer], visits: list[Visits], most: int, worth: Worth, kinds: tuple[int, ...],
-    wanted: Ints,
+    model: Model, steps: Steps, layers: list[Layer], visits: list[Visits], most: int, worth: Worth,
+    kinds: tuple[int, ...], wanted: Ints,
 ) -> Floats:  # fmt: skip
     """The worst expected return of the plan of each ``wanted`` episode, for each set (`tether._kernels.sets`)."""
     taken = _taken(model, steps, layers, visits)
@@ -200,13 +200,11 @@ def _worst_of_batch(
                     worst = np.inf
                     for y in range(first, last):
                         after = _onward(model, state[i], y, action[start[b] + t], changes[i], T - t - 1)
-                        worst = min(
-                            worst,
-                            _worst_of_pair(
-                                model, y, t, step, worth, value[(t + 1) % 2], after * n_states, kinds[number], limits,
-                                row, nothing,
-                            ),  # fmt: skip
+                        base = after * n_states
+                        here = _worst_of_pair(
+                            model, y, t, step, worth, value[(t + 1) % 2], base, kinds[number], limits, row, nothing
                         )
+                        worst = min(worst, here)
                     value[t % 2, changes[i] * n_states + state[i]] = worst
             found[at, number] = value[0, changes[0] * n_states + state[0]]
     return wanted.size

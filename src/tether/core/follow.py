@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._kernels.jit import kernel
 from tether.core.backward import Choices
 from tether.core.batch import Edits, Layer, Model, Nodes
-from tether._kernels.jit import kernel
 from tether.core.plan import find_pair, is_absorbing
 from tether.core.slots import enter, slots_for, successor
 
@@ -65,9 +65,7 @@ def follow(
     return taken, occupied
 
 
-def by_choices(
-    model: Model, layer: Layer, occupied: Occupied, choices: Choices, observed: Ints, most: int
-) -> Visits:
+def by_choices(model: Model, layer: Layer, occupied: Occupied, choices: Choices, observed: Ints, most: int) -> Visits:
     """What a plan takes; ``observed`` is the observed action of each episode."""
     n = occupied.node.size
     node, changes = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -13,10 +13,10 @@ import numba
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import Edits, Layer, Model, Nodes
-from tether._kernels.jit import kernel, parallel_kernel
 from tether.core.slots import enter, slots_for, successor
 
 __all__ = ["FAR", "gather", "spread"]
@@ -61,7 +61,9 @@ def _enter_levels(after: Nodes, b: int, n_states: int, near: Ints, kappa: Ints, 
 
 
 @kernel
-def _extremes(next_state: Ints, start: int, stop: int, levels: Ints, base: int, least: int, most: int) -> tuple[int, int]:
+def _extremes(
+    next_state: Ints, start: int, stop: int, levels: Ints, base: int, least: int, most: int
+) -> tuple[int, int]:
     """The smallest distance and the largest κ of the successors of a row.
 
     Reading stops once the first is at most ``least`` and the second at least ``most``: no more can change.
@@ -155,9 +157,7 @@ def _gather_chunks(
 ) -> None:  # fmt: skip
     of_episode = cap[0] if cap.size > 0 else 0
     for c in numba.prange(cuts.size - 1):
-        _gather_range(
-            model, nodes, edits, own, of_episode, longest, levels, near, kappa, cuts[c], cuts[c + 1]
-        )
+        _gather_range(model, nodes, edits, own, of_episode, longest, levels, near, kappa, cuts[c], cuts[c + 1])
 
 
 def spread(model: Model, layer: Layer, after: Nodes, reach: Ints, kappa: Ints) -> Ints:

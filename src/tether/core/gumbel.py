@@ -21,14 +21,15 @@ mass, or if q_o = 0 and p_j / q_j is the same for every outcome of q (0 for disj
 ``weight`` has the observed row by state: p_j, and 0 for every state outside its support.
 """
 
-
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.core.batch import Model
 from tether._kernels.jit import kernel
+from tether.core.batch import Model
 
 _SAME_RATIO = 1e-14
 """Ratios p_j / q_j with a smaller relative difference are equal: rows are normalised in floating point.
@@ -211,10 +212,19 @@ def _row(
     return 0.5 * distance
 
 
+class Seen(NamedTuple):
+    """Observed rows, one after the other: row w leads to ``next_state[start[w]:start[w + 1]]``."""
+
+    start: Ints
+    next_state: Ints
+    probability: Floats
+
+
 @kernel
 def gumbel_rows(
     model: Model,
-    observed: Ints,
+    seen: Seen,
+    which: Ints,
     outcome: Ints,
     pairs: Ints,
     weight: Floats,
@@ -223,42 +233,52 @@ def gumbel_rows(
     probability: Floats,
     strength: Floats,
 ) -> None:
-    """Write the counterfactual row of ``pairs[i]``, given that ``observed[i]`` led to ``outcome[i]``.
+    """Write the counterfactual row of ``pairs[i]``, given that the observed row ``which[i]`` led to ``outcome[i]``.
 
     Row i goes to ``start[i] … start[i + 1] - 1`` of ``next_state`` and ``probability``, its total variation to the
     nominal row to ``strength[i]``. An outcome of -1 was not recorded: the row stays nominal. ``weight`` is scratch by
-    state, all 0 before and after; items with the same observed pair should be side by side.
+    state, all 0 before and after; items with the same observed row should be side by side.
     """
+    _, _, row_start, nominal_next, nominal = model
     longest = 0
     for x in pairs:
-        longest = max(longest, model.row_start[x + 1] - model.row_start[x])
+        longest = max(longest, row_start[x + 1] - row_start[x])
     ratio, height, item = np.empty(longest), np.empty(longest), np.empty(longest, np.int64)
     start[0] = 0
     for i in range(pairs.size):
-        if i == 0 or observed[i] != observed[i - 1]:
-            _set_weights(model, observed[i], weight, 1.0)
-        low, high, begin = model.row_start[pairs[i]], model.row_start[pairs[i] + 1], start[i]
-        is_certain = model.row_start[observed[i] + 1] - model.row_start[observed[i]] == 1
+        if i == 0 or which[i] != which[i - 1]:
+            _set_weights(seen, which[i], weight, 1.0)
+        low, high, begin = row_start[pairs[i]], row_start[pairs[i] + 1], start[i]
+        is_certain = seen.start[which[i] + 1] - seen.start[which[i]] == 1
         possible, o, p_o = -1, -1, 0.0
         if outcome[i] >= 0:
-            o, p_o = _entry_of(model.next_state, low, high, outcome[i]), weight[outcome[i]]
-            possible = _possible(model.next_state, model.probability, low, high, weight, is_certain, o, p_o)
+            o, p_o = _entry_of(nominal_next, low, high, outcome[i]), weight[outcome[i]]
+            possible = _possible(nominal_next, nominal, low, high, weight, is_certain, o, p_o)
         if possible < 0:
             for e in range(low, high):
-                next_state[begin + e - low] = model.next_state[e]
-                probability[begin + e - low] = model.probability[e]
+                next_state[begin + e - low] = nominal_next[e]
+                probability[begin + e - low] = nominal[e]
             strength[i], start[i + 1] = 0.0, begin + high - low
         else:
             strength[i] = _row(
-                model.next_state, model.probability, low, high, weight, o, p_o, begin, next_state, probability, ratio,
-                item, height,
-            )  # fmt: skip
+                nominal_next, nominal, low, high, weight, o, p_o, begin, next_state, probability, ratio, item, height
+            )
             start[i + 1] = begin + possible
-        if i == pairs.size - 1 or observed[i] != observed[i + 1]:
-            _set_weights(model, observed[i], weight, 0.0)
+        if i == pairs.size - 1 or which[i] != which[i + 1]:
+            _set_weights(seen, which[i], weight, 0.0)
 
 
 @kernel
-def _set_weights(model: Model, pair: int, weight: Floats, factor: float) -> None:
-    for e in range(model.row_start[pair], model.row_start[pair + 1]):
-        weight[model.next_state[e]] = factor * model.probability[e]
+def _set_weights(seen: Seen, which: int, weight: Floats, factor: float) -> None:
+    for e in range(seen.start[which], seen.start[which + 1]):
+        weight[seen.next_state[e]] = factor * seen.probability[e]
+
+
+def rows_given(model: Model, seen: Seen, which: Ints, outcome: Ints, pairs: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+    """Counterfactual rows of ``pairs``: where each begins, next states, probabilities, and strengths."""
+    size = int(np.sum(model.row_start[pairs + 1] - model.row_start[pairs]))
+    start, strength = np.empty(pairs.size + 1, np.int64), np.empty(pairs.size)
+    next_state, probability = np.empty(size, np.int32), np.empty(size)
+    gumbel_rows(model, seen, which, outcome, pairs, np.zeros(model.n_states), start, next_state, probability, strength)
+    end = int(start[-1])
+    return start, next_state[:end], probability[:end], strength

@@ -19,9 +19,9 @@ import numba
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.core.batch import Edits, Layer, Model, Nodes
-from tether._kernels.jit import kernel, parallel_kernel
 from tether.core.slots import enter, slots_for, successor
 
 __all__ = ["ROUNDING", "Goal", "Limits", "Numbers", "OnPath", "find_pair", "is_absorbing", "plan_layer"]
@@ -96,7 +96,8 @@ def plan_layer(
 ) -> bool:
     """Write V of a layer to ``before`` and what is chosen to ``choice``, if it has rows; and one step of the path.
 
-    Without ``with_nodes`` V of the nodes is left as it is. Returns False if an observed pair is not certain to have its observed outcome: the values are then wrong.
+    Without ``with_nodes`` V of the nodes is left as it is. Returns False if an observed pair is not certain to have its
+    observed outcome: the values are then wrong.
     """
     slots = slots_for(after, model.n_states)
     arrays = limits, goal, before, numbers, values_after, numbers_after, choice
@@ -347,7 +348,8 @@ def _plan_path(
 @kernel
 def _plan_paths(
     model: Model, nodes: Nodes, edits: Edits, after_nodes: Nodes, slots: Ints, limits: Limits, goal: Goal,
-    before: Floats, numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, path: OnPath, with_nodes: bool,
+    before: Floats, numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, path: OnPath,
+    with_nodes: bool,
 ) -> bool:  # fmt: skip
     """V of the nodes of each episode, if they are wanted, and one step of its path."""
     certain = True

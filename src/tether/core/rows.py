@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
-from tether.core.batch import Edits, Model, Nodes, Steps
-from tether.core.gumbel import gumbel_rows
 from tether._kernels.jit import kernel
+from tether.core.batch import Edits, Model, Nodes, Steps
+from tether.core.gumbel import Seen, rows_given
 
 __all__ = ["MadeRows", "MakeRows", "RowStore", "distances", "gumbel_made", "meeting_pairs"]
 
@@ -52,13 +52,9 @@ def gumbel_made(model: Model, transition: Ints, observed: Ints, outcome: Ints, s
     del transition
     count, pair = meeting_pairs(model, observed, state)
     owner = np.repeat(np.arange(state.size), count)
-    size = int(np.sum(model.row_start[pair + 1] - model.row_start[pair]))
-    start, strength = np.empty(pair.size + 1, np.int64), np.empty(pair.size)
-    next_state, probability = np.empty(size, np.int32), np.empty(size)
-    arrays = start, next_state, probability, strength
-    gumbel_rows(model, observed[owner], outcome[owner], pair, np.zeros(model.n_states), *arrays)
-    end = int(start[-1])
-    return MadeRows(count, pair, np.ones(pair.size, np.bool_), start, next_state[:end], probability[:end], strength)
+    seen = Seen(model.row_start, model.next_state, model.probability)
+    start, *arrays = rows_given(model, seen, observed[owner], outcome[owner], pair)
+    return MadeRows(count, pair, np.ones(pair.size, np.bool_), start, *arrays)
 
 
 def meeting_pairs(model: Model, observed: Ints, state: Ints) -> tuple[Ints, Ints]:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._kernels.jit import kernel
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import Nodes
-from tether._kernels.jit import kernel
 
 __all__ = ["enter", "slots_for", "successor"]
 

@@ -32,10 +32,10 @@ from typing import Literal
 import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
+from tether._kernels.jit import kernel
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.condition import make_nodes, successors
 from tether.core.gather import FAR, gather, spread
-from tether._kernels.jit import kernel
 
 __all__ = ["Kappa", "Rule", "own_thresholds", "thresholds", "with_runs"]
 
@@ -198,7 +198,9 @@ def _without_ended(distance: Ints, nodes: Nodes, ended: Flags | None) -> Ints:
     return distance if ended is None else np.where(ended[nodes.states], np.int16(0), distance)
 
 
-def _rollout(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool, extra: int) -> list[Layer]:
+def _rollout(
+    model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool, extra: int
+) -> list[Layer]:
     """What each episode could have reached without the observation, t = 0 … T, and ``extra`` steps more.
 
     If the layers are ``loose``, they may hold states that do not follow from the first one: these are part of it too.
@@ -299,9 +301,7 @@ def _copied(layer: Layer, base: Ints, nodes: Nodes) -> Layer:
 
 
 @kernel
-def _run_successors(
-    model: Model, nodes: Nodes, edits: Edits, stamp: Ints, longest: int, first: Ints, out: Ints
-) -> int:
+def _run_successors(model: Model, nodes: Nodes, edits: Edits, stamp: Ints, longest: int, first: Ints, out: Ints) -> int:
     """Write the keys state · (longest + 1) + run of the nodes that follow, ascending for each episode."""
     pair_start, _, row_start, next_state, _ = model
     node_first, state, run, offset = nodes

@@ -15,7 +15,6 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, places_among
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.markup import html_table, paragraphs
-from tether.conditioning.as_batch import model_of
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.conditioning.layers import Graph, nominal_rollout
 from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Nodes, starts
@@ -23,6 +22,7 @@ from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_decider, visit
 from tether.evaluation.policy import decider, make_policy, noisy
 from tether.influence.one_step import Support
+from tether.model.form import model_of
 from tether.model.mdp import MDP
 from tether.model.properties import Decided, Property, make_property
 from tether.observation.path import Path, time_index

@@ -11,8 +11,8 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table
-from tether.conditioning.conditioned import CounterfactualMDP
 from tether.conditioning.as_batch import layers_of, steps_of
+from tether.conditioning.conditioned import CounterfactualMDP
 from tether.conditioning.layers import Graph, everywhere, nominal_rollout, replay
 from tether.conditioning.mechanism import NoisePosterior
 from tether.conditioning.on_demand import RowsOnDemand

@@ -12,12 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether.conditioning.as_batch import ended_of, layers_of, model_of, steps_of
+from tether.conditioning.as_batch import ended_of, layers_of, steps_of
 from tether.conditioning.layers import Graph
 from tether.core.batch import Layer, Nodes, Steps
 from tether.errors import QueryError
 from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Rule
+from tether.model.form import model_of
 
 __all__ = ["MAX_STEPS", "Thresholds", "own_of", "thresholds", "unconstrained"]
 

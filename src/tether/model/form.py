@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether.core.batch import Model
 from tether.model.place import Place, pickled_as
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Rewards",
     "Rounding",
     "all_pair_states",
+    "model_of",
     "pair_states",
 ]
 
@@ -106,6 +108,11 @@ class Form:
         # By the constructor, not field by field: a pickle does not keep arrays read-only.
         contents = Form, tuple(getattr(self, one.name) for one in fields(self) if one.init)
         return pickled_as(self.place, "form", contents)
+
+
+def model_of(form: Form) -> Model:
+    """The arrays of a model as the engine takes them."""
+    return Model(form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
 
 
 def pair_states(pair_start: Ints, pairs: Ints | int) -> Any:

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.conditioning.as_batch import model_of
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.core.batch import Layer, Nodes
 from tether.errors import Problem, QueryError
 from tether.influence.thresholds import Thresholds
+from tether.model.form import model_of
 from tether.observation.earned import model_return
 from tether.plan.rewards import ExpectedRewards, without_rewards
 
@@ -106,7 +106,7 @@ def solve_backward(
     try:
         with np.errstate(invalid="ignore", over="ignore"):
             solved = engine.solve(problem, keep=keep, progress=progress)
-    except engine.Uncertain as error:
+    except engine.UncertainError as error:
         message = (
             "the mechanism does not give the observed action in the observed state its observed outcome for "
             "certain; every causal model that agrees with the episode does"

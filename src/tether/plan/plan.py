@@ -17,6 +17,7 @@ from tether._foundation.words import counted
 from tether._kernels.parallel import LARGE
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.conditioning.layers import Graph
+from tether.core.batch import Nodes
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property
