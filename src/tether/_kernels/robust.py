@@ -28,7 +28,6 @@ from tether._kernels.sets import (
     limit_row,
     sort_by,
 )
-from tether._kernels.sorting import lower_bound
 
 _TIE = 64 * 2.0**-52
 """Values are tied if they differ by less than this, relative to the absolute values that were added up."""
@@ -106,7 +105,7 @@ def robust_nodes(
                     continue
                 onward = 0
                 if with_runs:
-                    at = lower_bound(influenced, x)
+                    at = np.searchsorted(influenced, x)
                     onward = 0 if at < influenced.size and influenced[at] == x else run + 1
                 start, stop = row_start[x], row_start[x + 1]
                 n = stop - start
