@@ -63,12 +63,14 @@ class Engine:
 
     def _answer(self, cohort: Cohort, some: Ints, table: _Table) -> None:
         question, world = self._asked.question, self._world
+        if world.ended is not None:  # where a property is decided at the start, the calls for one episode say so
+            some = some[~world.ended[cohort.state[cohort.start[some]]]]
         part = cohort.only(some)
         steps = Steps.of(world.model, part.start, *(
             np.asarray(column, np.int64) for column in (part.state, part.action, part.pair, part.next_state)
         ))  # fmt: skip
-        if world.ended is not None and world.ended[steps.state[steps.start[:-1]]].any():
-            return  # decided at the start: the calls for a single episode say so
+        if some.size == 0:
+            return
         try:
             batch = _Batch.of(world, steps)
             plans = question.policy is None

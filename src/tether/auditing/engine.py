@@ -10,11 +10,20 @@ from tether.auditing.answering import PreparedQuestion, answer_each
 from tether.auditing.answers import Answers
 from tether.auditing.batched import Engine
 from tether.auditing.cohort import Cohort
+from tether.auditing.question import Question
 
-__all__ = ["Answering", "prepare"]
+__all__ = ["Answering", "is_compiled", "prepare"]
 
 Answering = Callable[[Cohort], Answers]
 """Type of a function that answers one batch."""
+
+
+def is_compiled(question: Question) -> bool:
+    """Whether most of the work is compiled code, which threads run side by side.
+
+    Policies are asked in Python, and draws of learned models are answered one by one.
+    """
+    return question.policy is None and not question.draws
 
 
 def prepare(asked: PreparedQuestion) -> Answering:

@@ -191,9 +191,9 @@ def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int)
 
     Compiled code makes plans, and threads run it side by side; everything else needs processes.
     """
-    from tether.auditing.compiled import is_usual
+    from tether.auditing.engine import is_compiled
 
-    in_threads = is_usual(mdp, question)
+    in_threads = is_compiled(question)
     wanted = workers or (core_count() if n_rows >= (_WORTH_THREADS if in_threads else _WORTH) else 1)
     if wanted == 1:
         return Here(mdp, question)

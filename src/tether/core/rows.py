@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,9 +102,11 @@ class RowStore:
         self._keys, self._group = np.full(64, _EMPTY, np.int64), np.empty(64, np.int64)
         self._n_groups = 0
         self._group_start = np.zeros(1, np.int64)
-        self.pair, self.meets, self.strength = np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0)
-        self.start, self.next_state, self.probability = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
-        self.start.flags.writeable = self.pair.flags.writeable = False
+        kinds = {"pair": np.int64, "meets": np.bool_, "strength": float, "next_state": np.int32, "probability": float}
+        self._room = {name: _Growing(kind) for name, kind in kinds.items()} | {"start": _Growing(np.int64)}
+        self.pair, self.meets, self.strength = (self._room[name].used for name in ("pair", "meets", "strength"))
+        self.next_state, self.probability = (self._room[name].used for name in ("next_state", "probability"))
+        self.start = self._room["start"].add(np.zeros(1, np.int64))
 
     @property
     def nbytes(self) -> int:
@@ -155,10 +157,9 @@ class RowStore:
     def _add(self, keys: Ints, made: MadeRows) -> None:
         n_rows = int(self.pair.size)
         self._group_start = np.concatenate((self._group_start, n_rows + np.cumsum(made.count)))
-        self.start = np.concatenate((self.start, self.start[-1] + made.start[1:]))
         for name in ("pair", "meets", "strength", "next_state", "probability"):
-            setattr(self, name, np.concatenate((getattr(self, name), getattr(made, name))))
-        self.start.flags.writeable = self.pair.flags.writeable = False
+            setattr(self, name, self._room[name].add(getattr(made, name)))
+        self.start = self._room["start"].add(self.start[-1] + made.start[1:])
         total = self._n_groups + keys.size
         if 2 * total > self._keys.size:
             old = self._keys != _EMPTY
@@ -168,6 +169,31 @@ class RowStore:
             _insert(self._keys, self._group, old_keys, old_groups)
         _insert(self._keys, self._group, keys, np.arange(self._n_groups, total))
         self._n_groups = total
+
+
+class _Growing:
+    """An array that grows at its end; what was handed out stays as it is. Views are read-only."""
+
+    def __init__(self, kind: Any) -> None:
+        self._room, self._size = np.empty(1 << 10, kind), 0
+
+    @property
+    def used(self) -> Any:
+        """The items so far."""
+        view = self._room[: self._size]
+        view.flags.writeable = False
+        return view
+
+    def add(self, items: Any) -> Any:
+        """Add items at the end; returns all."""
+        size = self._size + items.size
+        if size > self._room.size:
+            room = np.empty(2 * size, self._room.dtype)
+            room[: self._size] = self._room[: self._size]
+            self._room = room
+        self._room[self._size : size] = items
+        self._size = size
+        return self.used
 
 
 class Touched(NamedTuple):
