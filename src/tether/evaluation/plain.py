@@ -30,7 +30,7 @@ from tether.plan.chain import Taken, Visits, build_chain
 from tether.plan.objective import asked, asked_model, objective_name, value_name
 from tether.plan.rewards import ExpectedRewards
 
-__all__ = ["Solution", "best_for_anyone", "evaluate_nominal", "simulate", "solve"]
+__all__ = ["Solution", "backward_values", "best_for_anyone", "evaluate_nominal", "simulate", "solve"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,8 +90,8 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
     T, wanted = _length(mdp, steps), make_property(objective)
     every = np.arange(mdp.n_states, dtype=np.int32)
     values, choices = np.empty((T + 1, mdp.n_states)), np.empty((T, mdp.n_states, 1), dtype=choice_type(mdp))
-    for t, value in _backward(*asked_model(mdp, wanted), (every,) * T, tuple(choices), minimise):
-        values[t] = value
+    for t, table in backward_values(*asked_model(mdp, wanted), (every,) * T, tuple(choices), minimise):
+        values[t] = table[:, 1]
     choices = choices[:, :, 0]
     values = 0.0 - values if minimise else values
     if wanted is not None:
@@ -100,12 +100,14 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
     return Solution(mdp, T, values, choices, wanted, bool(minimise))
 
 
-def _backward(
+def backward_values(
     world: MDP, decided: Decided | None, states: Sequence[Ints], choices: Sequence[Ints], minimise: bool
 ) -> Iterator[tuple[int, Floats]]:
-    """Backward induction without any limit, t = T … 0: yields the time, and V by state, valid for ``states[t]``.
+    """Backward induction without any limit, t = T … 0: yields the time and a table by state, valid for ``states[t]``.
 
-    It writes ``choices[t]``: for each of these states, which of its pairs is the best.
+    The table has two columns: the size of the numbers that were added up, which rounding errors are relative to, and V
+    (negated with ``minimise``). It is overwritten two times later. ``choices[t]`` is written: for each of these states,
+    which of its pairs is the best.
     """
     from tether._kernels.plan import SPARE, Limits, Objective, Values
 
@@ -117,14 +119,14 @@ def _backward(
     tables = [each[: 2 * n].reshape(n, 2) for each in flat]  # by state: its size, which decides ties, and its value
     if world.final_reward is not None:
         tables[T % 2][:, 0], tables[T % 2][:, 1] = np.abs(world.final_reward), sign * world.final_reward
-    yield T, tables[T % 2][:, 1]
+    yield T, tables[T % 2]
     for t in range(T - 1, -1, -1):
         nodes, reward = Nodes(states[t]).arguments(n), expected.of_pairs(t, states[t])
         goal = Objective(read_only(-reward) if minimise else reward, np.empty(0), world.discount, -1)
         plan_step(nodes, rows, limits, goal, Values(flat[(t + 1) % 2], 2, 1, 1, flat[t % 2], 2, 1, 1, choices[t]))
         if decided is not None:  # also in states without actions
             tables[t % 2][decided.ended] = _settled(sign, decided)
-        yield t, tables[t % 2][:, 1]
+        yield t, tables[t % 2]
 
 
 def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, minimise: bool = False) -> Evaluation:
@@ -145,7 +147,7 @@ def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, mi
     reached = nominal_rollout(asking.graph)
     states = [reached.states(t) for t in range(cf.T)]
     choices = [np.full((layer.size, 1), -1, dtype=choice_type(mdp)) for layer in states]
-    for _ in _backward(world, decided, states, choices, minimise):
+    for _ in backward_values(world, decided, states, choices, minimise):
         pass
 
     def decide(t: int, visits: Visits) -> Taken:
