@@ -17,6 +17,7 @@ CALLS = {
         CF.plan: "k m rule influence objective minimise subject_to",
         tether.Plan.explain: "certificate draws seed",
     },
+    "review": {CF.review: "against objective minimise horizon"},
     "sweep": {CF.sweep: "ks ms rule influence objective minimise"},
     "choose-k": {CF.choose_k: "m at_least at_most rule influence objective minimise"},
     "why": {CF.why: "k state action uninfluenced rule influence objective minimise"},

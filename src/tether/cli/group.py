@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "main"]
 _SECTIONS = {
     "Answers": {
         "explain": "explain",
+        "review": "review",
         "sweep": "sweep",
         "choose-k": "sweep",
         "why": "why",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tether.evaluation.evaluate import Evaluation
     from tether.explanation.decisions import Decisions
+    from tether.explanation.mistakes import Review
     from tether.explanation.what_if import WhatIf
     from tether.explorer.notebook import Inline
     from tether.influence.classes import Classes
@@ -254,6 +255,40 @@ class CounterfactualDoors:
         from tether.explanation.decisions import decide
 
         return decide(self, objective, m, rule, influence, minimise)
+
+    def review(
+        self: Any,
+        against: Any = "best",
+        *,
+        objective: Property | None = None,
+        minimise: bool = False,
+        horizon: int | None = None,
+    ) -> Review:
+        """Mistake or luck: what could be known when it was decided, and what only chance did.
+
+        Decisions are judged by the plain model: no causal model is needed. Only `tether.Review.foreseeable` uses the
+        counterfactual MDP.
+
+        Parameters
+        ----------
+        against : "best", "usual", or a policy
+            What decisions are judged against; see `tether.review`.
+        objective, minimise
+            What is asked for instead of the largest return; see `tether`.
+        horizon : int, optional
+            Over how many steps; see `tether.review`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> review = tether.counterfactual(case.mdp, case.path).review()
+        >>> review, round(review.foreseeable, 3)
+        (<Review: expected -1, mistakes 35.86, luck -1.141, observed -38>, 37.0)
+        """
+        from tether.explanation.mistakes import review_counterfactual
+
+        return review_counterfactual(self, against, objective, minimise, horizon)
 
     def what_if(
         self: Any,

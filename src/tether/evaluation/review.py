@@ -1,4 +1,4 @@
-"""Mistake or luck: how much of what happened could be known when it was decided, step by step, for many episodes at once.
+"""Mistake or luck: what could be known when it was decided, and what chance did, step by step, for many episodes.
 
 Let V_t and Q_t be the values of the *plain* model over the steps left: of its best policy, or of any policy that
 decisions are judged against. For an observed step (s_t, a_t, s_{t+1}) with reward r_t,
@@ -312,6 +312,15 @@ class Standard:
                 reached = walk.onward(reached, Rows.none())
         yield from self._best(states)
 
+    def values_at(self, t: int, horizon: int, states: Ints) -> Floats:
+        """The value of each of some states at time t of a horizon."""
+        entering = [np.empty(0, np.int64)] * horizon
+        if t < horizon:
+            entering[t] = np.unique(states)
+        layers = self.layers(horizon, entering, [np.empty(0, np.int64)] * horizon)
+        found: Floats = next(layer.table for layer in layers if layer.t == t)[states, 1]
+        return 0.0 - found if self.minimise else found
+
     def _best(self, states: Sequence[Ints]) -> Iterator[_Layer]:
         world, decided = self.world
         first = world.form.pair_start
@@ -328,7 +337,7 @@ class Standard:
         self, states: Callable[[int, Ints], Ints], horizon: int, observed: Sequence[Ints] | None = None
     ) -> Iterator[_Layer]:
         """Values of a policy; ``states(t, reached)`` are those of a layer, from those that the layer before reaches."""
-        (world, decided), decide, sign = self.world, self._decide(horizon), -1.0 if self.minimise else 1.0
+        (world, decided), decide, sign = self.world, self.decide(horizon), -1.0 if self.minimise else 1.0
         form, rewards = world.form, ExpectedRewards(world)
         layers: list[tuple[Ints, Taken]] = []
         reached = np.empty(0, np.int64)
@@ -359,14 +368,16 @@ class Standard:
             table[here[np.bincount(chosen.source, minlength=here.size) == 0]] = np.inf, -np.inf  # no action there
             yield _Layer(t, table, _likeliest(here, chosen))
 
-    def _decide(self, horizon: int) -> Decide:
+    def decide(self, horizon: int) -> Decide:
+        """What the policy does at each time of a horizon."""
         mdp, shares = self.mdp, self.shares
         if shares is not None:
             return _by_shares(mdp, shares)
-        found = array_decider(mdp, self.against)
+        policy = "optimal" if self.is_best else self.against
+        found = array_decider(mdp, policy)
         if found is not None:
             return found
-        return decider(mdp, make_policy(mdp, self.against, horizon, objective=self.objective, minimise=self.minimise))
+        return decider(mdp, make_policy(mdp, policy, horizon, objective=self.objective, minimise=self.minimise))
 
 
 def _by_shares(mdp: MDP, shares: Floats) -> Decide:
@@ -429,7 +440,8 @@ class _Columns(NamedTuple):
 
     @classmethod
     def empty(cls, n: int) -> _Columns:
-        return cls(*np.zeros((5, n)), np.full(n, -1), np.zeros(n, dtype=bool))
+        value, mistake, luck, reward, reached = np.zeros((5, n))
+        return cls(value, mistake, luck, reward, reached, np.full(n, -1), np.zeros(n, dtype=bool))
 
 
 def _at_rest(decided: Decided | None, batch: Steps, owner: Ints) -> Ints:
@@ -478,9 +490,7 @@ def _review_group(
             after = layer.table
 
 
-def _review_steps(
-    standard: Standard, batch: Steps, layer: _Layer, after: Floats, at: Ints, found: _Columns
-) -> None:
+def _review_steps(standard: Standard, batch: Steps, layer: _Layer, after: Floats, at: Ints, found: _Columns) -> None:
     """Review the steps ``at`` of one time: before them V is that of ``layer``, after them ``after``."""
     world, sign = standard.world[0], -1.0 if standard.minimise else 1.0
     form, gamma, rewards = world.form, world.discount, world.rewards.at(layer.t)
@@ -490,7 +500,8 @@ def _review_steps(
     chance, ends = form.probability[entry], form.next_state[entry].astype(np.int64)
 
     def mean(numbers: Floats) -> Floats:
-        return np.bincount(owner, chance * numbers, minlength=pairs.size)
+        summed: Floats = np.bincount(owner, chance * numbers, minlength=pairs.size).astype(np.float64, copy=False)
+        return summed
 
     by_entry = world.rewards.by_entry
     earned = sign * (mean(rewards[entry]) if by_entry else rewards[pairs])
@@ -530,9 +541,7 @@ def _check_finite(mdp: MDP, t: int, states: Ints, values: Floats) -> None:
         raise QueryError(Problem(message, state, time=t, place=f"t = {t}", fix=fix))
 
 
-def _summed(
-    standard: Standard, batch: Steps, horizon: Ints, owner: Ints, t: Ints, found: _Columns
-) -> BatchReview:
+def _summed(standard: Standard, batch: Steps, horizon: Ints, owner: Ints, t: Ints, found: _Columns) -> BatchReview:
     """The sums of each episode, in the direction that was asked for."""
     n, sign = horizon.size, -1.0 if standard.minimise else 1.0
     weight: Floats = np.power(standard.world[0].discount, t.astype(np.float64))
@@ -554,6 +563,4 @@ def _summed(
         unlike = np.where(has_any, total(logged), 0.0)
     steps = StepReviews(t, weight, sign * found.value, found.mistake, found.luck, found.best, found.ended)
     observed = sign * total(until_last)
-    return BatchReview(
-        batch.start, horizon, expected, total(found.mistake), total(found.luck), observed, unlike, steps
-    )
+    return BatchReview(batch.start, horizon, expected, total(found.mistake), total(found.luck), observed, unlike, steps)

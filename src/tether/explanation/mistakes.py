@@ -1,0 +1,564 @@
+"""Mistake or luck, in one record: what was to be expected, what decisions cost, what chance added, and what happened.
+
+`tether.evaluation.review` has the definitions and the numbers; here they get names, sentences and tables. Nothing in it
+needs a causal model, but for `Review.foreseeable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.rounding import rounding_of
+from tether._foundation.words import counted, percent, three_digits
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.evaluation.evaluate import evaluate_decider
+from tether.evaluation.outcomes import outcome_of
+from tether.evaluation.plain import best_for_anyone
+from tether.evaluation.review import Batch, Standard, horizons, review_batch
+from tether.influence.one_step import Support
+from tether.model.mdp import MDP
+from tether.model.properties import Property, make_property
+from tether.observation.changes import nothing_to_change
+from tether.observation.earned import Earned, earned
+from tether.observation.indices import path_of
+from tether.observation.path import Observation, Path, observe
+from tether.plan.objective import asked
+
+if TYPE_CHECKING:
+    import pyarrow
+    from matplotlib.axes import Axes
+
+__all__ = ["Review", "ReviewedStep", "review", "review_counterfactual"]
+
+Name = Callable[[Any], str]
+
+_NOUNS = {"died": "death", "dead": "death", "death": "death"}
+"""Outcomes that a sentence calls by a noun."""
+
+_NO_ACTION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedStep:
+    """One step of an observed episode: what was decided, what that cost, and what chance did.
+
+    Attributes
+    ----------
+    t : int
+    state : name
+        The observed state.
+    action : name or None
+        What was done; None where nothing was left to decide: the state is absorbing, or the property was decided.
+    best : name or None
+        What would have been best, given the model and this state: the action itself, if none was better. Against a
+        policy: what it does there most likely.
+    expected : float
+        What was to be expected from here on (V_t), with the best decisions or those of the policy.
+    mistake : float
+        What the decision cost, compared with these; 0 for the best. It could be known at the time. Negative only
+        against a policy: better than what it does.
+    luck : float
+        What the outcome added to what was to be expected of this decision; negative for bad luck.
+    weight : float
+        What 1 at this step adds to the return: discount^t.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> step = tether.review(grid.mdp, grid.path).steps[2]
+    >>> step.action, step.best, round(step.mistake, 3), round(step.luck, 3)
+    ('down', 'right', 1257.751, -121.372)
+    """
+
+    t: int
+    state: Any
+    action: Any
+    best: Any
+    expected: float
+    mistake: float
+    luck: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Review(Tabular):
+    """Mistake or luck: how what was to be expected became what happened; made by `tether.review`.
+
+    Always ``expected - mistakes + luck == observed``, up to rounding; with ``minimise`` less is better, and
+    ``expected + mistakes - luck == observed``. Mistakes are always what decisions cost, luck what chance gave.
+
+    Attributes
+    ----------
+    against : "best", "usual" or a policy
+        What decisions are judged against.
+    horizon : int
+        Up to which time: the length of the episode, or more.
+    expected : float
+        What was to be expected at the beginning, before any decision: a return, or the probability of the property.
+    mistakes : float
+        What all decisions together cost (discounted). It could be known at the time.
+    luck : float
+        What chance added to it (discounted); negative for bad luck.
+    observed : float
+        The return of the episode by the model's rewards; 1 or 0 for a property. An outcome that was not recorded, and
+        steps after the last one, count as expected.
+    unlike : float
+        What the log's own rewards add to that: ``observed + unlike`` is the return that the log has. 0 without such
+        rewards.
+    steps : tuple of ReviewedStep
+    outcome : str or None
+        How the episode ended: the label of the last state, or its name if it is absorbing.
+    earned : Earned or None
+        The return by the log beside the one by the model, for a return; None for a log without rewards.
+    cf : CounterfactualMDP or None
+        The counterfactual MDP that was asked, if one was: for `foreseeable`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> review = tether.review(patient.mdp, patient.path)
+    >>> review
+    <Review: expected -2369, mistakes 0, luck -4481, observed -6850>
+    >>> print(*review.sentences(str)[:2])
+    Every decision was the model's best at the time. The death was bad luck, most of it at step 2.
+    """
+
+    mdp: MDP
+    against: Any
+    objective: Property | None
+    minimise: bool
+    horizon: int
+    expected: float
+    mistakes: float
+    luck: float
+    observed: float
+    unlike: float
+    steps: tuple[ReviewedStep, ...]
+    outcome: str | None = None
+    earned: Earned | None = None
+    was_cut: bool = False
+    """Whether the record stops before the horizon, in a state that is not absorbing."""
+    cf: CounterfactualMDP | None = None
+
+    @property
+    def T(self) -> int:
+        """Number of steps of the episode."""
+        return len(self.steps)
+
+    @property
+    def is_best(self) -> bool:
+        """Whether decisions are judged against the best of the model."""
+        return Standard(self.mdp, self.against).is_best
+
+    @cached_property
+    def foreseeable(self) -> float | None:
+        """The foreseeable gain: what the best policy of the plain model, or that of ``against``, gains in this episode.
+
+        It is the value of that policy in the counterfactual MDP less the observed return (with ``minimise``, the other
+        way round): what somebody who knew only the model would have got with the luck of this episode. It may be
+        negative. Over many episodes its mean is that of the mistakes. None without a counterfactual MDP: ask
+        ``cf.review()``. This number rests on the causal model.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> round(tether.counterfactual(grid.mdp, grid.path).review().foreseeable, 3)
+        1445.117
+        """
+        if self.cf is None:
+            return None
+        value = _value_in_replay(self.cf, self)
+        return self.observed - value if self.minimise else value - self.observed
+
+    def largest(self) -> ReviewedStep | None:
+        """The step whose mistake cost most; None without a mistake.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.review(case.mdp, case.path).largest().t
+        1
+        """
+        worst = max(self.steps, key=lambda step: step.weight * step.mistake)
+        return worst if worst.mistake > 0 else None
+
+    def headline(self) -> str:
+        """The finding in a few words.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> tether.review(grid.mdp, grid.path).headline()
+        '3 mistakes cost 1,320, most of it at step 2'
+        """
+        return _headline(self)
+
+    def sentences(self, name: Name = repr) -> list[str]:
+        """Mistake or luck, first; then the account, and what it rests on. ``name`` turns a name into text."""
+        return [sentence for sentence in _sentences(self, name) if sentence]
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per step, with the fields of `ReviewedStep` as columns.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.review(case.mdp, case.path).to_arrow().column_names
+        ['t', 'state', 'action', 'best', 'expected', 'mistake', 'luck', 'weight']
+        """
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {"t": pa.array([step.t for step in self.steps], type=pa.int64())}
+        columns["state"] = name_array([step.state for step in self.steps], self.mdp.states)
+        for which in ("action", "best"):
+            columns[which] = name_array([getattr(step, which) for step in self.steps], self.mdp.actions)
+        for which in ("expected", "mistake", "luck", "weight"):
+            columns[which] = pa.array([getattr(step, which) for step in self.steps], type=pa.float64())
+        return pa.table(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """From what was to be expected to what happened, mistake by mistake and luck by luck: a waterfall.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.review(case.mdp, case.path).plot().get_title()
+        '6 mistakes cost 35.9, the largest part at step 1'
+        """
+        from tether.views.figures import plot_review
+
+        return plot_review(self, ax)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences(str))
+
+    def __repr__(self) -> str:
+        numbers = (f"{what} {getattr(self, what):.4g}" for what in ("expected", "mistakes", "luck", "observed"))
+        return f"<Review: {', '.join(numbers)}>"
+
+    def _repr_html_(self) -> str:
+        head = ("t", "state", "action", "best", "expected", "mistake", "luck")
+        rows = [
+            (
+                step.t,
+                step.state,
+                *(("ended", "") if step.action is None else (step.action, step.best)),
+                f"{step.expected:.6g}",
+                f"{step.mistake:.4g}",
+                f"{step.luck:.4g}",
+            )
+            for step in self.steps
+        ]
+        return paragraphs(self.sentences(str)) + html_table(head, rows)
+
+
+def review(
+    mdp: MDP,
+    path: Path,
+    against: Any = "best",
+    *,
+    objective: Property | None = None,
+    minimise: bool = False,
+    horizon: int | None = None,
+) -> Review:
+    """Mistake or luck: what could be known when it was decided, and what only chance did.
+
+    Parameters
+    ----------
+    mdp : MDP
+    path : Path
+        The observed episode; each step must be possible in the model.
+    against : "best", "usual", or a policy
+        What decisions are judged against: the best of the plain model; for a learned model, usual practice: each action
+        as often as the log has it in that state; or any policy (`tether.evaluation.policy`).
+    objective : `tether.reach` (goal), `tether.avoid` (bad) or `tether.until` (hold, goal), optional
+        A property instead of the return: values are then the probability that it holds.
+    minimise : bool
+        Less is better: for costs, and for unwanted outcomes.
+    horizon : int, optional
+        Over how many steps decisions are judged. By default the episode's own; for an episode that ended in an
+        absorbing state, the horizon of the model, if it has one: nobody could know that it would end early. What comes
+        after the last step counts as expected.
+
+    Returns
+    -------
+    Review
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> found = tether.review(case.mdp, case.path)
+    >>> round(found.expected, 3), round(found.mistakes, 3), round(found.luck, 3), found.observed
+    (-1.0, 35.859, -1.141, -38.0)
+    """
+    return _review(Standard(mdp, against, make_property(objective), bool(minimise)), observe(mdp, path), horizon, None)
+
+
+def review_counterfactual(
+    cf: CounterfactualMDP, against: Any, objective: Any, minimise: bool, horizon: int | None
+) -> Review:
+    """Review the observed episode of a counterfactual MDP; see `CounterfactualMDP.review`."""
+    standard = Standard(cf.mdp, against, make_property(objective), bool(minimise))
+    return _review(standard, cf.observation, horizon, cf)
+
+
+def _review(standard: Standard, seen: Observation, horizon: Any, cf: CounterfactualMDP | None) -> Review:
+    mdp, batch = standard.mdp, Batch.of(seen)
+    until = horizons(mdp, batch, horizon)
+    found = review_batch(standard, batch, until)
+    columns, steps = found.steps, []
+    for t in range(seen.T):
+        over, best = bool(columns.ended[t]), int(columns.best[t])
+        steps.append(
+            ReviewedStep(
+                t,
+                mdp.states[int(seen.states[t])],
+                None if over else mdp.actions[int(seen.actions[t])],
+                None if over else mdp.actions[int(mdp.form.pair_action[best])],
+                *(float(getattr(columns, name)[t]) for name in ("expected", "mistake", "luck", "weight")),
+            )
+        )
+    last = int(seen.states[-1])
+    outcome = None if last < 0 else outcome_of(mdp, last)
+    stays = last >= 0 and bool(nothing_to_change(mdp.form, np.array([last]), _NO_ACTION)[0])
+    return Review(
+        mdp=mdp,
+        against=standard.against,
+        objective=standard.objective,
+        minimise=standard.minimise,
+        horizon=int(until[0]),
+        expected=float(found.expected[0]),
+        mistakes=float(found.mistakes[0]),
+        luck=float(found.luck[0]),
+        observed=float(found.observed[0]),
+        unlike=float(found.unlike[0]),
+        steps=tuple(steps),
+        outcome=None if outcome is None else outcome.name,
+        earned=earned(mdp, seen, path_of(mdp, seen)) if standard.objective is None else None,
+        was_cut=int(until[0]) > seen.T and not stays,
+        cf=cf,
+    )
+
+
+def _value_in_replay(cf: CounterfactualMDP, found: Review) -> float:
+    """The value, in the counterfactual MDP, of the policy that decisions are judged against; up to the horizon."""
+    standard = Standard(cf.mdp, found.against, found.objective, found.minimise)
+    if standard.is_best and found.horizon == cf.T:
+        return best_for_anyone(cf, found.objective, found.minimise).value
+    outlook = evaluate_decider(asked(cf, found.objective), standard.decide(found.horizon), Support())
+    ends = standard.values_at(cf.T, found.horizon, outlook.chain.visits[-1].states)
+    after = float(outlook.occupancy[-1] @ ends)
+    if found.objective is not None:
+        return after
+    return float(outlook.returns.mean[-1]) + cf.mdp.discount**cf.T * after
+
+
+# --- Sentences -----------------------------------------------------------------------------------
+
+
+def _sentences(found: Review, name: Name) -> list[str]:
+    if all(step.action is None or len(found.mdp.actions_in(step.state)) == 1 for step in found.steps):
+        verdict = ["There was nothing to decide: at every step only one action was available.", _luck(found, "", name)]
+    elif not found.is_best:
+        verdict = [_compared(found, name), _luck(found, "", name)]
+    elif found.largest() is None:
+        verdict = ["Every decision was the model's best at the time.", _luck(found, "", name)]
+    else:
+        verdict = [_mistakes(found, name), _luck(found, " more", name)]
+    logged = "" if found.earned is None else found.earned.sentence()
+    return [*verdict, _account(found), *_until(found), _replayed(found), logged, _learned(found)]
+
+
+def _headline(found: Review) -> str:
+    worst, amount = found.largest(), _amount(found)
+    if found.is_best and worst is not None:
+        bad = [step for step in found.steps if step.mistake > 0]
+        if len(bad) == 1:
+            return f"One mistake, at step {worst.t}, cost {amount(found.mistakes)}"
+        where = _where(bad, lambda step: step.weight * step.mistake)
+        return f"{counted(len(bad), 'mistake')} cost {amount(found.mistakes)}, {where}"
+    compared = "No mistake" if found.is_best else f"Compared with {_standard(found)}: {_difference(found)}"
+    return f"{compared}; {_luck_in_short(found)}"
+
+
+def _difference(found: Review) -> str:
+    if _is_nothing(found, found.mistakes):
+        return "no better, no worse"
+    return f"{_amount(found)(abs(found.mistakes))} {'worse' if found.mistakes > 0 else 'better'}"
+
+
+def _luck_in_short(found: Review) -> str:
+    if _is_nothing(found, found.luck):
+        return "it went as expected"
+    kind = "good" if found.luck > 0 else "bad"
+    return f"{kind} luck, {_where_luck(found)}"
+
+
+def _mistakes(found: Review, name: Name) -> str:
+    worst, bad = found.largest(), [step for step in found.steps if step.mistake > 0]
+    assert worst is not None
+    cost = _cost(found, worst)
+    what = f"at step {worst.t}, {name(worst.action)} instead of {name(worst.best)} {cost}"
+    if len(bad) == 1:
+        return f"One decision was a mistake that could be known at the time: {what}."
+    return (
+        f"{len(bad)} decisions were mistakes that could be known at the time; together they cost "
+        f"{_amount(found)(found.mistakes)}. The largest: {what}."
+    )
+
+
+def _cost(found: Review, step: ReviewedStep) -> str:
+    """What a mistake cost, as the end of a sentence."""
+    cost = _amount(found)(step.weight * step.mistake)
+    if found.objective is None:
+        return f"cost {cost} of the expected return"
+    chance = f"the chance that {found.objective.in_words}"
+    after = step.expected + step.mistake if found.minimise else step.expected - step.mistake
+    before, later = percent(step.expected), percent(after)
+    verb = "raised" if found.minimise else "lowered"
+    return f"{verb} {chance} by {cost}" if before == later else f"{verb} {chance} from {before} to {later}"
+
+
+def _compared(found: Review, name: Name) -> str:
+    standard, amount = _standard(found), _amount(found)
+    worse = [step for step in found.steps if step.mistake > 0]
+    better = [step for step in found.steps if step.mistake < 0]
+    if not worse and not better:
+        return f"No decision was better or worse than {standard}."
+    parts = []
+    for which, word in ((worse, "worse"), (better, "better")):
+        if which:
+            most = max(which, key=lambda step: step.weight * abs(step.mistake))
+            total = amount(abs(sum(step.weight * step.mistake for step in which)))
+            instead = f" instead of {name(most.best)}" if most.best != most.action else ""
+            largest = "" if len(which) == 1 else "the largest part "
+            were = "decision was" if len(which) == 1 else "decisions were"
+            parts.append(
+                f"{len(which)} {were} {word}, by {total}{' in all' if largest else ''}, "
+                f"{largest}at step {most.t} ({name(most.action)}{instead})"
+            )
+    return f"Compared with {standard}: {'; '.join(parts)}."
+
+
+def _standard(found: Review) -> str:
+    return "usual practice" if isinstance(found.against, str) and found.against == "usual" else "the policy"
+
+
+def _luck(found: Review, more: str, name: Name) -> str:
+    """What luck did; ``more`` if mistakes were told before."""
+    if all(step.luck == 0 for step in found.steps):
+        return "Luck played no part."
+    if _is_nothing(found, found.luck):
+        return "Good and bad luck made up for each other."
+    where = _where_luck(found)
+    if more:
+        amount = _amount(found)(abs(found.luck))
+        return f"Bad luck cost {amount} more, {where}." if found.luck < 0 else f"Good luck gave {amount}, {where}."
+    if found.luck > 0:
+        return f"It went better than expected by good luck, {where}."
+    event = _event(found, name)
+    return f"{event} was bad luck, {where}." if event else f"It went worse than expected by bad luck, {where}."
+
+
+def _event(found: Review, name: Name) -> str:
+    """What happened, as the beginning of a sentence; empty where the episode has no outcome."""
+    if found.objective is not None and found.outcome not in found.objective.sets:
+        return f"That {_happened(found)}" if found.observed in (0.0, 1.0) else ""
+    if found.outcome is None:
+        return ""
+    noun = _NOUNS.get(found.outcome.lower())
+    return f"The end, {name(found.outcome)}," if noun is None else f"The {noun}"
+
+
+def _happened(found: Review) -> str:
+    """That the property held, or that it did not; its chance, if that is not known."""
+    assert found.objective is not None
+    if found.observed not in (0.0, 1.0):
+        return f"{percent(found.observed)} are left"
+    return found.objective.in_words if found.observed else found.objective.failed_in_words
+
+
+def _where_luck(found: Review) -> str:
+    """At which step there was most luck of the sign of the sum."""
+    sign = 1.0 if found.luck > 0 else -1.0
+    return _where([step for step in found.steps if sign * step.luck > 0], lambda step: step.weight * abs(step.luck))
+
+
+def _where(steps: Sequence[ReviewedStep], size: Callable[[ReviewedStep], float]) -> str:
+    most, total = max(steps, key=size), sum(map(size, steps))
+    part = "all of it" if len(steps) == 1 else "most of it" if size(most) > total / 2 else "the largest part"
+    return f"{part} at step {most.t}"
+
+
+def _account(found: Review) -> str:
+    """From what was to be expected to what happened, in one line."""
+    sign, property_ = -1.0 if found.minimise else 1.0, found.objective
+    start = three_digits(found.expected)
+    if property_ is not None:
+        start = f"a chance of {percent(found.expected)} that {property_.in_words}"
+    parts = [f"Expected {start}"]
+    decisions = "mistakes" if found.is_best else "decisions"
+    for name, part in ((decisions, -sign * found.mistakes), ("luck", sign * found.luck)):
+        amount = "0" if _is_nothing(found, part) else f"{'+' if part > 0 else '-'}{_amount(found)(abs(part))}"
+        parts.append(f"{name} {amount}")
+    end = f"it came to {three_digits(found.observed)}" if property_ is None else _happened(found)
+    return f"{', '.join(parts)}: {end}."
+
+
+def _until(found: Review) -> list[str]:
+    """What the horizon means, where it is longer than the episode."""
+    if found.horizon == found.T:
+        return []
+    sentence = f"Decisions are judged over {found.horizon} steps"
+    if not found.was_cut:
+        return [f"{sentence}: nobody could know that the episode would end after {found.T}."]
+    return [f"{sentence}. The record stops after {found.T}; what was to be expected from there on stands for the rest."]
+
+
+def _replayed(found: Review) -> str:
+    gain = found.foreseeable
+    if gain is None:
+        return ""
+    who = "the model's best decisions" if found.is_best else _standard(found)
+    start = f"With the luck of this episode, {who} would have come to"
+    if _is_nothing(found, gain):
+        return f"{start} the same."
+    change = f"{_amount(found)(abs(gain))} {'better' if gain > 0 else 'worse'}"
+    return f"{start} {change} than what happened; only this number rests on the causal model."
+
+
+def _learned(found: Review) -> str:
+    if found.mdp.counts is None or all(step.mistake == 0 for step in found.steps):
+        return ""
+    return "The model was learned from a log: a small difference between two decisions may be an error of estimation."
+
+
+def _amount(found: Review) -> Callable[[float], str]:
+    """A part of the account in words: of a return, or in percentage points."""
+    if found.objective is None:
+        return three_digits
+
+    def in_points(share: float) -> str:
+        points = three_digits(100 * share)
+        return f"{points} percentage point{'' if points == '1' else 's'}"
+
+    return in_points
+
+
+def _is_nothing(found: Review, part: float) -> bool:
+    return abs(part) <= rounding_of(found.expected, found.observed)
