@@ -343,9 +343,10 @@ class Standard:
         reached = np.empty(0, np.int64)
         for t in range(horizon):
             here = np.asarray(states(t, reached), np.int64)
-            none = np.zeros(here.size, np.int64)
-            visits = Visits(here, none, none)
-            chosen = decide(t, visits) if decided is None else or_rest(world, t, visits, decide, decided.ended)
+            chosen = Taken.for_certain(here)
+            if here.size:  # no episode may have begun yet
+                visits = Visits(here, np.zeros_like(here), np.zeros_like(here))
+                chosen = decide(t, visits) if decided is None else or_rest(world, t, visits, decide, decided.ended)
             layers.append((here, chosen))
             if observed is not None:
                 pairs = np.union1d(chosen.pairs, observed[t])

@@ -236,7 +236,7 @@ class Review(Tabular):
         --------
         >>> import tether
         >>> case = tether.cases.epidemic()
-        >>> tether.review(case.mdp, case.path).plot().get_title()
+        >>> tether.review(case.mdp, case.path).plot().get_title("left")
         '6 mistakes cost 35.9, the largest part at step 1'
         """
         from tether.views.figures import plot_review

@@ -134,10 +134,10 @@ def _parts(review: Review) -> list[tuple[str, float, str]]:
         return found
     kept = set(sorted(range(len(found)), key=lambda i: -abs(found[i][1]))[: _BARS - 2])
     shared = []
-    for colour, name in ((VERMILLION, "other decisions"), (_LUCK, "other luck")):
+    for colour, name in ((VERMILLION, "{} other decisions"), (_LUCK, "luck of {} other steps")):
         others = [one[1] for i, one in enumerate(found) if i not in kept and (one[2] == _LUCK) == (colour == _LUCK)]
         if others:
-            shared.append((f"{len(others)} {name}", sum(others), colour))
+            shared.append((name.format(len(others)), sum(others), colour))
     return [*(one for i, one in enumerate(found) if i in kept), *shared]
 
 
