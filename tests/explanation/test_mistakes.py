@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -158,6 +159,14 @@ def test_many_steps_share_two_bars():
     assert sum(shared) + len(names) - 2 - len(shared) == parts > 40
     ends = [end for bar in ax.patches for end in (bar.get_x(), bar.get_x() + bar.get_width())]
     assert min(abs(end - review.observed) for end in ends) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["sepsis", "epidemic", "grid_world"])
+def test_the_documentation_has_the_words_of_each_drawing(name):
+    page = Path(__file__).parents[2] / "docs" / "mistake-or-luck.md"
+    figure = f"figures/review-{name.replace('_', '-')}.png"
+    assert f"![{review_in_text(of_case(name))}]({figure})" in page.read_text(encoding="utf-8")
+    assert (page.parent / figure).exists()
 
 
 # --- The command line -------------------------------------------------------------------------------

@@ -91,10 +91,10 @@ def review_in_text(review: Review) -> str:
     >>> from tether.views.figures import review_in_text
     >>> patient = tether.cases.sepsis()
     >>> review_in_text(tether.review(patient.mdp, patient.path))
-    'No mistake; bad luck, most of it at step 2. expected −2,370; step 0: luck −534; step 1: luck +440; step 2: luck −4,390; what happened −6,850.'
+    'No mistake; bad luck, most of it at step 2. Expected −2,370; step 0: luck −534; step 1: luck +440; step 2: luck −4,390; what happened −6,850.'
     """  # noqa: E501
     values = "; ".join(f"{single_line(bar.name)} {bar.text}" for bar in _bars(review))
-    return f"{with_minus_signs(review.headline())}. {values}."
+    return f"{with_minus_signs(review.headline())}. {values[0].upper()}{values[1:]}."
 
 
 def _axis_name(review: Review) -> str:
