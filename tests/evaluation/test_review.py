@@ -16,7 +16,8 @@ from worlds import FEWER, tiny_worlds, worlds
 
 import tether
 from tether.auditing.reviewed import review_log
-from tether.evaluation.review import Batch, Standard, horizons, review_batch
+from tether.evaluation.review import Batch, horizons, review_batch
+from tether.evaluation.standard import Standard
 
 CASES = {
     # expected; mistakes and luck of the steps at which something was left to decide; foreseeable gain
@@ -314,14 +315,15 @@ def test_a_log_has_the_numbers_of_its_episodes(options, timed):
 
 def test_values_kept_for_a_whole_log_are_those_of_each_batch():
     mdp, paths = some_log()
-    log = review_log(mdp, paths)
-    for against in ("best", "random"):
-        once = Standard(mdp, against).tabulated(15)
-        alone = review_batch(Standard(mdp, against), log.cohort)
-        kept = review_batch(once, log.cohort)
+    cohort = review_log(mdp, paths).cohort
+    for against, steps in product(("best", "random"), (3, 11, 15)):  # for 3 steps: not enough, so they are not used
+        alone = review_batch(Standard(mdp, against), cohort)
+        kept = review_batch(Standard(mdp, against).tabulated(steps), cohort)
         for name in ("expected", "mistakes", "luck", "observed"):
             np.testing.assert_allclose(getattr(kept, name), getattr(alone, name), rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(kept.steps.best, alone.steps.best)
+        assert np.array_equal(alone.steps.best < 0, alone.steps.ended)
+        assert alone.steps.ended.any()
     asked = Standard(mdp, lambda state: "down")
     assert asked.tabulated(15) is asked  # it is asked for the states that matter only
 
@@ -391,27 +393,26 @@ def test_the_horizon_of_the_model_is_that_of_an_episode_that_ended():
 
 def test_rounding_is_no_mistake():
     assert 0.1 + 0.2 > 0.3
-    mdp = tether.MDP.from_arrays(np.ones((1, 2, 1)), [[0.3, 0.1 + 0.2]], actions=["first", "second"])
-    review = tether.review(mdp, tether.Path([0, 0], ["first"]))
-    assert (review.mistakes, review.steps[0].best) == (0.0, "first")
+    for rewards in ([0.3, 0.1 + 0.2], [0.1 + 0.2, 0.3]):
+        mdp = tether.MDP.from_arrays(np.ones((1, 2, 1)), [rewards], actions=["first", "second"])
+        for action in ("first", "second"):
+            review = tether.review(mdp, tether.Path([0, 0], [action]))
+            assert (review.mistakes, review.steps[0].best) == (0.0, action)
     mdp = tether.MDP.from_arrays(np.ones((1, 2, 1)), [[0.3, 0.3 + 1e-9]], actions=["first", "second"])
     assert tether.review(mdp, tether.Path([0, 0], ["first"])).steps[0].best == "second"
 
 
-def test_rounding_of_large_rewards_that_cancel_is_no_mistake():
+@pytest.mark.parametrize("off", [0.1, 0.9])  # the way round comes to more, to less
+def test_rounding_of_large_rewards_that_cancel_is_no_mistake(off):
     """Two ways to 0.3, one over 3·10⁸ and back: values are small, the numbers behind them are not."""
-    big = 3e8
-    table = [
-        ("a", "straight", "end", 1.0, 0.1 + 0.2),
-        ("a", "round", "b", 1.0, big + 0.1),
-        ("b", "straight", "end", 1.0, 0.2 - big),
-        ("b", "round", "end", 1.0, 0.2 - big),
-    ]
+    there, back = 3e8 + off, 0.3 - off - 3e8
+    table = [("a", "straight", "end", 1.0, 0.3), ("a", "round", "b", 1.0, there), ("b", "round", "end", 1.0, back)]
     mdp = tether.MDP.from_table(*map(list, zip(*table, strict=True)), terminal=["end"])
-    solution = mdp.solve(2)
-    assert 0 < abs(solution.value("a") - 0.3) < 1e-7
+    assert 1e-10 < abs(there + back - 0.3) < 1e-7
     for path in (tether.Path(["a", "end", "end"], ["straight"] * 2), tether.Path(["a", "b", "end"], ["round"] * 2)):
-        assert tether.review(mdp, path).mistakes == 0.0
+        review = tether.review(mdp, path)
+        assert review.mistakes == 0.0
+        assert review.steps[0].best == path.actions[0]
 
 
 def test_the_logs_own_rewards_are_a_term_of_their_own():
@@ -423,6 +424,7 @@ def test_the_logs_own_rewards_are_a_term_of_their_own():
         logged = cf.earned.logged if rewards else review.observed
         assert review.observed + review.unlike == pytest.approx(logged)
         assert review.observed == pytest.approx(review.expected - review.mistakes + review.luck)
+        assert cf.review(minimise=True).unlike == review.unlike
     assert cf.review(objective=tether.avoid("danger")).unlike == 0.0
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn, Tabular, name_array
 from tether.auditing.cohort import Cohort, find_episodes
-from tether.evaluation.review import BatchReview, Standard, horizons, review_batch
+from tether.evaluation.review import BatchReview, horizons, review_batch
+from tether.evaluation.standard import Standard
 from tether.model.mdp import MDP
 from tether.model.properties import Property, make_property
 from tether.observation.episodes import Episodes
