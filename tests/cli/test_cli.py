@@ -54,6 +54,7 @@ def folder(tmp_path, monkeypatch):
 # One call of every command.
 CALLS = {
     "explain": ["explain", "case:grid-world", "-k", "6", "-m", "2"],
+    "review": ["review", "case:grid-world"],
     "sweep": ["sweep", "case:grid-world"],
     "choose-k": ["choose-k", "case:grid-world", "-m", "1", "--at-least", "-100"],
     "why": ["why", "case:grid-world", "-t", "2", "-k", "3"],

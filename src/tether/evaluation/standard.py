@@ -120,7 +120,7 @@ class Standard:
     @cached_property
     def by_steps_left(self) -> bool:
         """Whether values depend on the number of steps left alone, so that episodes of any length share them."""
-        return (self.is_best or self.shares is not None) and self.mdp.rewards.horizon is None
+        return (self.is_best or self.shares is not None) and self.world[0].rewards.horizon is None
 
     def tabulated(self, horizon: int) -> Standard:
         """With the values of all states kept for so many steps, for a log that is reviewed in many batches.
