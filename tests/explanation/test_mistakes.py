@@ -93,6 +93,15 @@ def test_what_luck_did():
     assert first_words(alone, "go", "bad")[0].startswith("There was nothing to decide")
 
 
+def test_what_was_over_at_the_beginning():
+    grid = tether.cases.grid_world()
+    cf = tether.counterfactual(grid.mdp, grid.path)
+    for against in ("best", "random"):
+        review = cf.review(against, objective=tether.reach([0]))  # where it begins
+        assert (review.expected, review.observed, review.foreseeable) == (1.0, 1.0, 0.0)
+        assert review.sentences(str)[0] == "There was nothing to decide: it was over at the beginning."
+
+
 def test_a_learned_model_says_that_it_may_err():
     mdp = clinic()
     said = tether.review(mdp, tether.Path(["sick", "dead"], ["wait"])).sentences(str)

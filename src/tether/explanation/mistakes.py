@@ -353,6 +353,8 @@ def _review(standard: Standard, seen: Observation, horizon: Any, cf: Counterfact
 def _value_in_replay(cf: CounterfactualMDP, found: Review) -> float:
     """The value, in the counterfactual MDP, of the policy that decisions are judged against; up to the horizon."""
     standard = Standard(cf.mdp, found.against, found.objective, found.minimise)
+    if found.objective is not None and found.steps[0].action is None:  # it was over before the first decision
+        return found.observed
     if standard.is_best and found.horizon == cf.T:
         return best_for_anyone(cf, found.objective, found.minimise).value
     outlook = evaluate_decider(asked(cf, found.objective), standard.decide(found.horizon), Support())

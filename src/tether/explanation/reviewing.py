@@ -23,7 +23,9 @@ _NOUNS = {"died": "death", "dead": "death", "death": "death"}
 def review_sentences(found: Review, name: Name) -> list[str]:
     """Mistake or luck; then the account, and what it rests on."""
     if all(step.action is None or len(found.mdp.actions_in(step.state)) == 1 for step in found.steps):
-        verdict = ["There was nothing to decide: at every step only one action was available.", _luck(found, "", name)]
+        was_over = all(step.action is None for step in found.steps)
+        why = "it was over at the beginning" if was_over else "at every step only one action was available"
+        verdict = [f"There was nothing to decide: {why}.", _luck(found, "", name)]
     elif not found.is_best:
         verdict = [_compared(found, name), _luck(found, "", name)]
     elif found.largest() is None:
