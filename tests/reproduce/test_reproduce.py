@@ -176,7 +176,7 @@ def test_the_component_of_the_initial_state():
 
 def test_twelve_states_as_the_rules_see_them():
     cf = conditioned(twelve_states())
-    needed = {rule: cf.why(0, "s0", "a1", 2, rule=rule).needed for rule in ("definition", "published", "printed")}
+    needed = {rule: cf.why(0, "s0", "a1", k=2, rule=rule).needed for rule in ("definition", "published", "printed")}
     # The paper's figure leaves (s0, a1) out for k = 2; its definition allows it.
     assert needed == {"definition": 2, "published": 3, "printed": 3}
 

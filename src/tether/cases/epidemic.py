@@ -36,7 +36,7 @@ class EpidemicState(NamedTuple):
         return f"({self.S}, {self.I}, {self.V})"
 
 
-def epidemic(population: int = _POPULATION, steps: int = _STEPS) -> Case:
+def epidemic(*, population: int = _POPULATION, steps: int = _STEPS) -> Case:
     """The paper's outbreak: population 10, 20 doses, 2,541 states (S, I, V) with V fastest; or a larger one.
 
     Two conventions of the released table are kept, because the published sizes depend on them. Neither changes the

@@ -292,9 +292,9 @@ class CounterfactualDoors:
 
     def classify(
         self,
+        *,
         t: int,
         k: int | None = None,
-        *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
@@ -322,7 +322,7 @@ class CounterfactualDoors:
         'influenced and reachable'
         """
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
-        return question.classify(t, k, rollout=rollout)
+        return question.classify(t=t, k=k, rollout=rollout)
 
     @overload
     def why(
@@ -330,8 +330,8 @@ class CounterfactualDoors:
         t: int,
         state: Any = None,
         action: None = None,
-        k: int | None = None,
         *,
+        k: int | None = None,
         rule: Rule = ...,
         influence: str | Influence = ...,
         objective: Property | None = ...,
@@ -344,8 +344,8 @@ class CounterfactualDoors:
         t: int,
         state: Any = None,
         action: Any = ...,
-        k: int | None = None,
         *,
+        k: int | None = None,
         rule: Rule = ...,
         influence: str | Influence = ...,
         objective: Property | None = ...,
@@ -357,8 +357,8 @@ class CounterfactualDoors:
         t: int,
         state: Any = None,
         action: Any = None,
-        k: int | None = None,
         *,
+        k: int | None = None,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
@@ -393,7 +393,7 @@ class CounterfactualDoors:
         [('NIL', 1), ('V_I', 8), ('V_S', 8)]
         """
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
-        found: Why | tuple[Why, ...] = question.why(t, state, action, k, uninfluenced=uninfluenced)
+        found: Why | tuple[Why, ...] = question.why(t, state, action, k=k, uninfluenced=uninfluenced)
         return found
 
     def pareto(

@@ -57,10 +57,10 @@ def _twelve_table() -> Table:
         case = twelve_states(far)
         cf = counterfactual(case.mdp, case.path)
         needed = [
-            cf.why(0, "s0", "a1", 2, rule=rule).needed for rule in ("definition", "published", "printed", "assured")
+            cf.why(0, "s0", "a1", k=2, rule=rule).needed for rule in ("definition", "published", "printed", "assured")
         ]
-        close = [cf.why(0, "s0", "a1", 2, influence=tv(eps)).needed for eps in (0.2, 0.5)]
-        felt = cf.why(0, "s0", "a1", 2, influence=effective(0)).needed
+        close = [cf.why(0, "s0", "a1", k=2, influence=tv(eps)).needed for eps in (0.2, 0.5)]
+        felt = cf.why(0, "s0", "a1", k=2, influence=effective(0)).needed
         rows.append((f"{far:g}", *map(str, needed), *map(str, close), str(felt)))
     columns = ("P(s7 | s3)", "definition", "published", "printed", "assured", "tv(0.2)", "tv(0.5)", "effective(0)")
     return Table("Twelve states: the smallest k that allows (s0, a1); k = 4 is no constraint", columns, tuple(rows))

@@ -46,7 +46,7 @@ def toy_section() -> Section:
                 )
             )
             for t in range(1, 3):
-                classes = cf.classify(k, t, rollout=rollout)
+                classes = cf.classify(t=t, k=k, rollout=rollout)
                 shown = [state for state in ("s1", "s2", "s3") if t == 1] + [s for s in ("s4", "s5", "s6") if t == 2]
                 rows.append((rollout, str(k), str(t), *(f"{state}: {classes[state]}" for state in shown)))
     text = (
