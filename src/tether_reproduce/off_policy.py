@@ -13,10 +13,11 @@ from math import factorial
 
 import numpy as np
 
-from tether._foundation.arrays import Floats
-from tether.auditing.audit import audit
+import tether
 from tether.auditing.consistency import Consistency
-from tether.reproduce.learned_policy import (
+from tether_reproduce.exact_rows import Floats
+from tether_reproduce.findings import Comparison, Section, Table
+from tether_reproduce.learned_policy import (
     LearnedPolicy,
     as_model,
     as_paths,
@@ -27,10 +28,9 @@ from tether.reproduce.learned_policy import (
     policy_by_step,
     policy_steps,
 )
-from tether.reproduce.patients import PatientLog, World, draw_log, make_world, seen, truth_for_all
-from tether.reproduce.published import PublishedOffPolicy, published
-from tether.reproduce.records import Comparison, Section, Table
-from tether.reproduce.redrawn import RESAMPLES, Redrawing
+from tether_reproduce.patients import PatientLog, World, draw_log, make_world, seen, truth_for_all
+from tether_reproduce.published import PublishedOffPolicy, published
+from tether_reproduce.redrawn import RESAMPLES, Redrawing
 
 __all__ = [
     "DRAWS",
@@ -111,7 +111,7 @@ class Experiment:
 
     @property
     def counted(self) -> Floats:
-        """The same if each episode counts for the most frequent of `DRAWS` draws; expected."""
+        """Percent of the episodes, if each counts for the most frequent of `DRAWS` draws; expected."""
         return self._matrix(likeliest_of_draws(self.ends))
 
     @property
@@ -186,9 +186,13 @@ def redraw(world: World) -> tuple[Experiment, dict[str, float]]:
 
 
 def off_policy_section(logs: int = _LOGS) -> Section:
-    """The section of the reproduction; ``logs`` more logs show how much depends on the patients."""
+    """Every estimate beside the published one; ``logs`` more logs show how much depends on the patients."""
     theirs, world = published().off_policy, released_world()
     experiment, redrawn = redraw(world)
+    drawn_again = [
+        Comparison("return, drawn as published", value, theirs.estimates[name], of=name)
+        for name, value in redrawn.items()
+    ]
     text = [paragraph.format(changed=len(theirs.physician)) for paragraph in _TEXT]
     text.append(_identity(experiment.consistency))
     others = {"as released": _other_logs(world, logs), "corrected": _other_logs(make_world(as_released=False), logs)}
@@ -197,20 +201,9 @@ def off_policy_section(logs: int = _LOGS) -> Section:
         "off_policy",
         "Off-policy evaluation (Oberst and Sontag 2019)",
         tuple(text),
-        (
-            *_compare_redrawn(redrawn, theirs),
-            *_compare_exact(experiment, theirs),
-            *_compare_outcomes(experiment, theirs),
-        ),
+        (*drawn_again, *_compare_exact(experiment, theirs), *_compare_outcomes(experiment, theirs)),
         (_outcome_table(experiment), _died_table(experiment), _others_table(experiment, others)),
     )
-
-
-def _compare_redrawn(redrawn: dict[str, float], theirs: PublishedOffPolicy) -> list[Comparison]:
-    return [
-        Comparison("return, drawn as published", value, theirs.estimates[name], of=name)
-        for name, value in redrawn.items()
-    ]
 
 
 def _compare_exact(experiment: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
@@ -226,18 +219,10 @@ def _compare_exact(experiment: Experiment, theirs: PublishedOffPolicy) -> list[C
         "MB": _variance(experiment.for_anyone.mean(axis=0)) * (1.0 + again) / n,
         "CF": (of_draws + of_episodes * again) / n,
     }
-    compared = [
-        Comparison(
-            "return, exact",
-            exact[name],
-            theirs.estimates[name],
-            exact[name],
-            float(np.sqrt(error)),
-            of=name,
-            sampled=_DRAWN,
-        )
-        for name, error in errors.items()
-    ]
+    compared = []
+    for name, error in errors.items():
+        numbers = exact[name], theirs.estimates[name], exact[name], float(np.sqrt(error))
+        compared.append(Comparison("return, exact", *numbers, of=name, sampled=_DRAWN))
     reason = _RESAMPLING.format(matching=np.count_nonzero(experiment.weights), n=n)
     return [*compared, Comparison("WIS, exact", exact["WIS"], theirs.estimates["WIS"], reason=reason)]
 
@@ -249,19 +234,13 @@ def _variance(chance: Floats) -> Floats:
 
 
 def _compare_outcomes(experiment: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
-    counted, errors = experiment.counted, experiment.count_errors
-    return [
-        Comparison(
-            "outcomes in percent",
-            float(counted[i, j]),
-            float(theirs.outcomes[i][j]),
-            float(counted[i, j]),
-            float(errors[i, j]),
-            of=f"{_NAMES[i]}, would be {_NAMES[j]}",
-            sampled=_DRAWN,
-        )
-        for i, j in product(range(3), repeat=2)
-    ]
+    counted, errors = experiment.counted.tolist(), experiment.count_errors.tolist()
+    compared = []
+    for i, j in product(range(3), repeat=2):
+        numbers = counted[i][j], float(theirs.outcomes[i][j]), counted[i][j], errors[i][j]
+        about = f"{_NAMES[i]}, would be {_NAMES[j]}"
+        compared.append(Comparison("outcomes in percent", *numbers, of=about, sampled=_DRAWN))
+    return compared
 
 
 def _identity(consistency: Consistency) -> str:
@@ -325,7 +304,7 @@ def _died_table(experiment: Experiment) -> Table:
     died = np.flatnonzero(experiment.log.outcome == -1)
     log = PatientLog(experiment.log.states[died], experiment.log.actions[died], experiment.log.outcome[died])
     episodes = dict(zip(died.tolist(), as_paths(log), strict=True))
-    answers = audit(
+    answers = tether.audit(
         as_model(experiment.learned), episodes, policy=policy_by_step(experiment.learned), certify=False, workers=1
     )
     table = answers.table.sort_by([("P(died)", "descending")]).slice(0, 5)
