@@ -196,9 +196,9 @@ def _public_functions():
 
 
 def test_two_whole_numbers_side_by_side_are_given_by_name():
-    """`classify(t, k)` was once called as `classify(k, t)`, and nobody noticed. Only "k, then m" has one order everywhere.
+    """`classify(t, k)` was once called as `classify(k, t)`, and nobody noticed.
 
-    So have the indices "s, then a" of `MDP.find_pair`.
+    Only "k, then m" has one order everywhere; and the indices "s, then a" of `MDP.find_pair`.
     """
     whole, found = {"int", "int | None"}, {}
     for name, function in _public_functions():

@@ -73,12 +73,11 @@ class _EveryRowDrawn:
     name = "every row drawn"
 
     def __init__(self, draws: int, rng: np.random.Generator, shared: bool) -> None:
-        self.draws, self.rng = draws, rng
-        self.source = tether.SampledGumbelMax(draws, rng=rng) if shared else tether.GumbelMax()
-        self.shared = shared
+        self.draws, self.rng, self.shared = draws, rng, shared
+        self.sampled, self.exact = tether.SampledGumbelMax(draws, rng=rng), tether.GumbelMax()
 
     def infer(self, step: ObservedStep) -> NoisePosterior:
-        return _EveryRow(self, self.source.infer(step))
+        return _EveryRow(self, self.sampled.infer(step) if self.shared else self.exact.infer(step))
 
     def standard_error(self, probability: Floats) -> Floats:
         error: Floats = np.sqrt(probability * (1.0 - probability) / self.draws)

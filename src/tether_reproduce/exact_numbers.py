@@ -11,6 +11,7 @@ import numpy as np
 
 import tether
 from tether.cases import epidemic, grid_world, sepsis
+from tether.conditioning.sets import Assumption
 from tether_reproduce.causal_sets import OUR_PLANS, limits_free, robust_grid
 from tether_reproduce.few_changes import CHECKED, improvements, outcomes
 from tether_reproduce.off_policy import redraw, released_world
@@ -24,7 +25,7 @@ __all__ = ["check"]
 Numbers = Iterator[tuple[str, Iterable[Any]]]
 """What some numbers (or words) are, as in ``expected.json``; and the numbers."""
 
-_GRIDS = (
+_GRIDS: tuple[tuple[float, str, tuple[Assumption, ...]], ...] = (
     (0.9, "catastrophic", ("published-monotonicity", "nothing")),
     (0.9, "almost catastrophic", ("published-monotonicity", "nothing")),
     (0.4, "almost catastrophic", ("published-monotonicity",)),

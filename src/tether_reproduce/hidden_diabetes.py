@@ -36,7 +36,7 @@ def mixed_model(full: tether.MDP) -> tether.MDP:
     s, a = np.divmod(np.repeat(np.arange(full.n_pairs), np.diff(form.row_start)), 8)
     share = np.where(s < half, *_SHARE)
     key, index = np.unique(((s % half) * 8 + a) * half + form.next_state % half, return_inverse=True)
-    probability = np.bincount(index, form.probability * share)
+    probability: Floats = np.bincount(index, form.probability * share).astype(np.float64, copy=False)
     s, a, j = key // (8 * half), key // half % 8, key % half
     mdp = tether.MDP.from_table(s, a, j, probability, most_likely_reward(s, a, j, probability))
     return mdp.with_names(states=[tuple(label)[1:] for label in full.states[:half]], actions=full.actions)

@@ -166,9 +166,10 @@ def all_outcomes(died: Any, discharged: Any) -> Floats:
 def truth_for_all(world: World, policy: Ints) -> Floats:
     """The exact probabilities of death, no end after 20 steps, and discharge, under a policy of the seen part."""
     pairs = np.arange(world.first.size) * N_ACTIONS + policy[seen(np.arange(world.first.size))]
-    pair = np.repeat(np.arange(world.start.size - 1), np.diff(world.start))
-    taken = np.isin(pair, pairs)
-    s, j, probability = pair[taken] // N_ACTIONS, world.next_state[taken], world.probability[taken]
+    lengths, is_taken = np.diff(world.start), np.zeros(world.start.size - 1, dtype=bool)
+    is_taken[pairs] = True
+    taken = np.repeat(is_taken, lengths)
+    s, j, probability = np.repeat(pairs // N_ACTIONS, lengths[pairs]), world.next_state[taken], world.probability[taken]
     before, ended = world.first, np.zeros(2)
     ends = np.stack((is_death(), is_discharge()))
     for _ in range(STEPS):

@@ -40,7 +40,7 @@ _SECTIONS: dict[str, dict[str, str | None]] = {
 }
 
 COMMANDS = {name: module for section in _SECTIONS.values() for name, module in section.items()}
-"""Every command, and the module of this package that holds it; None for one that a program beside the library brings."""
+"""Every command, and the module of this package that holds it; None if a program beside the library brings it."""
 
 _ENTRY_POINTS = "tether.commands"
 """The group of entry points in which such a program names its command."""
