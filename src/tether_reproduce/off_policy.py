@@ -257,16 +257,8 @@ def _identity(consistency: Consistency) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Others:
-    """Mean and standard deviation over logs of observed, truth and MB; and in how many logs MB is above the truth."""
-
-    mean: Floats
-    std: Floats
-    too_good: int
-
-
-def _other_logs(world: World, logs: int) -> _Others:
+def _other_logs(world: World, logs: int) -> Floats:
+    """Observed, truth and MB of some more logs, one row per log."""
     rows = []
     for seed in range(logs):
         log = draw_log(world, published().off_policy.patients, np.random.default_rng(seed))
@@ -274,22 +266,20 @@ def _other_logs(world: World, logs: int) -> _Others:
         truth = truth_for_all(world, learned.policy) @ _REWARD
         model = model_outcomes(learned)[seen(log.states[:, 0])].mean(axis=0) @ _REWARD
         rows.append((log.outcome.mean(), truth, model))
-    numbers = np.array(rows)
-    return _Others(
-        numbers.mean(axis=0), numbers.std(axis=0, ddof=1), int(np.count_nonzero(numbers[:, 2] > numbers[:, 1]))
-    )
+    return np.array(rows)
 
 
-def _depends(theirs: PublishedOffPolicy, others: dict[str, _Others], logs: int) -> str:
+def _depends(theirs: PublishedOffPolicy, others: dict[str, Floats], logs: int) -> str:
     released, corrected = others["as released"], others["corrected"]
-    z = (theirs.estimates["truth"] - released.mean[1]) / released.std[1]
+    (observed, truth, model), (_, truth_std, model_std) = released.mean(axis=0), released.std(axis=0, ddof=1)
+    z = (theirs.estimates["truth"] - truth) / truth_std
     return (
         f"How much depends on the log: over {logs} more logs of 1,000 patients the true value of the learned policy is "
-        f"{released.mean[1]:.2f} on average, with a standard deviation of {released.std[1]:.2f}: the published log is "
-        f"{abs(z):.1f} of these {'below' if z < 0 else 'above'} it. The model's own estimate is {released.mean[2]:.2f} "
-        f"(± {released.std[2]:.2f}), above the truth in {released.too_good} of {logs}. Without the simulator's mistake "
-        f"the physician does better ({corrected.mean[0]:.2f} instead of {released.mean[0]:.2f}), and so does the learned "
-        f"policy ({round(corrected.mean[1], 2) + 0.0:.2f} ± {corrected.std[1]:.2f})."
+        f"{truth:.2f} on average, with a standard deviation of {truth_std:.2f}: the published log is "
+        f"{abs(z):.1f} of these {'below' if z < 0 else 'above'} it. The model's own estimate is {model:.2f} "
+        f"(± {model_std:.2f}), above the truth in {np.count_nonzero(released[:, 2] > released[:, 1])} of {logs}. Without "
+        f"the simulator's mistake the physician does better ({corrected[:, 0].mean():.2f} instead of {observed:.2f}), and so "
+        f"does the learned policy ({round(corrected[:, 1].mean(), 2) + 0.0:.2f} ± {corrected[:, 1].std(ddof=1):.2f})."
     )
 
 
@@ -321,10 +311,11 @@ def _died_table(experiment: Experiment) -> Table:
     )
 
 
-def _others_table(experiment: Experiment, others: dict[str, _Others]) -> Table:
+def _others_table(experiment: Experiment, others: dict[str, Floats]) -> Table:
     exact = experiment.estimates
     rows = [("the published log", *(f"{exact[name]:.3f}" for name in ("observed", "truth", "MB")))]
-    for name, other in others.items():
-        numbers = (f"{mean:.3f} ± {std:.3f}" for mean, std in zip(other.mean, other.std, strict=True))
-        rows.append((f"other logs, simulator {name}", *numbers))
+    for name, logs in others.items():
+        rows.append(
+            (f"other logs, simulator {name}", *(f"{each.mean():.3f} ± {each.std(ddof=1):.3f}" for each in logs.T))
+        )
     return Table("How much depends on the log", ("", "observed", "truth", "MB"), tuple(rows))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path as FilePath
 
@@ -17,15 +16,11 @@ from tether_reproduce.exact_rows import Floats, observed_transitions, rows_given
 from tether_reproduce.findings import Comparison, Figure, Section, Table
 from tether_reproduce.published import published
 from tether_reproduce.sweep_tables import (
-    compare_sizes,
-    compare_values,
+    Compared,
+    compare,
     first_improvement,
-    rules_table,
     share_explained,
-    size_table,
     sizes_figure,
-    sweeps,
-    value_table,
     values_figure,
 )
 
@@ -85,19 +80,16 @@ def sepsis_section(case: tether.cases.Case | None = None) -> Section:
     for name in ("catastrophic", "suboptimal"):
         theirs = published().paths[f"sepsis_{name}"]
         cf = tether.counterfactual(case.mdp, case.paths[name])
-        by_rule = sweeps(cf)
-        ours = by_rule["published"]
         reason = _PATH if name == "suboptimal" else _TABLE if exact else ""
-        values = compare_values(cf, ours, theirs, seed=13, repeats=10, shared=False, reason=reason, path=name)
         reasons = dict.fromkeys(theirs.sizes, counted) | {11: _COMPONENT}
-        comparisons += [*values, *compare_sizes(ours, theirs, reasons, name)]
-        tables += [
-            value_table(f"V(s0), {name} path, rule published", ours, theirs),
-            size_table(f"Nodes of the pruned graph, {name} path, rule published", ours, theirs),
-            rules_table(by_rule, 3),
-        ]
+        compared = compare(
+            cf, theirs, m=3, seed=13, repeats=10, shared=False, reason=reason, reasons=reasons, path=name
+        )
+        ours = compared.ours
+        comparisons += [*compared.values, *compared.sizes]
+        tables += compared.tables
         figures.append(values_figure(f"sepsis-{name}-values{tag}", f"Sepsis, {name} path", ours, theirs))
-        text.append(_paragraph(name, by_rule, values, exact))
+        text.append(_paragraph(name, compared, exact))
         if name == "catastrophic":
             caption = "Sepsis, catastrophic path: nodes of the pruned graph."
             figures.append(sizes_figure(f"sepsis-sizes{tag}", caption, ours, theirs))
@@ -109,16 +101,16 @@ def sepsis_section(case: tether.cases.Case | None = None) -> Section:
     return Section("sepsis", title, tuple(text), tuple(comparisons), tuple(tables), tuple(figures))
 
 
-def _paragraph(name: str, by_rule: Mapping[str, tether.Sweep], values: list[Comparison], exact: bool) -> str:
-    ours = by_rule["published"]
-    first_ks = ", ".join(f"{rule} {first_improvement(table) or 'never'}" for rule, table in by_rule.items())
+def _paragraph(name: str, compared: Compared, exact: bool) -> str:
+    ours = compared.ours
+    first_ks = ", ".join(f"{rule} {first_improvement(table) or 'never'}" for rule, table in compared.by_rule.items())
     start = f"The {name} path, observed return {ours.observed_value:,.0f}: first k that improves: {first_ks}."
     if name == "suboptimal":
         best = f"{ours.values.max():g}"
         return f"{start} The best value is {best} for every k and m, so the published 1.4 is not possible."
     if exact:
         return f"{start} Values differ from the published ones, because {_TABLE}."
-    return f"{start} {share_explained(values)}."
+    return f"{start} {share_explained(compared.values)}."
 
 
 def component(cf: tether.CounterfactualMDP) -> int:

@@ -12,18 +12,7 @@ from tether_reproduce.draws import DRAWS, spread_of
 from tether_reproduce.exact_rows import Floats
 from tether_reproduce.findings import Comparison, Figure, Section, Table
 from tether_reproduce.published import published
-from tether_reproduce.sweep_tables import (
-    compare_sizes,
-    compare_values,
-    first_improvement,
-    rules_table,
-    share_explained,
-    size_table,
-    sizes_figure,
-    sweeps,
-    value_table,
-    values_figure,
-)
+from tether_reproduce.sweep_tables import compare, first_improvement, share_explained, sizes_figure, values_figure
 
 __all__ = ["classes_table", "epidemic_section", "grid_section", "toy_section"]
 
@@ -67,31 +56,24 @@ def grid_section() -> Section:
     """V(s0) for every k and m; sizes for every k."""
     case = tether.cases.grid_world()
     theirs = published().paths["grid_world"]
-    cf = tether.counterfactual(case.mdp, case.path)
-    by_rule = sweeps(cf)
-    ours = by_rule["published"]
-    comparisons = compare_values(cf, ours, theirs, seed=11)
-    sizes = compare_sizes(ours, theirs, {})
+    compared = compare(tether.counterfactual(case.mdp, case.path), theirs, m=4, seed=11)
+    first = {rule: first_improvement(table) for rule, table in compared.by_rule.items()}
     text = (
-        f"Values (rule published, which the tables were made with): {share_explained(comparisons)}. "
-        f"{sum(size.is_equal for size in sizes)} of {len(sizes)} sizes agree.",
+        f"Values (rule published, which the tables were made with): {share_explained(compared.values)}. "
+        f"{sum(size.is_equal for size in compared.sizes)} of {len(compared.sizes)} sizes agree.",
         f"The paper says that nothing improves before k = 7. This is true for the released code. The paper's own definition "
-        f"improves from k = {first_improvement(by_rule['definition'])} on; the rule assured, whose promise holds on every "
-        f"path, from k = {first_improvement(by_rule['assured'])} on.",
+        f"improves from k = {first['definition']} on; the rule assured, whose promise holds on every "
+        f"path, from k = {first['assured']} on.",
     )
     return Section(
         "grid_world",
         "Grid World",
         text,
-        (*comparisons, *sizes),
+        (*compared.values, *compared.sizes),
+        compared.tables,
         (
-            value_table("V(s0), rule published", ours, theirs),
-            size_table("Nodes of the pruned graph, rule published", ours, theirs),
-            rules_table(by_rule, 4),
-        ),
-        (
-            values_figure("grid-world-values", "Grid World", ours, theirs),
-            sizes_figure("grid-world-sizes", "Grid World: nodes of the pruned graph.", ours),
+            values_figure("grid-world-values", "Grid World", compared.ours, theirs),
+            sizes_figure("grid-world-sizes", "Grid World: nodes of the pruned graph.", compared.ours),
         ),
     )
 
@@ -101,17 +83,15 @@ def epidemic_section() -> Section:
     case = tether.cases.epidemic()
     theirs = published().paths["epidemic"]
     cf = tether.counterfactual(case.mdp, case.path)
-    by_rule = sweeps(cf)
-    ours = by_rule["published"]
-    comparisons = compare_values(cf, ours, theirs, seed=12)
     lost = "rows of the released table that were lost to sampling; no episode reaches them"
-    sizes = compare_sizes(ours, theirs, {8: lost})
+    compared = compare(cf, theirs, m=4, seed=12, reasons={8: lost})
+    ours = compared.ours
     courses, infected = _infected(cf)
-    agree = all(np.allclose(table.values, ours.values) for table in by_rule.values())
+    agree = all(np.allclose(table.values, ours.values) for table in compared.by_rule.values())
     observed = np.array([state.I for state in case.path.states], dtype=float)
     simulated = {name: (np.array(one.mean), np.array(one.std)) for name, one in published().mean_infected.items()}
     text = (
-        f"Values: {share_explained(comparisons)}. Sizes agree for k = 1 … 7. Without constraint ours is "
+        f"Values: {share_explained(compared.values)}. Sizes agree for k = 1 … 7. Without constraint ours is "
         f"{ours.layered_sizes[-1]:,}, the published one is {theirs.sizes[8]:,}: {lost}.",
         "The legend of the paper's figure is off by one: its K = 2 … 5 is k = 3 … 6 in the text, in the figure on "
         "infections and in the code. The values here are listed under the k of the text.",
@@ -124,12 +104,8 @@ def epidemic_section() -> Section:
         "epidemic",
         "Epidemic",
         text,
-        (*comparisons, *sizes, *infected),
-        (
-            value_table("V(s0), rule published", ours, theirs),
-            size_table("Nodes of the pruned graph, rule published", ours, theirs),
-            rules_table(by_rule, 4),
-        ),
+        (*compared.values, *compared.sizes, *infected),
+        compared.tables,
         (
             values_figure("epidemic-values", "Epidemic", ours, theirs),
             Figure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -18,15 +19,12 @@ from tether_reproduce.published import PublishedPath
 
 __all__ = [
     "RULES",
-    "compare_sizes",
-    "compare_values",
+    "Compared",
+    "compare",
     "first_improvement",
-    "rules_table",
     "share_explained",
-    "size_table",
     "sizes_figure",
     "sweeps",
-    "value_table",
     "values_figure",
 ]
 
@@ -44,40 +42,60 @@ def first_improvement(table: tether.Sweep) -> int | None:
     return int(table.ks[better[0]]) if better.size else None
 
 
-def compare_values(
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """The sweeps of an episode by rule, and the comparisons and tables of values and sizes (rule `published`)."""
+
+    by_rule: dict[str, tether.Sweep]
+    values: list[Comparison]
+    sizes: list[Comparison]
+    tables: tuple[Table, ...]
+
+    @property
+    def ours(self) -> tether.Sweep:
+        """The sweep by the rule of the paper's tables."""
+        return self.by_rule["published"]
+
+
+def compare(
     cf: tether.CounterfactualMDP,
-    table: tether.Sweep,
     theirs: PublishedPath,
     *,
+    m: int,
     seed: int,
     repeats: int = 30,
     shared: bool = True,
     reason: str = "",
+    reasons: Mapping[int, str] | None = None,
     path: str = "",
-) -> list[Comparison]:
-    """V(s0) for every published k and m, with its spread from 1,000 draws per row."""
+) -> Compared:
+    """V(s0) for every published k and m, with its spread from 1,000 draws per row; and the count of nodes for each k.
+
+    ``reason`` says why values differ, ``reasons`` by k why sizes do. The rules are compared at ``m``.
+    """
+    by_rule = sweeps(cf)
+    ours = by_rule["published"]
     mean, std = spread_of(
         cf, lambda sampled: sampled.sweep(rule="published").values, repeats=repeats, seed=seed, shared=shared
     )
-    comparisons = []
+    values, sizes = [], []
     for k, row in sorted(theirs.values.items()):
-        for m, value in enumerate(row, start=1):
-            ours, sampled, error = (float(each[k - 1, min(m, cf.T)]) for each in (table.values, mean, std))
-            comparisons.append(Comparison("V(s0)", ours, value, sampled, error, reason, path, k=k, m=m))
-    return comparisons
+        for changes, value in enumerate(row, start=1):
+            exact, sampled, error = (float(each[k - 1, min(changes, cf.T)]) for each in (ours.values, mean, std))
+            values.append(Comparison("V(s0)", exact, value, sampled, error, reason, path, k=k, m=changes))
+    for k, size in sorted(theirs.sizes.items()):
+        why = (reasons or {}).get(k, "")
+        sizes.append(Comparison("size", float(ours.layered_sizes[k - 1]), float(size), reason=why, path=path, k=k))
+    which = f"{path and f'{path} path, '}rule published"
+    tables = (
+        _value_table(f"V(s0), {which}", ours, theirs),
+        _size_table(f"Nodes of the pruned graph, {which}", ours, theirs),
+        _rules_table(by_rule, m),
+    )
+    return Compared(by_rule, values, sizes, tables)
 
 
-def compare_sizes(
-    table: tether.Sweep, theirs: PublishedPath, reasons: Mapping[int, str], path: str = ""
-) -> list[Comparison]:
-    """The paper's count of nodes for each k."""
-    return [
-        Comparison("size", float(table.layered_sizes[k - 1]), float(size), reason=reasons.get(k, ""), path=path, k=k)
-        for k, size in sorted(theirs.sizes.items())
-    ]
-
-
-def value_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Table:
+def _value_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Table:
     """V(s0), one row for all k in succession with the same values; our values above the published ones."""
     rows = []
     ms = [int(m) for m in table.ms if m > 0]
@@ -89,7 +107,7 @@ def value_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Table
     return Table(title, ("", *(f"m = {m}" for m in ms)), tuple(rows))
 
 
-def size_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Table:
+def _size_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Table:
     """Nodes of the pruned graph for every k: counted as in the paper, as published, and from s0 alone."""
     rows = [
         ("as the paper counts", *(f"{size:,}" for size in table.layered_sizes)),
@@ -101,7 +119,7 @@ def size_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Table:
     return Table(title, ("", *(f"k = {k}" for k in table.ks)), tuple(rows))
 
 
-def rules_table(tables: Mapping[str, tether.Sweep], m: int) -> Table:
+def _rules_table(tables: Mapping[str, tether.Sweep], m: int) -> Table:
     """The four rules side by side: the first k that improves, the values, and the size of the graph."""
     T = next(iter(tables.values())).cf.T
     rows = []
