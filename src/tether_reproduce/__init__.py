@@ -6,8 +6,3 @@ sentences (`findings`). `study.reproduce` puts them together, `study_page.write`
 says which exact numbers have changed. The program uses the library; nothing in the library imports it. The library's
 command line finds `command.reproduce` by an entry point.
 """
-
-from tether_reproduce.exact_numbers import check
-from tether_reproduce.study import CASES, Study, reproduce
-
-__all__ = ["CASES", "Study", "check", "reproduce"]

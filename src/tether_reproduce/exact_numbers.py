@@ -40,7 +40,7 @@ def check(sepsis_table: str | Path | None = None, *, every_section: bool = False
 
     Examples
     --------
-    >>> from tether_reproduce import check
+    >>> from tether_reproduce.exact_numbers import check
     >>> check()
     []
     """

@@ -71,7 +71,7 @@ def reproduce(
 
     Examples
     --------
-    >>> from tether_reproduce import reproduce
+    >>> from tether_reproduce.study import reproduce
     >>> study = reproduce(["grid_world"])
     >>> study.sections[0].comparisons[0].verdict
     'equal'

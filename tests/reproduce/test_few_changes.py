@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import tether
-from tether_reproduce import CASES, exact_numbers, few_changes
+from tether_reproduce import exact_numbers, few_changes
 from tether_reproduce.published import expected
+from tether_reproduce.study import CASES
 
 
 @pytest.mark.compiled

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tether_reproduce import CASES, causal_sets
+from tether_reproduce import causal_sets
 from tether_reproduce.findings import figure_verdicts
+from tether_reproduce.study import CASES
 
 
 @pytest.mark.compiled

@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 import tether
 from tether.cli import main
-from tether_reproduce import CASES, causal_sets, check, draws, exact_numbers, reproduce, study, study_page
+from tether_reproduce import causal_sets, draws, exact_numbers, study_page
 from tether_reproduce.draws import DRAWS, resample, spread_of
+from tether_reproduce.exact_numbers import check
 from tether_reproduce.findings import (
     Comparison,
     Figure,
@@ -29,6 +30,7 @@ from tether_reproduce.hidden_diabetes import mixed_model
 from tether_reproduce.notions import twelve_states
 from tether_reproduce.published import Expected, expected, published
 from tether_reproduce.sepsis_cases import component, load_table
+from tether_reproduce.study import CASES, Study, reproduce
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +229,7 @@ def test_twelve_states_as_the_rules_see_them():
 def small_study():
     drawn = Figure("line", "A line & more.", _figure)
     section = Section("one", "One <case>", ("Text.",), (Comparison("V", 1.0, 1.0, k=1, m=2),), (), (drawn,), 0.5)
-    return study.Study((section,))
+    return Study((section,))
 
 
 def _figure():
@@ -277,7 +279,7 @@ def test_a_failed_run_leaves_the_old_result(tmp_path):
     good = small_study().sections[0]
     bad = dataclasses.replace(good, figures=(Figure("line", "", broken),), text=("Other.",))
     with pytest.raises(RuntimeError, match="no ink"):
-        study_page.write(study.Study((bad,)), out)
+        study_page.write(Study((bad,)), out)
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
 
 
@@ -352,7 +354,7 @@ def test_the_command_checks(monkeypatch):
 
 
 def test_the_command_says_what_moved(monkeypatch):
-    monkeypatch.setattr("tether_reproduce.command.check", lambda table, **_: ["Epidemic: something moved"])
+    monkeypatch.setattr("tether_reproduce.terminal.check", lambda table, **_: ["Epidemic: something moved"])
     done = run("reproduce", "--check")
     assert done.exit_code == 1
     assert "something moved" in done.output
