@@ -54,7 +54,9 @@ class Case:
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor, with dictionaries: a read-only view of one cannot be pickled.
         values = {one.name: getattr(self, one.name) for one in fields(self)}
-        plain = {name: dict(value) if isinstance(value, MappingProxyType) else value for name, value in values.items()}
+        plain: dict[str, Any] = {
+            name: dict(value) if isinstance(value, MappingProxyType) else value for name, value in values.items()
+        }
         return partial(type(self), **plain), ()
 
     @property
