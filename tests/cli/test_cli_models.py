@@ -206,9 +206,14 @@ def test_cases_are_listed():
     by_name = {case["name"]: case for case in answer["cases"]}
     assert by_name["sepsis"]["paths"] == {"case:sepsis": 10, "case:sepsis-suboptimal": 10}
     assert by_name["epidemic"]["states"] == 2541
+    assert by_name["epidemic"]["words"]["V_S"] == "vaccinate a susceptible person"
+    assert by_name["sepsis"]["stories"].keys() == by_name["sepsis"]["paths"].keys()
     text = run("cases")
     for name in by_name:
         assert f"case:{name}" in text
+    assert "V_I: vaccinate an infected person" in words("cases")
+    for story in by_name["sepsis"]["stories"].values():
+        assert story in words("cases")
 
 
 def test_a_case_that_needs_what_is_not_installed_says_so(monkeypatch):

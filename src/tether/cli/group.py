@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
 import click
@@ -16,11 +17,11 @@ from tether._kernels.ahead import second_compiler
 from tether._version import __version__
 from tether.cli.doing import CONTINUED, DOING
 from tether.cli.hints import hints
-from tether.errors import SHOWN, TetherError
+from tether.errors import SHOWN, QueryError, TetherError
 
 __all__ = ["COMMANDS", "main"]
 
-_SECTIONS = {
+_SECTIONS: dict[str, dict[str, str | None]] = {
     "Answers": {
         "explain": "explain",
         "review": "review",
@@ -36,11 +37,14 @@ _SECTIONS = {
         "audit": "audit",
     },
     "Models and episodes": {"check": "check", "convert": "convert", "learn": "learn", "cases": "cases"},
-    "To look at": {"explore": "explore", "demo": "showcase", "reproduce": "showcase"},
+    "To look at": {"explore": "explore", "demo": "showcase", "reproduce": None},
 }
 
 COMMANDS = {name: module for section in _SECTIONS.values() for name, module in section.items()}
-"""Every command, and the module of this package that holds it."""
+"""Every command, and the module of this package that holds it; None if a program beside the library brings it."""
+
+_ENTRY_POINTS = "tether.commands"
+"""The group of entry points in which such a program names its command."""
 
 HELP = """What should have been done differently, and is that answer still about this episode?
 
@@ -75,7 +79,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"tether.cli.{COMMANDS[name]}"), name.replace("-", "_"))
+        module = COMMANDS[name]
+        if module is None:
+            return _command_of_a_program(name)
+        command: click.Command = getattr(import_module(f"tether.cli.{module}"), name.replace("-", "_"))
         return command
 
     def resolve_command(
@@ -103,6 +110,24 @@ class _Commands(click.Group):
             if isinstance(result, int):
                 ctx.exit(result)
             return result
+
+
+def _command_of_a_program(name: str) -> click.Command:
+    """The command that an installed program brings; without the program, one that says so."""
+    for point in entry_points(group=_ENTRY_POINTS, name=name):
+        command: click.Command = point.load()
+        return command
+
+    @click.command(
+        name, context_settings={"ignore_unknown_options": True}, add_help_option=False, short_help="Not installed."
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def missing(arguments: tuple[str, ...]) -> None:
+        raise QueryError(
+            f"'tether {name}' is not installed; install Tether again: pip install --force-reinstall tether"
+        )
+
+    return missing
 
 
 @contextmanager

@@ -327,9 +327,9 @@ class CounterfactualDoors:
 
     def classify(
         self,
+        *,
         t: int,
         k: int | None = None,
-        *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
@@ -357,7 +357,7 @@ class CounterfactualDoors:
         'influenced and reachable'
         """
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
-        return question.classify(t, k, rollout=rollout)
+        return question.classify(t=t, k=k, rollout=rollout)
 
     @overload
     def why(
@@ -365,8 +365,8 @@ class CounterfactualDoors:
         t: int,
         state: Any = None,
         action: None = None,
-        k: int | None = None,
         *,
+        k: int | None = None,
         rule: Rule = ...,
         influence: str | Influence = ...,
         objective: Property | None = ...,
@@ -379,8 +379,8 @@ class CounterfactualDoors:
         t: int,
         state: Any = None,
         action: Any = ...,
-        k: int | None = None,
         *,
+        k: int | None = None,
         rule: Rule = ...,
         influence: str | Influence = ...,
         objective: Property | None = ...,
@@ -392,8 +392,8 @@ class CounterfactualDoors:
         t: int,
         state: Any = None,
         action: Any = None,
-        k: int | None = None,
         *,
+        k: int | None = None,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
@@ -428,7 +428,7 @@ class CounterfactualDoors:
         [('NIL', 1), ('V_I', 8), ('V_S', 8)]
         """
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
-        found: Why | tuple[Why, ...] = question.why(t, state, action, k, uninfluenced=uninfluenced)
+        found: Why | tuple[Why, ...] = question.why(t, state, action, k=k, uninfluenced=uninfluenced)
         return found
 
     def pareto(

@@ -1,6 +1,6 @@
 """A policy learned from a log with hidden causes, and the value of each logged episode under it.
 
-The learner has only the log of `tether.reproduce.patients`. It counts transitions between the 144 states that it sees,
+The learner has only the log of `tether_reproduce.patients`. It counts transitions between the 144 states that it sees,
 takes an action that was never tried in a state to be deadly, and computes the best policy of that model.
 ``tether.audit(mdp, log, policy=…)`` computes what every logged episode would have been under this policy.
 """
@@ -11,12 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
-from tether.conditioning.gumbel_max import GumbelMax
-from tether.conditioning.rows import ObservedStep, Rows
-from tether.model.mdp import MDP
-from tether.observation.path import Path
-from tether.reproduce.patients import N_ACTIONS, N_SEEN, STEPS, PatientLog, all_outcomes, best_policy, seen
+import tether
+from tether_reproduce.exact_rows import Floats, Ints, Rows, rows_given
+from tether_reproduce.patients import N_ACTIONS, N_SEEN, STEPS, PatientLog, all_outcomes, best_policy, seen
 
 __all__ = [
     "LearnedPolicy",
@@ -70,7 +67,7 @@ def learn_from(log: PatientLog) -> LearnedPolicy:
     return LearnedPolicy(P, best_policy(P, reward), behaviour)
 
 
-def as_model(learned: LearnedPolicy) -> MDP:
+def as_model(learned: LearnedPolicy) -> tether.MDP:
     """The learned model, with three more actions that record how an episode ended: died, discharged, wait.
 
     Each has a certain outcome, so nothing is inferred from such a step. Death earns -1, discharge 1.
@@ -85,18 +82,18 @@ def as_model(learned: LearnedPolicy) -> MDP:
     s, a, j, p = (np.concatenate(column) for column in zip(*columns, strict=True))
     earned = np.where(s < N_SEEN, (j == _HOME) * 1.0 - (j == _DEAD), 0.0)
     order = np.lexsort((j, a, s))
-    mdp = MDP.from_table(s[order], a[order], j[order], p[order], earned[order])
+    mdp = tether.MDP.from_table(s[order], a[order], j[order], p[order], earned[order])
     return mdp.with_labels({"died": [_DEAD], "discharged": [_HOME]})
 
 
-def as_paths(log: PatientLog) -> list[Path]:
+def as_paths(log: PatientLog) -> list[tether.Path]:
     """The episodes as the learner sees them, all with 21 steps: the steps after the end record the outcome."""
     shown, paths = seen(log.states), []
     for states, actions, steps, outcome in zip(shown, log.actions, log.steps, log.outcome, strict=True):
         end, record = {-1: (_DEAD, _DIED), 0: (int(states[steps]), _WAIT), 1: (_HOME, _DISCHARGED)}[int(outcome)]
         rest = STEPS - int(steps)
         paths.append(
-            Path(
+            tether.Path(
                 [*states[: steps + 1].tolist(), *[end] * (rest + 1)],
                 [*actions[:steps].tolist(), record, *[_WAIT] * rest],
             )
@@ -136,30 +133,22 @@ def follow_learned(learned: LearnedPolicy, log: PatientLog) -> Floats:
     episodes together: the rows of equal observed transitions are computed once. Steps after the end of an episode say
     nothing about the noise: they stay nominal.
     """
-    mdp, every = as_model(learned), np.arange(len(log.states))
-    taken = policy_by_step(learned)[0]
+    mdp, states = as_model(learned), seen(log.states)
     pairs = mdp.form.pair_start[:-1].astype(np.int64)
-    pairs[:N_SEEN] += taken[:N_SEEN]  # the eight treatments are the first actions, in order
-    states = seen(log.states)
-    chance = np.zeros((every.size, _N))
-    chance[every, states[:, 0]] = 1.0
-    nominal = Rows.nominal(mdp.form, pairs).dense(_N)
-    known: dict[tuple[int, ...], Rows] = {}
+    pairs[:N_SEEN] += learned.policy[:N_SEEN]  # the eight treatments are the first actions, in order
+    nominal = policy_steps(learned)
+    chance = np.zeros((len(states), _N))
+    chance[np.arange(len(states)), states[:, 0]] = 1.0
+    known: dict[tuple[int, int, int], Rows] = {}
     for t in range(STEPS):
         going = np.flatnonzero(log.actions[:, t] >= 0)
-        kinds, kind = np.unique(
-            np.stack((states[going, t], log.actions[going, t], states[going, t + 1])), axis=1, return_inverse=True
-        )
+        steps = np.stack((states[going, t], log.actions[going, t], states[going, t + 1]))
+        transitions, number = np.unique(steps, axis=1, return_inverse=True)
         after = chance @ nominal
-        for i, (s, a, outcome) in enumerate(kinds.T.tolist()):
+        for i, (s, a, outcome) in enumerate(transitions.T.tolist()):
             if (s, a, outcome) not in known:
-                known[s, a, outcome] = _conditioned(mdp, s, a, outcome, pairs)
-            members = going[kind.reshape(-1) == i]
+                known[s, a, outcome] = rows_given(mdp, s, a, outcome, pairs)
+            members = going[number.reshape(-1) == i]
             after[members] = chance[members] @ known[s, a, outcome].dense(_N)
         chance = after
     return all_outcomes(chance[:, _DEAD], chance[:, _HOME])
-
-
-def _conditioned(mdp: MDP, s: int, a: int, outcome: int, pairs: Ints) -> Rows:
-    step = ObservedStep.of(mdp.form, 0, int(mdp.form.pair_start[s]) + a, outcome)
-    return GumbelMax().infer(step).replay(mdp.form, pairs)

@@ -6,14 +6,12 @@ policies give the same patients, and the published estimates to the last printed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
 from tether.cases.sepsis import SHAPE
-from tether.reproduce.choices import cumulative, pick
-from tether.reproduce.patients import (
+from tether_reproduce.draws import cumulative, pick
+from tether_reproduce.exact_rows import Floats, Ints
+from tether_reproduce.patients import (
     FIRST_GLUCOSE,
     FIRST_LEVELS,
     FIRST_OXYGEN,
@@ -84,51 +82,54 @@ class Redrawing:
         self._newcomer()  # the released simulator draws one patient and does not use it
         for i in range(n):
             patient = self._newcomer()
-            states[i, 0] = _number(patient)
+            states[i, 0] = _state(patient)
             for t in range(STEPS):
                 action = self._pick(below[states[i, t]])
-                self._treat(patient, action)
-                self._fluctuate(patient)
-                actions[i, t], states[i, t + 1] = action, _number(patient)
+                self._fluctuate(patient, self._treat(patient, action))
+                actions[i, t], states[i, t + 1] = action, _state(patient)
                 outcome[i] = self._outcome[states[i, t + 1]]
                 if outcome[i]:
                     break
         return PatientLog(states, actions, outcome)
 
-    def _newcomer(self) -> _Patient:
+    def _newcomer(self) -> list[int]:
         """A patient who is neither dead nor discharged, untreated."""
         while True:
             diabetic = int(self._rng.binomial(1, 0.2))
             signs = (FIRST_LEVELS, FIRST_LEVELS, FIRST_OXYGEN, FIRST_GLUCOSE[diabetic])
-            patient = _Patient([diabetic, *(self._pick(cumulative(np.array(one))) for one in signs), 0, 0, 0])
-            if not self._outcome[_number(patient)]:
+            patient = [diabetic, *(self._pick(cumulative(np.array(one))) for one in signs), 0, 0, 0]
+            if not self._outcome[_state(patient)]:
                 return patient
 
-    def _treat(self, patient: _Patient, action: int) -> None:
-        """Antibiotics, ventilation, vasopressors, in this order; a draw is made only if something can change."""
+    def _treat(self, patient: list[int], action: int) -> set[int]:
+        """Antibiotics, ventilation, vasopressors, in this order; returns the signs that none of them touches.
+
+        A draw is made only if something can change.
+        """
         abx, vent, vaso = action >> 2 & 1, action >> 1 & 1, action & 1
-        patient.free = {_HR, _BP, _OXYGEN, _GLUCOSE}
+        free = {_HR, _BP, _OXYGEN, _GLUCOSE}
         if abx or patient[_ABX]:
             before, after, chance = (2, 1, 0.5) if abx else (1, 2, 0.1)
             for sign in (_HR, _BP):
                 if patient[sign] == before and self._happens(chance):
                     patient[sign] = after
-            patient.free -= {_HR, _BP}
+            free -= {_HR, _BP}
         if vent or patient[_VENT]:
             before, chance = (0, 0.7) if vent else (1, 0.1)
             if patient[_OXYGEN] == before and self._happens(chance):
                 patient[_OXYGEN] = 1 - before
-            patient.free -= {_OXYGEN}
+            free -= {_OXYGEN}
         if vaso:
             self._raise_pressure(patient)
-            patient.free -= {_BP, _GLUCOSE}
+            free -= {_BP, _GLUCOSE}
         elif patient[_VASO]:
             if self._happens(0.05 if patient[_DIABETIC] else 0.1):
                 patient[_BP] = max(0, patient[_BP] - 1)
-            patient.free -= {_BP}
+            free -= {_BP}
         patient[_ABX], patient[_VASO], patient[_VENT] = abx, vaso, vent
+        return free
 
-    def _raise_pressure(self, patient: _Patient) -> None:
+    def _raise_pressure(self, patient: list[int]) -> None:
         pressure = patient[_BP]
         if not patient[_DIABETIC]:
             if self._happens(0.7):
@@ -141,11 +142,11 @@ class Redrawing:
         if self._happens(0.5):
             patient[_GLUCOSE] = min(4, patient[_GLUCOSE] + 1)
 
-    def _fluctuate(self, patient: _Patient) -> None:
-        """The signs that no treatment changed; by mistake, glucose of non-diabetic patients rises to low at most."""
+    def _fluctuate(self, patient: list[int], free: set[int]) -> None:
+        """Change the signs that no treatment touches; by mistake, glucose of non-diabetic patients rises to low at most."""
         tops = {_HR: 2, _BP: 2, _OXYGEN: 1, _GLUCOSE: 4 if patient[_DIABETIC] else 1}
         for sign, top in tops.items():
-            if sign in patient.free:
+            if sign in free:
                 chance = 0.3 if sign == _GLUCOSE and patient[_DIABETIC] else 0.1
                 u = self._rng.random_sample()
                 if u < chance:
@@ -160,16 +161,6 @@ class Redrawing:
         return pick(below, self._rng.random_sample())
 
 
-class _Patient(list[int]):
-    """Signs and treatments as levels; ``free``: the signs that no treatment of this step changes."""
-
-    def __init__(self, levels: Iterable[int]) -> None:
-        super().__init__(levels)
-        self.free: set[int] = set()
-
-
-def _number(patient: _Patient) -> int:
-    number = 0
-    for level, levels in zip(patient, SHAPE, strict=True):
-        number = number * levels + level
-    return number
+def _state(patient: list[int]) -> int:
+    """The state's index."""
+    return int(np.ravel_multi_index(patient, SHAPE))

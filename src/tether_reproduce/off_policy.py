@@ -13,10 +13,11 @@ from math import factorial
 
 import numpy as np
 
-from tether._foundation.arrays import Floats
-from tether.auditing.audit import audit
+import tether
 from tether.auditing.consistency import Consistency
-from tether.reproduce.learned_policy import (
+from tether_reproduce.exact_rows import Floats
+from tether_reproduce.findings import Comparison, Section, Table
+from tether_reproduce.learned_policy import (
     LearnedPolicy,
     as_model,
     as_paths,
@@ -27,10 +28,9 @@ from tether.reproduce.learned_policy import (
     policy_by_step,
     policy_steps,
 )
-from tether.reproduce.patients import PatientLog, World, draw_log, make_world, seen, truth_for_all
-from tether.reproduce.published import PublishedOffPolicy, published
-from tether.reproduce.records import Comparison, Section, Table
-from tether.reproduce.redrawn import RESAMPLES, Redrawing
+from tether_reproduce.patients import PatientLog, World, draw_log, make_world, seen, truth_for_all
+from tether_reproduce.published import PublishedOffPolicy, published
+from tether_reproduce.redrawn import RESAMPLES, Redrawing
 
 __all__ = [
     "DRAWS",
@@ -111,7 +111,7 @@ class Experiment:
 
     @property
     def counted(self) -> Floats:
-        """The same if each episode counts for the most frequent of `DRAWS` draws; expected."""
+        """Percent of the episodes, if each counts for the most frequent of `DRAWS` draws; expected."""
         return self._matrix(likeliest_of_draws(self.ends))
 
     @property
@@ -186,9 +186,13 @@ def redraw(world: World) -> tuple[Experiment, dict[str, float]]:
 
 
 def off_policy_section(logs: int = _LOGS) -> Section:
-    """The section of the reproduction; ``logs`` more logs show how much depends on the patients."""
+    """Every estimate beside the published one; ``logs`` more logs show how much depends on the patients."""
     theirs, world = published().off_policy, released_world()
     experiment, redrawn = redraw(world)
+    drawn_again = [
+        Comparison("return, drawn as published", value, theirs.estimates[name], of=name)
+        for name, value in redrawn.items()
+    ]
     text = [paragraph.format(changed=len(theirs.physician)) for paragraph in _TEXT]
     text.append(_identity(experiment.consistency))
     others = {"as released": _other_logs(world, logs), "corrected": _other_logs(make_world(as_released=False), logs)}
@@ -197,20 +201,9 @@ def off_policy_section(logs: int = _LOGS) -> Section:
         "off_policy",
         "Off-policy evaluation (Oberst and Sontag 2019)",
         tuple(text),
-        (
-            *_compare_redrawn(redrawn, theirs),
-            *_compare_exact(experiment, theirs),
-            *_compare_outcomes(experiment, theirs),
-        ),
+        (*drawn_again, *_compare_exact(experiment, theirs), *_compare_outcomes(experiment, theirs)),
         (_outcome_table(experiment), _died_table(experiment), _others_table(experiment, others)),
     )
-
-
-def _compare_redrawn(redrawn: dict[str, float], theirs: PublishedOffPolicy) -> list[Comparison]:
-    return [
-        Comparison("return, drawn as published", value, theirs.estimates[name], of=name)
-        for name, value in redrawn.items()
-    ]
 
 
 def _compare_exact(experiment: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
@@ -226,18 +219,10 @@ def _compare_exact(experiment: Experiment, theirs: PublishedOffPolicy) -> list[C
         "MB": _variance(experiment.for_anyone.mean(axis=0)) * (1.0 + again) / n,
         "CF": (of_draws + of_episodes * again) / n,
     }
-    compared = [
-        Comparison(
-            "return, exact",
-            exact[name],
-            theirs.estimates[name],
-            exact[name],
-            float(np.sqrt(error)),
-            of=name,
-            sampled=_DRAWN,
-        )
-        for name, error in errors.items()
-    ]
+    compared = []
+    for name, error in errors.items():
+        numbers = exact[name], theirs.estimates[name], exact[name], float(np.sqrt(error))
+        compared.append(Comparison("return, exact", *numbers, of=name, sampled=_DRAWN))
     reason = _RESAMPLING.format(matching=np.count_nonzero(experiment.weights), n=n)
     return [*compared, Comparison("WIS, exact", exact["WIS"], theirs.estimates["WIS"], reason=reason)]
 
@@ -249,19 +234,13 @@ def _variance(chance: Floats) -> Floats:
 
 
 def _compare_outcomes(experiment: Experiment, theirs: PublishedOffPolicy) -> list[Comparison]:
-    counted, errors = experiment.counted, experiment.count_errors
-    return [
-        Comparison(
-            "outcomes in percent",
-            float(counted[i, j]),
-            float(theirs.outcomes[i][j]),
-            float(counted[i, j]),
-            float(errors[i, j]),
-            of=f"{_NAMES[i]}, would be {_NAMES[j]}",
-            sampled=_DRAWN,
-        )
-        for i, j in product(range(3), repeat=2)
-    ]
+    counted, errors = experiment.counted.tolist(), experiment.count_errors.tolist()
+    compared = []
+    for i, j in product(range(3), repeat=2):
+        numbers = counted[i][j], float(theirs.outcomes[i][j]), counted[i][j], errors[i][j]
+        about = f"{_NAMES[i]}, would be {_NAMES[j]}"
+        compared.append(Comparison("outcomes in percent", *numbers, of=about, sampled=_DRAWN))
+    return compared
 
 
 def _identity(consistency: Consistency) -> str:
@@ -278,16 +257,8 @@ def _identity(consistency: Consistency) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Others:
-    """Mean and standard deviation over logs of observed, truth and MB; and in how many logs MB is above the truth."""
-
-    mean: Floats
-    std: Floats
-    too_good: int
-
-
-def _other_logs(world: World, logs: int) -> _Others:
+def _other_logs(world: World, logs: int) -> Floats:
+    """Observed, truth and MB of some more logs, one row per log."""
     rows = []
     for seed in range(logs):
         log = draw_log(world, published().off_policy.patients, np.random.default_rng(seed))
@@ -295,22 +266,20 @@ def _other_logs(world: World, logs: int) -> _Others:
         truth = truth_for_all(world, learned.policy) @ _REWARD
         model = model_outcomes(learned)[seen(log.states[:, 0])].mean(axis=0) @ _REWARD
         rows.append((log.outcome.mean(), truth, model))
-    numbers = np.array(rows)
-    return _Others(
-        numbers.mean(axis=0), numbers.std(axis=0, ddof=1), int(np.count_nonzero(numbers[:, 2] > numbers[:, 1]))
-    )
+    return np.array(rows)
 
 
-def _depends(theirs: PublishedOffPolicy, others: dict[str, _Others], logs: int) -> str:
+def _depends(theirs: PublishedOffPolicy, others: dict[str, Floats], logs: int) -> str:
     released, corrected = others["as released"], others["corrected"]
-    z = (theirs.estimates["truth"] - released.mean[1]) / released.std[1]
+    (observed, truth, model), (_, truth_std, model_std) = released.mean(axis=0), released.std(axis=0, ddof=1)
+    z = (theirs.estimates["truth"] - truth) / truth_std
     return (
         f"How much depends on the log: over {logs} more logs of 1,000 patients the true value of the learned policy is "
-        f"{released.mean[1]:.2f} on average, with a standard deviation of {released.std[1]:.2f}: the published log is "
-        f"{abs(z):.1f} of these {'below' if z < 0 else 'above'} it. The model's own estimate is {released.mean[2]:.2f} "
-        f"(± {released.std[2]:.2f}), above the truth in {released.too_good} of {logs}. Without the simulator's mistake "
-        f"the physician does better ({corrected.mean[0]:.2f} instead of {released.mean[0]:.2f}), and so does the learned "
-        f"policy ({round(corrected.mean[1], 2) + 0.0:.2f} ± {corrected.std[1]:.2f})."
+        f"{truth:.2f} on average, with a standard deviation of {truth_std:.2f}: the published log is "
+        f"{abs(z):.1f} of these {'below' if z < 0 else 'above'} it. The model's own estimate is {model:.2f} "
+        f"(± {model_std:.2f}), above the truth in {np.count_nonzero(released[:, 2] > released[:, 1])} of {logs}. Without "
+        f"the simulator's mistake the physician does better ({corrected[:, 0].mean():.2f} instead of {observed:.2f}), and so "
+        f"does the learned policy ({round(corrected[:, 1].mean(), 2) + 0.0:.2f} ± {corrected[:, 1].std(ddof=1):.2f})."
     )
 
 
@@ -325,7 +294,7 @@ def _died_table(experiment: Experiment) -> Table:
     died = np.flatnonzero(experiment.log.outcome == -1)
     log = PatientLog(experiment.log.states[died], experiment.log.actions[died], experiment.log.outcome[died])
     episodes = dict(zip(died.tolist(), as_paths(log), strict=True))
-    answers = audit(
+    answers = tether.audit(
         as_model(experiment.learned), episodes, policy=policy_by_step(experiment.learned), certify=False, workers=1
     )
     table = answers.table.sort_by([("P(died)", "descending")]).slice(0, 5)
@@ -342,10 +311,11 @@ def _died_table(experiment: Experiment) -> Table:
     )
 
 
-def _others_table(experiment: Experiment, others: dict[str, _Others]) -> Table:
+def _others_table(experiment: Experiment, others: dict[str, Floats]) -> Table:
     exact = experiment.estimates
     rows = [("the published log", *(f"{exact[name]:.3f}" for name in ("observed", "truth", "MB")))]
-    for name, other in others.items():
-        numbers = (f"{mean:.3f} ± {std:.3f}" for mean, std in zip(other.mean, other.std, strict=True))
-        rows.append((f"other logs, simulator {name}", *numbers))
+    for name, logs in others.items():
+        rows.append(
+            (f"other logs, simulator {name}", *(f"{each.mean():.3f} ± {each.std(ddof=1):.3f}" for each in logs.T))
+        )
     return Table("How much depends on the log", ("", "observed", "truth", "MB"), tuple(rows))

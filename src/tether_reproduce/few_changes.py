@@ -8,20 +8,18 @@ estimated from draws of the noise; ours are exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
-from tether.conditioning.gumbel_max import GumbelMax
-from tether.conditioning.rows import ObservedStep, Rows
-from tether.model.mdp import MDP
-from tether.reproduce.choices import cumulative, pick
-from tether.reproduce.compare import draw_later
-from tether.reproduce.published import expected
-from tether.reproduce.records import Figure, Section, Table
+import tether
+from tether.views.figures import plot_curves, plot_gains
+from tether_reproduce.draws import cumulative, pick
+from tether_reproduce.exact_rows import Floats, Ints, rows_given
+from tether_reproduce.findings import Figure, Section, Table
 
-__all__ = ["CHANGES", "draw_model", "draw_paths", "few_changes_section", "improvements", "outcomes"]
+__all__ = ["CHANGES", "CHECKED", "draw_model", "draw_paths", "few_changes_section", "improvements", "outcomes"]
 
 _STATES, _ACTIONS, _LENGTH = 20, 10, 20
 _REPLACED = 0.05
@@ -32,7 +30,10 @@ SEEDS, TRAJECTORIES = range(10), range(50)
 """The seeds of the models of each α, and of the trajectories of each model."""
 
 _ALL_SEEDS = range(11)
-"""The same with seed 10, which the released code has instead of seed 0."""
+"""Seeds 0 to 9, and seed 10, which the released code has instead of seed 0."""
+
+CHECKED = (0.01, 0.05, 0.1, 0.5, 1.0)
+"""The α whose numbers `tether reproduce --check` reads."""
 
 _ALPHAS = (0.0, 0.01, 0.05, 0.1, 0.4, 0.5, 1.0)
 _HISTOGRAM, _DRAWN = 0.1, (2, 5, 10)
@@ -51,8 +52,8 @@ _TEXT = (
 )
 
 
-def draw_model(seed: int, alpha: float) -> tuple[MDP, Ints]:
-    """A random model, and its optimal policy by time and state."""
+def draw_model(seed: int, alpha: float) -> tuple[tether.MDP, Floats, Ints]:
+    """A random model, its probabilities by state, action and next state, and its optimal policy by time and state."""
     rng, reward = np.random.default_rng(seed), np.arange(_STATES, dtype=np.float64)
     P = np.zeros((_STATES, _ACTIONS, _STATES))
     for a in range(_ACTIONS):
@@ -64,15 +65,15 @@ def draw_model(seed: int, alpha: float) -> tuple[MDP, Ints]:
     for t in reversed(range(_LENGTH - 1)):
         each = P @ value
         best[t], value = each.argmax(axis=1), reward + each.max(axis=1)
-    mdp = MDP.from_arrays(P, np.repeat(reward[:, None], _ACTIONS, axis=1)).with_objective(final_reward=reward)
-    return mdp, best
+    mdp = tether.MDP.from_arrays(P, np.repeat(reward[:, None], _ACTIONS, axis=1))
+    return mdp.with_objective(final_reward=reward), P, best
 
 
-def draw_paths(mdp: MDP, best: Ints, numbers: Sequence[int]) -> tuple[Ints, Ints]:
-    """Trajectories of the model under the noisy optimal policy: states and actions, one row per trajectory."""
+def draw_paths(P: Floats, best: Ints, numbers: Sequence[int]) -> tuple[Ints, Ints]:
+    """Trajectories of a model under its noisy optimal policy: states and actions, one row per trajectory."""
     states = np.empty((len(numbers), _LENGTH), dtype=np.int64)
     actions = np.empty((len(numbers), _LENGTH - 1), dtype=np.int64)
-    below = cumulative(_dense(mdp))
+    below = cumulative(P)
     for i, number in enumerate(numbers):
         rng = np.random.default_rng(number)
         s = states[i, 0] = int(rng.choice(_STATES))
@@ -90,12 +91,12 @@ def outcomes(alpha: float, seeds: Iterable[int] = SEEDS, trajectories: Sequence[
     """The exact counterfactual outcome of every trajectory, one column for each of `CHANGES`."""
     values = []
     for seed in seeds:
-        mdp, best = draw_model(seed, alpha)
-        values.append(_values(mdp, *draw_paths(mdp, best, trajectories)))
+        mdp, P, best = draw_model(seed, alpha)
+        values.append(_values(mdp, *draw_paths(P, best, trajectories)))
     return np.concatenate(values)
 
 
-def _values(mdp: MDP, states: Ints, actions: Ints) -> Floats:
+def _values(mdp: tether.MDP, states: Ints, actions: Ints) -> Floats:
     """V_0(s_0, m) of all trajectories together, for each of `CHANGES`: backward induction on full arrays.
 
     These models are small and dense, and there is no tether, so neither a graph nor thresholds are needed. The numbers
@@ -103,35 +104,19 @@ def _values(mdp: MDP, states: Ints, actions: Ints) -> Floats:
     """
     reward, each = np.arange(_STATES, dtype=np.float64), np.arange(len(states))
     steps = np.stack((states[:, :-1], actions, states[:, 1:]), axis=2)
-    kinds, kind = np.unique(steps.reshape(-1, 3), axis=0, return_inverse=True)
-    kind = kind.reshape(actions.shape)
-    rows = _conditioned_rows(mdp, kinds)
+    transitions, number = np.unique(steps.reshape(-1, 3), axis=0, return_inverse=True)
+    number = number.reshape(actions.shape)
+    rows = np.array([rows_given(mdp, *transition).dense(_STATES) for transition in transitions.tolist()])
     value = np.empty((len(states), _STATES, CHANGES[-1] + 1))
     value[:] = reward[:, None]
     for t in reversed(range(_LENGTH - 1)):
-        after = (rows[kind[:, t]] @ value).reshape(len(states), _STATES, _ACTIONS, -1)
+        after = (rows[number[:, t]] @ value).reshape(len(states), _STATES, _ACTIONS, -1)
         value = after[each, :, actions[:, t]]
         after[each, :, actions[:, t]] = -np.inf
         value[:, :, 1:] = np.maximum(value[:, :, 1:], after.max(axis=2)[:, :, :-1])
         value += reward[:, None]
     chosen: Floats = value[each, states[:, 0]][:, CHANGES]
     return chosen
-
-
-def _conditioned_rows(mdp: MDP, transitions: Ints) -> Floats:
-    """The exact counterfactual rows of every pair, for each of some observed transitions (s, a, s')."""
-    form, every, mechanism = mdp.form, np.arange(mdp.n_pairs), GumbelMax()
-    rows = np.zeros((len(transitions), mdp.n_pairs, _STATES))
-    for i, (s, a, outcome) in enumerate(transitions.tolist()):
-        step = ObservedStep.of(form, 0, s * _ACTIONS + a, outcome)
-        rows[i] = mechanism.infer(step).replay(form, every).dense(_STATES)
-    return rows
-
-
-def _dense(mdp: MDP) -> Floats:
-    """All probabilities by state, action and next state."""
-    rows = Rows.nominal(mdp.form, np.arange(mdp.n_pairs))
-    return rows.dense(_STATES).reshape(_STATES, _ACTIONS, _STATES)
 
 
 def improvements(values: Floats) -> Floats:
@@ -145,44 +130,36 @@ def _relative(values: Floats) -> Floats:
 
 
 def few_changes_section() -> Section:
-    """The section of the reproduction."""
+    """The outcomes and improvements for every α: tables, and the paper's figures from exact values."""
     every = {alpha: outcomes(alpha, _ALL_SEEDS) for alpha in _ALPHAS}
-    ours = {alpha: every[alpha][: len(SEEDS) * len(TRAJECTORIES)] for alpha in expected().few_changes.outcomes}
+    ours = {alpha: every[alpha][: len(SEEDS) * len(TRAJECTORIES)] for alpha in CHECKED}
     released = {alpha: values[len(TRAJECTORIES) :] for alpha, values in every.items()}
-    heads = tuple(f"m = {m}" for m in CHANGES)
-    means = tuple(
-        (f"α = {alpha:g}", *(f"{mean:.2f}" for mean in values.mean(axis=0))) for alpha, values in ours.items()
-    )
+    means = {alpha: [f"{mean:.2f}" for mean in values.mean(axis=0)] for alpha, values in ours.items()}
     return Section(
         "few_changes",
         "Few changes (Tsirtsis et al. 2021, synthetic)",
         _TEXT,
         tables=(
-            Table("Mean outcome with at most m changed actions, exact", ("", *heads), means),
+            _table("Mean outcome with at most m changed actions, exact", CHANGES, means),
             _improvement_table("Mean of the relative improvement over the observed outcome", ours),
             _improvement_table("The same for the models of the released code, seeds 1 to 10", released),
         ),
-        figures=(*_histograms(released[_HISTOGRAM]), _curves(released)),
+        figures=(*(_histogram(m, released[_HISTOGRAM]) for m in _DRAWN), _curves(released)),
     )
 
 
-def _histograms(values: Floats) -> Iterator[Figure]:
-    """As in the paper: how many trajectories improve by how much."""
-    from tether.views.figures import plot_gains
-
-    for m in _DRAWN:
-        yield Figure(
-            f"few-changes-m{m}",
-            f"Few changes, α = {_HISTOGRAM:g}, at most {m} changed actions: relative improvement in percent, exact, of "
-            "the trajectories that improve.",
-            draw_later(plot_gains, _relative(values)[:, CHANGES.index(m) - 1]),
-        )
+def _histogram(m: int, values: Floats) -> Figure:
+    """How many trajectories improve by how much, as in the paper."""
+    return Figure(
+        f"few-changes-m{m}",
+        f"Few changes, α = {_HISTOGRAM:g}, at most {m} changed actions: relative improvement in percent, exact, of "
+        "the trajectories that improve.",
+        partial(plot_gains, _relative(values)[:, CHANGES.index(m) - 1]),
+    )
 
 
 def _curves(by_alpha: Mapping[float, Floats]) -> Figure:
-    """As in the paper: the mean improvement over α, with its 95 % interval."""
-    from tether.views.figures import plot_curves
-
+    """The mean improvement over α, with its 95 % interval, as in the paper."""
     curves = {}
     for m in _DRAWN:
         each = [_relative(values)[:, CHANGES.index(m) - 1] for values in by_alpha.values()]
@@ -191,12 +168,16 @@ def _curves(by_alpha: Mapping[float, Floats]) -> Figure:
     return Figure(
         "few-changes-alpha",
         "Few changes: the mean relative improvement over α, exact, with the 95 % interval of the mean over trajectories.",
-        draw_later(plot_curves, list(by_alpha), curves, "α", "improvement in percent"),
+        partial(plot_curves, list(by_alpha), curves, "α", "improvement in percent"),
     )
 
 
 def _improvement_table(title: str, by_alpha: Mapping[float, Floats]) -> Table:
-    rows = tuple(
-        (f"α = {alpha:g}", *(f"{gain:.2f} %" for gain in improvements(values))) for alpha, values in by_alpha.items()
+    rows = {alpha: [f"{gain:.2f} %" for gain in improvements(values)] for alpha, values in by_alpha.items()}
+    return _table(title, CHANGES[1:], rows)
+
+
+def _table(title: str, changes: Sequence[int], rows: Mapping[float, Sequence[str]]) -> Table:
+    return Table(
+        title, ("", *(f"m = {m}" for m in changes)), tuple((f"α = {alpha:g}", *cells) for alpha, cells in rows.items())
     )
-    return Table(title, ("", *(f"m = {m}" for m in CHANGES[1:])), rows)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether.cases import Case, epidemic, grid_world, sepsis
-from tether.conditioning.conditioned import counterfactual
-from tether.influence.one_step import Influence, Support, effective, influenced_pairs, tv
-from tether.model.mdp import MDP
-from tether.observation.path import Path
-from tether.reproduce.compare import first_improvement
-from tether.reproduce.records import Section, Table
+import tether
+from tether.influence.one_step import Support, influenced_pairs
+from tether_reproduce.findings import Section, Table
+from tether_reproduce.sweep_tables import RULES, first_improvement
 
 __all__ = ["notions_section", "twelve_states"]
 
 
-def twelve_states(far: float = 0.01) -> Case:
+def twelve_states(far: float = 0.01) -> tether.cases.Case:
     """The twelve-state example; ``far`` is the probability of the transition that leads far away, s3 to s7.
 
     The paper gives the graph and the row of s3 (0.9, 0.09, 0.01); the other rows are uniform here, and the choice at
@@ -34,8 +31,8 @@ def twelve_states(far: float = 0.01) -> Case:
         *((f"s{i}", "a0", {f"s{i}": 1.0}) for i in range(8, 12)),
     ]
     columns = [(s, a, after, chance) for s, a, row in rows for after, chance in row.items()]
-    mdp = MDP.from_table(*zip(*columns, strict=True), states=[f"s{i}" for i in range(12)])
-    return Case("twelve states", mdp, {"observed": Path(["s0", "s2", "s5", "s9"], ["a0"] * 3)})
+    mdp = tether.MDP.from_table(*zip(*columns, strict=True), states=[f"s{i}" for i in range(12)])
+    return tether.cases.Case("twelve states", mdp, {"observed": tether.Path(["s0", "s2", "s5", "s9"], ["a0"] * 3)})
 
 
 def notions_section() -> Section:
@@ -48,44 +45,35 @@ def notions_section() -> Section:
         "On the case studies overlap of supports is necessary for influence, but not sufficient. The pairs counted under "
         "effective(0) are those whose probabilities the observation changes, and the observed pairs themselves.",
     )
-    return Section("notions", "Notions of influence", text, (), (_twelve_table(), _cases_table()), ())
+    return Section("notions", "Notions of influence", text, tables=(_twelve_table(), _cases_table()))
 
 
 def _twelve_table() -> Table:
+    influences = (tether.tv(0.2), tether.tv(0.5), tether.effective(0))
     rows = []
     for far in (0.01, 0.1, 0.4):
         case = twelve_states(far)
-        cf = counterfactual(case.mdp, case.path)
-        needed = [
-            cf.why(0, "s0", "a1", 2, rule=rule).needed for rule in ("definition", "published", "printed", "assured")
-        ]
-        close = [cf.why(0, "s0", "a1", 2, influence=tv(eps)).needed for eps in (0.2, 0.5)]
-        felt = cf.why(0, "s0", "a1", 2, influence=effective(0)).needed
-        rows.append((f"{far:g}", *map(str, needed), *map(str, close), str(felt)))
-    columns = ("P(s7 | s3)", "definition", "published", "printed", "assured", "tv(0.2)", "tv(0.5)", "effective(0)")
+        cf = tether.counterfactual(case.mdp, case.path)
+        by_rule = [cf.why(0, "s0", "a1", k=2, rule=rule).needed for rule in RULES]
+        by_test = [cf.why(0, "s0", "a1", k=2, influence=test).needed for test in influences]
+        rows.append((f"{far:g}", *map(str, by_rule), *map(str, by_test)))
+    columns = ("P(s7 | s3)", *RULES, "tv(0.2)", "tv(0.5)", "effective(0)")
     return Table("Twelve states: the smallest k that allows (s0, a1); k = 4 is no constraint", columns, tuple(rows))
 
 
 def _cases_table() -> Table:
-    tests: tuple[Influence, ...] = (Support(), tv(0.5), tv(0.1), effective(0), effective(0.1))
+    tests = (Support(), tether.tv(0.5), tether.tv(0.1), tether.effective(0), tether.effective(0.1))
     rows = []
-    for case in (grid_world(), epidemic(), sepsis()):
+    for case in (tether.cases.grid_world(), tether.cases.epidemic(), tether.cases.sepsis()):
         for name, path in case.paths.items():
-            cf = counterfactual(case.mdp, path)
+            cf = tether.counterfactual(case.mdp, path)
             plain = cf.sweep().values
             for test in tests:
                 table = cf.sweep(influence=test)
                 pairs = sum(influenced_pairs(cf.graph, t, test).size for t in range(cf.T))
                 changed = int(np.count_nonzero(np.abs(table.values - plain) > 1e-9))
-                first = first_improvement(table)
-                rows.append(
-                    (
-                        case.name if len(case.paths) == 1 else f"{case.name}, {name}",
-                        str(test),
-                        f"{pairs:,}",
-                        "never" if first is None else str(first),
-                        f"{changed} of {plain.size}",
-                    )
-                )
+                title = case.name if len(case.paths) == 1 else f"{case.name}, {name}"
+                first = str(first_improvement(table) or "never")
+                rows.append((title, str(test), f"{pairs:,}", first, f"{changed} of {plain.size}"))
     columns = ("case", "test", "influenced pairs s0 reaches", "first k that improves", "values that change")
     return Table("The case studies, rule definition", columns, tuple(rows))

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import zipfile
+from functools import partial
 from pathlib import Path as FilePath
-from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats
-from tether.cases import Case, sepsis
+import tether
 from tether.cases.sepsis import sepsis_from
-from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
-from tether.conditioning.layers import everywhere, expand
 from tether.errors import ModelError, Problem
-from tether.model.form import all_pair_states
-from tether.reproduce.compare import (
-    compare_sizes,
-    compare_values,
-    draw_later,
+from tether.views.figures import plot_occupancy
+from tether_reproduce.exact_rows import Floats, observed_transitions, rows_given
+from tether_reproduce.findings import Comparison, Figure, Section, Table
+from tether_reproduce.published import published
+from tether_reproduce.sweep_tables import (
+    Compared,
+    compare,
     first_improvement,
-    rules_table,
     share_explained,
-    size_table,
     sizes_figure,
-    sweeps,
-    value_table,
     values_figure,
 )
-from tether.reproduce.published import published
-from tether.reproduce.records import Comparison, Figure, Section
 
 __all__ = ["component", "load_table", "motivation_section", "sepsis_section"]
 
@@ -45,7 +38,7 @@ _PATH = "on the released path 1.4 is not possible with either model: there the b
 _COMPONENT = "this published number counts only nodes connected to the initial state; the others count every node of the layered graph"
 
 
-def load_table(file: str | FilePath) -> Case:
+def load_table(file: str | FilePath) -> tether.cases.Case:
     """The sepsis model from a copy of the public sampled table: array ``tx_mat`` (diabetic, action, state, next)."""
     try:
         with np.load(file, allow_pickle=False) as archive:
@@ -75,105 +68,90 @@ def load_table(file: str | FilePath) -> Case:
     return sepsis_from("sepsis (sampled table)", d * 720 + s, a, d * 720 + j, table[d, a, s, j])
 
 
-def sepsis_section(case: Case | None = None) -> Section:
-    """Both paths, for every k and m; and sizes."""
+def sepsis_section(case: tether.cases.Case | None = None) -> Section:
+    """Both paths, for every k and m; and sizes. ``case`` is the model of the sampled table, if it is to be used."""
     exact = case is None
-    case = sepsis() if case is None else case
+    case = tether.cases.sepsis() if case is None else case
     tag = "" if exact else "-table"
+    counted = _TABLE if exact else "rows estimated from 1,000 draws leave out rare successors"
     comparisons: list[Comparison] = []
-    tables, figures, text = [], [], []
+    tables: list[Table] = []
+    figures, text = [], []
     for name in ("catastrophic", "suboptimal"):
         theirs = published().paths[f"sepsis_{name}"]
-        cf = counterfactual(case.mdp, case.paths[name])
-        by_rule = sweeps(cf)
-        ours = by_rule["published"]
+        cf = tether.counterfactual(case.mdp, case.paths[name])
         reason = _PATH if name == "suboptimal" else _TABLE if exact else ""
-        counted = _TABLE if exact else "rows estimated from 1,000 draws leave out rare successors"
-        values = compare_values(cf, ours, theirs, seed=13, repeats=10, shared=False, reason=reason, path=name)
         reasons = dict.fromkeys(theirs.sizes, counted) | {11: _COMPONENT}
-        comparisons += [*values, *compare_sizes(ours, theirs, reasons, name)]
-        tables += [
-            value_table(f"V(s0), {name} path, rule published", ours, theirs),
-            size_table(f"Nodes of the pruned graph, {name} path, rule published", ours, theirs),
-            rules_table(by_rule, 3),
-        ]
+        compared = compare(
+            cf, theirs, m=3, seed=13, repeats=10, shared=False, reason=reason, reasons=reasons, path=name
+        )
+        ours = compared.ours
+        comparisons += [*compared.values, *compared.sizes]
+        tables += compared.tables
         figures.append(values_figure(f"sepsis-{name}-values{tag}", f"Sepsis, {name} path", ours, theirs))
-        text.append(_paragraph(name, cf, by_rule, values, exact))
+        text.append(_paragraph(name, compared, exact))
         if name == "catastrophic":
             caption = "Sepsis, catastrophic path: nodes of the pruned graph."
             figures.append(sizes_figure(f"sepsis-sizes{tag}", caption, ours, theirs))
-            whole = component(cf)
             text.append(
                 f"Without constraint the whole layered graph has {ours.layered_sizes[-1]:,} nodes; the published "
-                f"{theirs.sizes[11]:,} is the weakly connected component of the initial state, here {whole:,}."
+                f"{theirs.sizes[11]:,} is the weakly connected component of the initial state, here {component(cf):,}."
             )
     title = "Sepsis" if exact else "Sepsis, on the sampled table"
     return Section("sepsis", title, tuple(text), tuple(comparisons), tuple(tables), tuple(figures))
 
 
-def _paragraph(name: str, cf: CounterfactualMDP, by_rule: dict[str, Any], values: list[Comparison], exact: bool) -> str:
-    ours = by_rule["published"]
-    first = {rule: first_improvement(table) for rule, table in by_rule.items()}
-    first_ks = ", ".join(f"{rule} {'never' if k is None else k}" for rule, k in first.items())
+def _paragraph(name: str, compared: Compared, exact: bool) -> str:
+    ours = compared.ours
+    first_ks = ", ".join(f"{rule} {first_improvement(table) or 'never'}" for rule, table in compared.by_rule.items())
     start = f"The {name} path, observed return {ours.observed_value:,.0f}: first k that improves: {first_ks}."
     if name == "suboptimal":
-        return (
-            f"{start} The best value is {ours.values.max():g} for every k and m, so the published 1.4 is not possible."
-        )
+        best = f"{ours.values.max():g}"
+        return f"{start} The best value is {best} for every k and m, so the published 1.4 is not possible."
     if exact:
         return f"{start} Values differ from the published ones, because {_TABLE}."
-    return f"{start} {share_explained(values)}."
+    return f"{start} {share_explained(compared.values)}."
 
 
-def component(cf: CounterfactualMDP) -> int:
+def component(cf: tether.CounterfactualMDP) -> int:
     """Nodes weakly connected to (0, s_0) in the unconstrained layered graph of the whole model."""
-    graph = everywhere(cf.graph, cf.posteriors)
     mdp, T = cf.mdp, cf.T
-    pairs = np.arange(mdp.n_pairs)
-    owner_state = all_pair_states(mdp.form.pair_start)
-    edges = []
-    for layer in graph.layers:
-        owner, entry, _ = expand(mdp, layer.edits, pairs)
-        edges.append((owner_state[owner], mdp.form.next_state[entry]))
+    owner = np.repeat(np.arange(mdp.n_states), np.diff(mdp.form.pair_start))
+    edges = {step: rows_given(mdp, *step) for step in set(observed_transitions(cf))}
+    steps = [
+        (np.repeat(owner, np.diff(edges[step].start)), edges[step].next_state) for step in observed_transitions(cf)
+    ]
     marked = np.zeros((T + 1, mdp.n_states), dtype=bool)
-    marked[0, int(cf.observation.states[0])] = True
+    marked[0, cf.observation.states[0]] = True
     count = 0
     while count < (count := int(marked.sum())):
-        for t in range(T):
-            marked[t + 1, edges[t][1][marked[t, edges[t][0]]]] = True
-        for t in range(T - 1, -1, -1):
-            marked[t, edges[t][0][marked[t + 1, edges[t][1]]]] = True
+        for t, (before, after) in enumerate(steps):
+            marked[t + 1, after[marked[t, before]]] = True
+        for t, (before, after) in reversed(list(enumerate(steps))):
+            marked[t, before[marked[t + 1, after]]] = True
     return count
 
 
 def motivation_section() -> Section:
     """States over time, coloured by how much more often diabetic patients are in them; and three paths."""
-    from tether.views.figures import plot_occupancy
-
-    case = sepsis()
+    case = tether.cases.sepsis()
     observed = case.paths["catastrophic"]
-    cf = counterfactual(case.mdp, observed)
+    cf = tether.counterfactual(case.mdp, observed)
     T, half = cf.T, case.mdp.n_states // 2
-    start = case.mdp.states.index(observed.states[0])
-    diabetic = _occupancy(case, start, T)[:, half:]
-    healthy = _occupancy(case, start - half, T)[:, :half]
-    population = 0.8 * healthy + 0.2 * diabetic
-    free, _ = cf.plan(T + 1, T).evaluate().likeliest_path()
-    tied, _ = cf.plan(8, T).evaluate().likeliest_path()
+    start = case.mdp.state_index(observed.states[0])
+    diabetic = _occupancy(case.mdp, start, T)[:, half:]
+    population = 0.8 * _occupancy(case.mdp, start - half, T)[:, :half] + 0.2 * diabetic
+    free, tied = (cf.plan(k, T).evaluate().likeliest_path()[0] for k in (T + 1, 8))
     paths = {"observed": observed, "unconstrained": free, "within k = 8": tied}
-    rows = {name: [case.mdp.states.index(s) - half for s in one.states] for name, one in paths.items()}
-    on_paths = sorted({s for row in rows.values() for s in row})
+    rows = {name: [case.mdp.state_index(s) - half for s in one.states] for name, one in paths.items()}
     often = np.argsort(-np.maximum(diabetic, population)[1:].max(axis=0), kind="stable")[:60]
-    shown = np.array(sorted({*on_paths, *(int(s) for s in often)}))
+    shown = np.unique(np.concatenate([often, *rows.values()]))
     lean = _lean(diabetic.sum(axis=0), population.sum(axis=0))
     shown = shown[np.argsort(lean[shown], kind="stable")]
+    column = {int(s): i for i, s in enumerate(shown)}
     shade = _lean(diabetic[:, shown], population[:, shown])
     weight = np.maximum(diabetic[:, shown], population[:, shown])
-    column = {int(s): i for i, s in enumerate(shown)}
-    common = {
-        name: len({(t, s) for t, s in enumerate(rows[name])} & set(enumerate(rows["observed"])))
-        for name in ("unconstrained", "within k = 8")
-    }
+    common = {name: sum(s == seen for s, seen in zip(row, rows["observed"], strict=True)) for name, row in rows.items()}
     text = (
         "Each dot is a state at a time. Its colour says how much more often diabetic patients are in it than the whole "
         "population, a fifth of whom are diabetic. Its size says how often patients are in it. Treatment is uniformly "
@@ -181,17 +159,10 @@ def motivation_section() -> Section:
         f"The black path is the diabetic patient who died. The most likely path of the unconstrained plan shares "
         f"{common['unconstrained']} of {T + 1} nodes with it; that of the plan within k = 8 shares {common['within k = 8']}.",
     )
-    figure = Figure(
-        "motivation",
-        "States of the sepsis model over time, and three paths through them.",
-        draw_later(
-            plot_occupancy,
-            shade,
-            weight,
-            {name: [column[s] for s in row] for name, row in rows.items()},
-        ),
-    )
-    return Section("motivation", "The motivating figure", text, (), (), (figure,))
+    lines = {name: [column[s] for s in row] for name, row in rows.items()}
+    caption = "States of the sepsis model over time, and three paths through them."
+    figure = Figure("motivation", caption, partial(plot_occupancy, shade, weight, lines))
+    return Section("motivation", "The motivating figure", text, figures=(figure,))
 
 
 def _lean(diabetic: Floats, population: Floats) -> Floats:
@@ -201,10 +172,11 @@ def _lean(diabetic: Floats, population: Floats) -> Floats:
     return lean
 
 
-def _occupancy(case: Case, start: int, T: int) -> Floats:
+def _occupancy(mdp: tether.MDP, start: int, T: int) -> Floats:
     """Probability of each state at each time under uniformly random treatment, from one state."""
-    outlook = case.mdp.evaluate("random", T, start=case.mdp.states[start])
-    occupancy = np.zeros((T + 1, case.mdp.n_states))
+    outlook = mdp.evaluate("random", T, start=mdp.states[start])
+    occupancy = np.zeros((T + 1, mdp.n_states))
     for t in range(T + 1):
-        occupancy[t, outlook.chain.visits[t].states] = outlook.occupancy[t]
+        states, occupancy_of = outlook.distribution(t)
+        occupancy[t, [mdp.state_index(state) for state in states]] = occupancy_of
     return occupancy

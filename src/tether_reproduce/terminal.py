@@ -1,50 +1,42 @@
-"""What `tether reproduce` shows in the terminal."""
+"""What ``tether reproduce`` shows in the terminal."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 from rich.table import Table as Grid
 
-from tether.errors import QueryError
-from tether.reproduce.compare import compact
-from tether.reproduce.page import check_writable, write
-from tether.reproduce.records import Section, Table
-from tether.reproduce.study import CASES, check, reproduce
-from tether.reproduce.verdicts import figure_verdicts, footnotes, summary
+from tether_reproduce.exact_numbers import check
+from tether_reproduce.findings import Section, Table, comparison_table, figure_verdicts, footnotes, summary
+from tether_reproduce.study import check_cases, reproduce
+from tether_reproduce.study_page import check_writable, write
 
 __all__ = ["print_check", "run_and_print"]
 
 
-def print_check(cases: Iterable[str], sepsis_table: Path | None, as_json: bool) -> bool:
-    """Check the exact numbers and print the result; True if none has changed."""
-    if list(cases):
-        raise QueryError("--check checks every number; it takes no CASE")
+def print_check(sepsis_table: Path | None, as_json: bool) -> int:
+    """Check the exact numbers and print which have changed; the exit code is 1 if one has."""
     moved = check(sepsis_table, every_section=True)
     console = Console(highlight=False)
     if as_json:
         console.print(msgspec.json.encode({"moved": moved}).decode(), soft_wrap=True, markup=False)
-    elif moved:
-        for sentence in moved:
-            console.print(sentence, style="bold")
-    else:
+        return int(bool(moved))
+    for sentence in moved:
+        console.print(sentence, style="bold", markup=False)
+    if not moved:
         console.print("No number has moved.")
-    return not moved
+    return int(bool(moved))
 
 
 def run_and_print(cases: tuple[str, ...], out: Path, sepsis_table: Path | None, as_json: bool) -> None:
     """Compute, write and print; progress goes to standard error."""
-    for name in cases:
-        if name not in CASES:
-            raise QueryError(f"there is no case {name!r}; there are {', '.join(CASES)}")
+    check_cases(cases)
     check_writable(out)
-    progress = Console(stderr=True)
     start = time.perf_counter()
-    with progress.status("computing …") as status:
+    with Console(stderr=True).status("computing …") as status:
         study = reproduce(cases, sepsis_table, lambda name: status.update(f"computing {name} …"))
         files = write(study, out, lambda name: status.update(f"drawing {name} …"))
     total = time.perf_counter() - start
@@ -70,8 +62,8 @@ def _show(console: Console, section: Section) -> None:
     console.print(f"\n[bold]{section.title}[/]  ({section.seconds:.2f} s)")
     for paragraph in section.text:
         console.print(paragraph, markup=False)
-    if any(comparison.published is not None for comparison in section.comparisons):
-        console.print(_grid(compact(section.comparisons, footnotes(figure_verdicts([section])))))
+    if section.published:
+        console.print(_grid(comparison_table(section.published, footnotes(figure_verdicts([section])))))
     else:
         for table in section.tables:
             console.print(_grid(table))

@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
 from tether.cases.sepsis import SHAPE, is_death, is_discharge, transitions
-from tether.conditioning.rows import spans
-from tether.plan.chain import collect
+from tether_reproduce.exact_rows import Floats, Ints
 
 __all__ = [
     "FIRST_GLUCOSE",
@@ -52,7 +50,10 @@ FIRST_GLUCOSE = ((0.05, 0.15, 0.6, 0.15, 0.05), (0.01, 0.05, 0.15, 0.6, 0.19))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """The simulator: transitions sorted by pair (state · 8 + action), the first states, and the physician's policy."""
+    """The simulator: transitions sorted by pair (state · 8 + action), the first states, and the physician's policy.
+
+    ``start`` has the first transition of each pair, and the number of transitions at its end.
+    """
 
     start: Ints
     next_state: Ints
@@ -165,11 +166,14 @@ def all_outcomes(died: Any, discharged: Any) -> Floats:
 def truth_for_all(world: World, policy: Ints) -> Floats:
     """The exact probabilities of death, no end after 20 steps, and discharge, under a policy of the seen part."""
     pairs = np.arange(world.first.size) * N_ACTIONS + policy[seen(np.arange(world.first.size))]
-    owner, entry = spans(world.start[pairs], world.start[pairs + 1])
+    lengths, is_taken = np.diff(world.start), np.zeros(world.start.size - 1, dtype=bool)
+    is_taken[pairs] = True
+    taken = np.repeat(is_taken, lengths)
+    s, j, probability = np.repeat(pairs // N_ACTIONS, lengths[pairs]), world.next_state[taken], world.probability[taken]
     before, ended = world.first, np.zeros(2)
     ends = np.stack((is_death(), is_discharge()))
     for _ in range(STEPS):
-        chance = collect(world.next_state[entry], before[owner] * world.probability[entry], pairs.size)
+        chance = np.bincount(j, before[s] * probability, minlength=pairs.size)
         ended += ends @ chance
         before = np.where(ends.any(axis=0), 0.0, chance)
     return all_outcomes(*ended)
