@@ -44,7 +44,7 @@ __all__ = ["Part", "SavedFile", "in_memory", "is_saved_model", "load", "save"]
 VERSION = 1
 """The version of the format."""
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 _DIGEST = hashlib.sha256().digest_size
 _START = b'{"__metadata__":{"format":"tether model","version":"'
 """How the header of every saved model begins, of any version."""
