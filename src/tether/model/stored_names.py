@@ -84,7 +84,7 @@ def _to_columns(items: Sequence[Any], classes: dict[Any, int]) -> Any:
     if any(issubclass(kind, _SCALARS) for kind in kinds):
         items = [item.item() if isinstance(item, _SCALARS) else item for item in items]
         kinds = set(map(type, items))
-    if kinds <= _PLAIN and int not in kinds:
+    if kinds <= _PLAIN and all(_LOW <= item < _HIGH for item in items if type(item) is int):
         return items
     groups: dict[Any, list[Any]] = {}
     kind_of = [_kind(item) for item in items]
