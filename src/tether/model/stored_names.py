@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
@@ -114,7 +115,7 @@ def _column(kind: Any, items: list[Any], classes: dict[Any, int]) -> Any:
     if kind == "long":
         return {"long": list(map(hex, items))}
     named = None if kind[0] is tuple else classes.setdefault(kind[0], len(classes))
-    columns = [_to_columns(column, classes) for column in zip(*items, strict=True)]
+    columns = [_to_columns(list(map(itemgetter(i), items)), classes) for i in range(kind[1])]
     return {"tuples": columns, "n": len(items), "class": named}
 
 
