@@ -6,6 +6,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,16 @@ def test_names_that_count_need_no_bytes(tmp_path):
     assert sorted(read_file(tmp_path / "m")[2]) == sorted(ARRAYS)
     assert (tmp_path / "m").stat().st_size < mdp.nbytes + 2000
     assert repr(twin.states) == "Names(0 … 99,999)"
+
+
+def test_numbers_of_numpy_are_numbers(saved):
+    mdp, file = saved
+    whole = ("episodes", "steps", "unrecorded", "minimum", "end", "empty", "unplaced")
+    numbers = {name: np.int64(getattr(mdp.counts, name)) for name in whole} | {"prior": np.float64(0.1)}
+    mdp = replace(mdp, counts=replace(mdp.counts, **numbers), horizon=np.int64(9), discount=np.float32(0.5))
+    twin = twin_of(mdp, file)
+    assert_same(mdp, twin)
+    assert [type(getattr(twin.counts, name)) for name in ("prior", *whole)] == [float] + [int] * 7
 
 
 def test_rounding_is_remembered(tmp_path):

@@ -15,6 +15,7 @@ from savedmodels import DAMAGED, assert_same, forge, read_file, refused, write_f
 
 import tether
 from tether import MDP
+from tether.model.storage import is_saved_model
 
 TESTS = Path(__file__).parent
 
@@ -42,6 +43,14 @@ def test_no_such_file():
 
 def test_a_directory_is_no_model(tmp_path):
     assert str(refused(tmp_path)) == f"{tmp_path}: this is a directory; a saved model is a file that MDP.save wrote"
+
+
+def test_a_pipe_is_no_model(tmp_path):
+    os.mkfifo(tmp_path / "m")
+    assert str(refused(tmp_path / "m")) == (
+        f"{tmp_path / 'm'}: this is a device or a pipe; a saved model is a file that MDP.save wrote"
+    )
+    assert not is_saved_model(tmp_path / "m")  # it does not wait for a writer
 
 
 @pytest.mark.parametrize("content", [b"", b"dear", b"PK\3\4" + bytes(200), b"\xff" * 200])

@@ -20,10 +20,10 @@ import mmap
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, get_type_hints
 
 import msgspec
 import numpy as np
@@ -45,6 +45,9 @@ VERSION = 1
 """The version of the format."""
 
 _CHUNK = 1 << 16
+_LONGEST = 100_000_000
+"""The most bytes that the header of a safetensors file may have."""
+
 _DIGEST = hashlib.sha256().digest_size
 _START = b'{"__metadata__":{"format":"tether model","version":"'
 """How the header of every saved model begins, of any version."""
@@ -97,7 +100,7 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     discount: Annotated[float, msgspec.Meta(ge=0, le=1)]
     by_entry: bool
     rounding: Rounding
-    counts: dict[str, int | float | str] | None
+    counts: dict[str, Any] | None
     labels: tuple[str, ...]
     crc32: dict[str, int]
 
@@ -144,6 +147,16 @@ class SavedFile:
         return (_reopened, (self, part)) if self.is_there() else contents
 
 
+_COUNT_FIELDS = {
+    name: kind
+    for name, kind in get_type_hints(Counts, localns={"SavedFile": SavedFile}).items()
+    if name not in ("transitions", "dropped", "place")
+}
+"""What `Counts` has that is no array, with its types."""
+
+_CountFields = msgspec.defstruct("_CountFields", list(_COUNT_FIELDS.items()), frozen=True, forbid_unknown_fields=True)
+
+
 def _reopened(place: SavedFile, part: Part) -> Any:
     """A model, or a part of one, from the file it was in when it was pickled."""
     mdp = _opened(place)
@@ -177,8 +190,8 @@ def save(mdp: MDP, file: str | os.PathLike[str]) -> None:
 def load(file: str | os.PathLike[str]) -> MDP:
     """Open a saved model; see `tether.MDP.load`."""
     path = _path(file)
-    if path.is_dir():
-        raise _error(path, f"this is a directory; {_SAVED}")
+    if path.exists() and not path.is_file():
+        raise _error(path, f"this is a {'directory' if path.is_dir() else 'device or a pipe'}; {_SAVED}")
     try:
         with path.open("rb") as handle:
             found = _verified(handle, path)
@@ -210,6 +223,8 @@ def is_saved_model(file: str | os.PathLike[str]) -> bool:
     (True, False)
     """
     try:
+        if not os.path.isfile(file):  # from a pipe nothing may be read in vain
+            return False
         with open(file, "rb") as handle:
             return handle.read(8 + len(_START))[8:] == _START
     except (OSError, ValueError):
@@ -273,10 +288,6 @@ def _arrays_of(mdp: MDP) -> dict[str, Any]:
 
 def _header_of(mdp: MDP, arrays: dict[str, Any]) -> bytes:
     """The length of the header, and the header."""
-    counts = mdp.counts
-    if counts is not None:
-        names = [one.name for one in fields(counts) if one.name not in ("transitions", "dropped", "place")]
-        numbers = {name: getattr(counts, name) for name in names}
     model = _Model(
         n_states=mdp.n_states,
         n_actions=mdp.n_actions,
@@ -284,7 +295,7 @@ def _header_of(mdp: MDP, arrays: dict[str, Any]) -> bytes:
         discount=mdp.discount,
         by_entry=mdp.rewards.by_entry,
         rounding=mdp.form.rounding,
-        counts=None if counts is None else numbers,
+        counts=None if mdp.counts is None else {name: getattr(mdp.counts, name) for name in _COUNT_FIELDS},
         labels=tuple(mdp.label_sets),
         crc32={name: zlib.crc32(array) for name, array in arrays.items()},
     )
@@ -296,6 +307,8 @@ def _header_of(mdp: MDP, arrays: dict[str, Any]) -> bytes:
         header[name] = _Array(codes[array.dtype], array.shape, (begin, end))
     header["checksum"] = _Array("U8", (_DIGEST,), (end, end + _DIGEST))
     content = msgspec.json.encode(header)
+    if len(content) > _LONGEST - 8:
+        raise FileError(Problem("the model has too many labels to be saved", value=len(mdp.label_sets)))
     content += b" " * (-len(content) % 8)
     return len(content).to_bytes(8, "little") + content
 
@@ -318,7 +331,7 @@ def _verified(handle: BinaryIO, path: Path) -> _Contents:
     if begin[8:] != _START:
         raise _error(path, f"this is not a saved model: {_SAVED}")
     length = int.from_bytes(begin[:8], "little")
-    if not len(_START) <= length <= size - 8 - _DIGEST:
+    if not len(_START) <= length <= min(size - 8 - _DIGEST, _LONGEST):
         raise _error(path, _DAMAGED, _AGAIN)
     header = begin + handle.read(8 + length - len(begin))
     handle.seek(-_DIGEST, os.SEEK_END)
@@ -366,7 +379,7 @@ def _model_of(model: _Model, arrays: dict[str, Any], place: SavedFile) -> MDP:
     form = Form(**{name: arrays[name] for name in _FORM}, rewards=rewards, rounding=model.rounding)
     counts = None
     if model.counts is not None:
-        numbers: dict[str, Any] = model.counts
+        numbers = msgspec.structs.asdict(msgspec.convert(model.counts, _CountFields))
         counts = Counts(arrays["counts"], dropped=arrays["dropped"], **numbers)
     mdp = MDP(
         _names(arrays.get("state_names"), model.n_states, "state", place),
@@ -414,7 +427,7 @@ def _soundness(mdp: MDP) -> Iterator[tuple[str, Any]]:
         yield "a set of states", states.ndim == 1 and _within(states, n) and _ascending(states)
     if counts is not None:
         yield "counts", counts.transitions.shape == (entries,) and counts.transitions.min(initial=0) >= 0
-        yield "counts", isinstance(counts.end, int) and -1 <= counts.end < n
+        yield "counts", -1 <= counts.end < n
         yield "dropped", counts.dropped.dtype == "<i8" and counts.dropped.shape[1:] == (3,)
         yield "dropped", _within(counts.dropped[:, 0], n) and _within(counts.dropped[:, 1], n_actions)
 
