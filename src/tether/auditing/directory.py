@@ -4,7 +4,7 @@
 
     audit.json            what was asked, of which model and log; and whether all is done
     parts/000000.parquet  the answers to a batch, by index; each appears when it is complete
-    episodes.parquet      the tables, which appear together when all batches are done; the parts are then removed
+    episodes.parquet      the tables, which appear when all batches are done; the parts are then removed
     decisions.parquet
     outcomes.parquet
 
@@ -71,7 +71,7 @@ class Directory:
         return self.place / _PARTS / f"{number:06d}.parquet"
 
     def finish(self, naming: TableMaker, batches: int) -> None:
-        """Make the tables of all parts; they appear together, and the parts go."""
+        """Make the tables of all parts, which appear when all are complete; then the parts go."""
         from pyarrow import parquet
 
         tally = Tally()
@@ -84,7 +84,8 @@ class Directory:
                 writer.close()
             parquet.write_table(tally.decisions(naming), str(work / "decisions.parquet"))
             parquet.write_table(tally.outcomes(naming), str(work / "outcomes.parquet"))
-            (work / _ABOUT).write_bytes(_described({**self.about, "complete": True}))
+        with written(self.place / _ABOUT) as partial:  # after the tables: stopped before, an audit makes them again
+            partial.write_bytes(_described({**self.about, "complete": True}))
         shutil.rmtree(self.place / _PARTS, ignore_errors=True)
 
     def _chunks(self, naming: TableMaker, tally: Tally, batches: int) -> Iterator[Any]:

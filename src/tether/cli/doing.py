@@ -12,7 +12,7 @@ DOING = "tether.doing"
 CONTINUED = "tether.continued"
 """The key in the context of a command: what continues it, if parts of its work are kept."""
 
-READING = "a saved model (tether convert MODEL DIRECTORY) need not be read as a whole"
+READING = "a saved model (tether convert MODEL FILE) is not held in memory as a whole"
 REPLAYING = "a shorter path needs less"
 LIMITS = "fewer k and m, or a shorter path, need less"
 DRAWING = "fewer draws need less"

@@ -53,8 +53,8 @@ Try:  tether explain case:epidemic
       tether explain MODEL PATH -k 3 -m 2"""
 
 EPILOG = """\b
-MODEL  a file (tether convert --help lists the formats), a saved model (a
-       directory), an embedded case (case:sepsis), or an environment of
+MODEL  a file (tether convert --help lists the formats), a saved model
+       (MDP.save), an embedded case (case:sepsis), or an environment of
        Gymnasium (gym:FrozenLake-v1)
 PATH   what happened: a file (CSV with columns t, state, action; JSON;
        Parquet), an episode of a log (log.csv#17), or a path of a case

@@ -1,21 +1,19 @@
-"""A model that was opened from disk pickles as its place; one that was not, or whose place is gone, as its contents."""
+"""A model that was opened from disk pickles as its file; one that was not, or whose file is gone, as its contents."""
 
 import copy
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from savedmodels import assert_same
+from savedmodels import assert_same, is_mapped
 
 import tether
 from tether import MDP
 from tether.errors import FileError
-
-pytestmark = pytest.mark.usefixtures("memory")
+from tether.model import storage
 
 
 def learned():
@@ -38,21 +36,15 @@ def size(thing):
     return len(pickle.dumps(thing))
 
 
-def is_mapped(array):
-    while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
-        array = array.base
-    return isinstance(array, np.memmap)
-
-
-def test_a_model_from_disk_pickles_as_its_place(opened):
-    mdp, folder = opened
+def test_a_model_from_disk_pickles_as_its_file(opened):
+    mdp, file = opened
     assert size(mdp) < 400 < 20_000 < size(learned())
     twin = again(mdp)
     assert_same(mdp, twin)
     assert is_mapped(twin.form.probability)
     assert twin.place == mdp.place
     assert_same(mdp, copy.deepcopy(mdp))
-    assert mdp.place.directory == str(folder)
+    assert mdp.place.file == str(file)
 
 
 def test_a_model_with_another_objective_pickles_without_what_lies_on_disk(opened):
@@ -67,7 +59,7 @@ def test_a_model_with_another_objective_pickles_without_what_lies_on_disk(opened
     assert is_mapped(twin.counts.transitions)
 
 
-def test_names_in_columns_stay_on_disk(tmp_path):
+def test_names_stay_on_disk(tmp_path):
     n = 5000
     names = [f"state {i}" for i in range(n)]
     MDP.from_table(names, ["x"] * n, names, [1.0] * n).save(tmp_path / "m")
@@ -75,12 +67,12 @@ def test_names_in_columns_stay_on_disk(tmp_path):
     assert size(mdp.states) < 400
     assert again(mdp.states) == mdp.states
     assert size(mdp.with_objective(discount=0.5)) < 2000
-    shutil.rmtree(tmp_path / "m")
+    (tmp_path / "m").unlink()
     assert size(mdp.states) > 10 * n
     assert again(mdp.states) == mdp.states
 
 
-def test_changed_rows_have_no_place(opened):
+def test_changed_rows_have_no_file(opened):
     """Drawn models share a form's fields but for the probabilities: they must not come back as what lies on disk."""
     mdp, _ = opened
     drawn = tether.posterior(mdp, draws=1, rng=0).draw(0)
@@ -92,48 +84,48 @@ def test_changed_rows_have_no_place(opened):
     assert list(again(renamed).actions) == list(renamed.actions)
 
 
-def test_where_the_directory_is_gone_the_contents_are_pickled(opened):
-    mdp, folder = opened
-    shutil.rmtree(folder)
+def test_where_the_file_is_gone_the_contents_are_pickled(opened):
+    mdp, file = opened
+    file.unlink()
     text = pickle.dumps(mdp)
     assert len(text) > 20_000
     assert_same(mdp, pickle.loads(text))
 
 
 def test_where_another_model_lies_the_contents_are_pickled(opened):
-    mdp, folder = opened
-    tether.cases.grid_world().mdp.save(folder)
+    mdp, file = opened
+    tether.cases.grid_world().mdp.save(file)
     assert_same(mdp, again(mdp))
 
 
-def test_the_same_model_saved_again_is_the_same_place(opened):
-    mdp, folder = opened
+def test_the_same_model_saved_again_is_the_same_file(opened):
+    mdp, file = opened
     text = pickle.dumps(mdp)
-    mdp.save(folder)
+    mdp.save(file)
     assert_same(mdp, pickle.loads(text))
 
 
 @pytest.mark.parametrize("part", ["model", "form", "counts"])
 def test_a_model_that_changed_meanwhile_is_refused(opened, part):
-    mdp, folder = opened
+    mdp, file = opened
     text = pickle.dumps(mdp if part == "model" else getattr(mdp, part))
-    tether.cases.grid_world().mdp.save(folder)
+    tether.cases.grid_world().mdp.save(file)
     with pytest.raises(FileError) as caught:
         pickle.loads(text)
     assert str(caught.value) == (
-        f"{folder}: another model was saved there since this one was pickled; save the model there again, or pickle "
+        f"{file}: another model was saved there since this one was pickled; save the model there again, or pickle "
         "mdp.in_memory(), which carries all numbers along"
     )
-    shutil.rmtree(folder)
+    file.unlink()
     with pytest.raises(FileError, match="the model was there when it was pickled, and is not any more"):
         pickle.loads(text)
 
 
 def test_in_memory_carries_all_along(opened):
-    mdp, folder = opened
+    mdp, file = opened
     mdp = mdp.with_objective(final_reward=np.arange(mdp.n_states)).with_labels({"some": list(mdp.states)[:3]})
     free = mdp.in_memory()
-    shutil.rmtree(folder)
+    file.unlink()
     assert free.place is None
     assert_same(mdp, free)
     assert not any(is_mapped(array) for array in (free.form.probability, free.rewards.values, free.counts.transitions))
@@ -141,18 +133,29 @@ def test_in_memory_carries_all_along(opened):
     assert list(again(free).labels["some"]) == list(mdp.labels["some"])
 
 
+def test_the_parts_of_a_model_are_read_together(opened, monkeypatch):
+    """A changed model is pickled in parts: the file of all of them is verified once."""
+    mdp, _ = opened
+    text = pickle.dumps(mdp.with_objective(discount=0.5))
+    loads, load = [], storage.load
+    monkeypatch.setattr(storage, "load", lambda file: loads.append(file) or load(file))
+    for _ in range(2):
+        assert_same(mdp.with_objective(discount=0.5), pickle.loads(text))
+    assert len(loads) == 1
+
+
 READ = """
 import os, pickle, sys
 os.chdir("/")
 mdp = pickle.load(sys.stdin.buffer)
-print(mdp, mdp.place.directory)
+print(mdp, mdp.place.file)
 """
 
 
 def test_another_process_elsewhere_opens_it(opened, monkeypatch):
     """A relative name is remembered with the folder it was meant in."""
-    _, folder = opened
-    monkeypatch.chdir(folder.parent)
+    _, file = opened
+    monkeypatch.chdir(file.parent)
     mdp = MDP.load("m")
     done = subprocess.run([sys.executable, "-c", READ], input=pickle.dumps(mdp), capture_output=True, check=True)
     assert done.stdout.decode() == f"{mdp} {os.path.abspath('m')}\n"
