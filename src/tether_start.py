@@ -1,4 +1,4 @@
-"""Where the command ``tether`` starts: before anything large is imported, so that Ctrl-C is understood from the first.
+"""What runs before the package is imported: the start of the command ``tether``, and of the processes of an audit.
 
 It stands beside the package, not in it: whatever is in a package is imported after the package itself.
 """
@@ -6,9 +6,14 @@ It stands beside the package, not in it: whatever is in a package is imported af
 import os
 import signal
 import sys
+import threading
+import time
 from types import FrameType
 
-__all__ = ["main"]
+__all__ = ["main", "watch_parent"]
+
+_LOOK = 0.2
+"""Seconds between two looks at whether the parent is alive."""
 
 
 def main() -> None:
@@ -18,6 +23,18 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     run(prog_name="tether")
+
+
+def watch_parent(parent: int) -> None:
+    """In a process that works for another one: end with it, however it ends, and print to standard error only."""
+    os.dup2(2, 1)  # standard output is the parent's: what a policy prints must not get into its answer
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

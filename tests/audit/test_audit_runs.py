@@ -3,6 +3,7 @@
 import errno
 import gzip
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import tether
-from tether.auditing import directory, engine, logs, pieces, running, streamed, textlog
+from tether.auditing import directory, engine, logs, streamed, textlog
 from tether.auditing.where import make_where
 from tether.cli import main
 from tether.io import write_episodes
@@ -31,7 +32,6 @@ def contents(place):
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
     monkeypatch.setattr(logs, "BATCH", 3)
-    monkeypatch.setattr(pieces, "BATCH", 3)
 
 
 def ask(place, log=LOG, mdp=MDP, **options):
@@ -62,10 +62,12 @@ def test_what_was_stopped_is_gone_on_with_and_gives_the_same_bytes(tmp_path, mon
     # A process that is killed leaves what it was writing: nobody takes it for a part.
     (there / "parts" / ".tether-00000000-1-00000000.tmp").mkdir()
     written = []
-    write_part = running.write_part
-    monkeypatch.setattr(running, "write_part", lambda file, *rest: (written.append(file.stem), write_part(file, *rest)))
+    write = directory.Parts.write
+    monkeypatch.setattr(
+        directory.Parts, "write", lambda parts, number, *rest: (written.append(number), write(parts, number, *rest))
+    )
     again = ask(there)
-    assert written == ["000001", "000002", "000003"]
+    assert written == [1, 2, 3]
     assert contents(there) == contents(tmp_path / "whole")
     assert again.outcomes.equals(whole.outcomes)
     assert not (there / "parts").exists()
@@ -84,13 +86,13 @@ def test_what_was_stopped_is_gone_on_with_and_gives_the_same_bytes(tmp_path, mon
 )
 def test_ctrl_c_says_what_continues_where_parts_are_kept(tmp_path, monkeypatch, kept, options, said):
     write_episodes(LOG, tmp_path / "log.csv")
-    write_part, calls = running.write_part, []
+    write, calls = directory.Parts.write, []
 
-    def stop(file, *rest):
-        calls.append(file)
+    def stop(parts, *rest):
+        calls.append(rest)
         if len(calls) > kept:
             raise KeyboardInterrupt
-        write_part(file, *rest)
+        write(parts, *rest)
 
     def call(place, *more):
         words = ["audit", "case:grid-world", tmp_path / "log.csv", "-o", tmp_path / place, "-k", "3", "--workers", "1"]
@@ -98,7 +100,7 @@ def test_ctrl_c_says_what_continues_where_parts_are_kept(tmp_path, monkeypatch, 
 
     assert call("whole").exit_code == 0
     with monkeypatch.context() as patched:
-        patched.setattr(running, "write_part", stop)
+        patched.setattr(directory.Parts, "write", stop)
         done = call("there", *options)
     assert (done.exit_code, done.stderr) == (130, f"\ntether: interrupted{said}\n")
     assert len(list((tmp_path / "there" / "parts").glob("*.parquet"))) == kept
@@ -138,7 +140,7 @@ def test_another_version_or_another_file_is_refused(tmp_path, monkeypatch):
 
 def test_one_process_at_a_time(tmp_path):
     with (
-        directory.opened_directory(tmp_path, {}, fresh=True),
+        directory.open_directory(tmp_path, {}, fresh=True),
         pytest.raises(tether.FileError, match="another audit is at work"),
     ):
         ask(tmp_path)
@@ -154,12 +156,15 @@ def test_where_nothing_can_be_written_nothing_is_left_half_done(tmp_path, monkey
     with pytest.raises(tether.FileError, match="the name of the directory is empty"):
         ask("")
 
-    def full(_table, file, **_options):
-        Path(file).write_bytes(b"PAR1")
-        raise OSError(errno.ENOSPC, "No space left on device")
+    write_bytes = Path.write_bytes
+
+    def full(file, content):
+        if file.suffix == ".parquet":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_bytes(file, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(parquet, "write_table", full)
+        patch.setattr(Path, "write_bytes", full)
         with pytest.raises(tether.FileError, match="No space left"):
             ask(tmp_path / "there")
     assert list((tmp_path / "there" / "parts").iterdir()) == []
@@ -185,9 +190,15 @@ def test_any_number_of_workers_gives_the_bytes_of_the_single_calls(tmp_path, mon
 
 
 def test_what_cannot_be_sent_to_other_processes_is_told():
+    lock = threading.Lock()  # no pickle can hold one
+
+    def policy(state):
+        with lock:
+            return "up"
+
     with pytest.raises(tether.QueryError, match="cannot be sent to other processes"):
-        tether.audit(MDP, LOG, workers=2, policy=lambda state: "up")
-    assert len(tether.audit(MDP, LOG, policy=lambda state: "up", certify=False)) == len(LOG)
+        tether.audit(MDP, LOG, workers=2, policy=policy)
+    assert len(tether.audit(MDP, LOG, policy=policy, certify=False)) == len(LOG)
 
 
 def test_a_condition_chooses_episodes(tmp_path):

@@ -14,7 +14,7 @@ import click
 
 from tether._kernels.ahead import second_compiler
 from tether._version import __version__
-from tether.cli.doing import CONTINUED, DOING
+from tether.cli.doing import CONTINUED, DOING, EndedBySignal
 from tether.cli.hints import hints
 from tether.errors import SHOWN, TetherError
 
@@ -116,11 +116,12 @@ def _translated(ctx: click.Context) -> Iterator[None]:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         ctx.exit(0)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         by = ctx.meta.get(CONTINUED)
         continued = f"; {by} continues where it stopped" if by else ""
-        click.echo(f"\ntether: interrupted{continued}", err=True)
-        ctx.exit(130)
+        how, code = (str(stop), stop.code) if isinstance(stop, EndedBySignal) else ("interrupted", 130)
+        click.echo(f"\ntether: {how}{continued}", err=True)
+        ctx.exit(code)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _say(f"{place}{error.strerror or error}")
