@@ -9,8 +9,12 @@ import sys
 import threading
 import time
 from types import FrameType
+from typing import Any
 
-__all__ = ["main", "watch_parent"]
+__all__ = ["main", "sent", "show_errors", "start_worker"]
+
+_kept: dict[str, Any] = {}
+"""In a worker process: what the parent sent, and standard error as it was."""
 
 _LOOK = 0.2
 """Seconds between two looks at whether the parent is alive."""
@@ -25,9 +29,15 @@ def main() -> None:
     run(prog_name="tether")
 
 
-def watch_parent(parent: int) -> None:
-    """In a process that works for another one: end with it, however it ends, and print to standard error only."""
-    os.dup2(2, 1)  # standard output is the parent's: what a policy prints must not get into its answer
+def start_worker(parent: int, what: bytes) -> None:
+    """In a worker process: keep what was sent, print nothing until `show_errors`, and end with the parent.
+
+    Standard output is the parent's: what a policy prints goes to standard error, not into the answer.
+    """
+    _kept["sent"], _kept["errors"] = what, os.dup(2)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)  # libraries that cannot be loaded print this; the parent tells it, in a sentence
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -35,6 +45,18 @@ def watch_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def show_errors() -> None:
+    """In a worker process that is ready: let whatever is printed appear on standard error."""
+    os.dup2(_kept["errors"], 1)
+    os.dup2(_kept["errors"], 2)
+
+
+def sent() -> bytes:
+    """In a worker process: the model and the question, pickled. They are decoded when the package is imported."""
+    what: bytes = _kept["sent"]
+    return what
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

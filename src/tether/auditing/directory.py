@@ -2,9 +2,9 @@
 
 ::
 
-    audit.json                      what was asked, of which model and log; whether all is done, and checksums of the tables
-    parts/000000-<checksum>.parquet the answers to a batch, by index; each appears when it is complete
-    episodes.parquet                the tables, made when all batches are done; the parts are then removed
+    audit.json                       what was asked, of which model and log; at the end, the checksums of the tables
+    parts/000000-<checksum>.parquet  the answers to a batch, by index; each appears when it is complete
+    episodes.parquet                 the tables, made when all batches are done; the parts are then removed
     decisions.parquet
     outcomes.parquet
 
@@ -192,7 +192,7 @@ class Directory:
     tables: Tables | None
 
     def finish(self, naming: TableMaker, batches: int) -> Tables:
-        """Make the tables of all parts, which are then removed. The description, written last, says that all is done."""
+        """Make the tables of all parts, which are then removed. The description, written last, says that it is done."""
         from pyarrow import parquet
 
         tally = Tally()

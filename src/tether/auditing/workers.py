@@ -7,15 +7,20 @@ this reason, and all others are answered.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import queue
 import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+import tether_start
 
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.answers import Answers, gather, join
@@ -26,14 +31,11 @@ from tether.auditing.engine import Answering, prepare
 from tether.auditing.question import Question
 from tether.errors import QueryError
 from tether.model.mdp import MDP
-from tether_start import watch_parent
 
 if TYPE_CHECKING:
     from loky import ProcessPoolExecutor
 
-__all__ = ["Here", "Processes", "Threads", "Workers", "core_count", "each", "make_workers"]
-
-Item = TypeVar("Item")
+__all__ = ["Here", "Processes", "Threads", "Workers", "core_count", "make_workers"]
 
 _WORTH, _WORTH_THREADS = 10_000, 4_000
 """From this many steps on, it is worth starting processes, and threads."""
@@ -71,18 +73,22 @@ class Here:
         """Nothing was started."""
 
 
-class _Team:
-    """Workers of one kind; each batch goes to one that is free."""
+class Threads:
+    """Several threads of this process, for compiled code that runs without Python's lock."""
 
-    def __init__(self, answering: list[Answering]) -> None:
-        self._size, self._threads = len(answering), ThreadPoolExecutor(len(answering))
+    def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
+        asked = PreparedQuestion.of(mdp, question)
+        self._threads, self._workers = ThreadPoolExecutor(workers), workers
         self._free: queue.SimpleQueue[Answering] = queue.SimpleQueue()
-        for one in answering:
-            self._free.put(one)
+        for _ in range(workers):
+            self._free.put(prepare(asked))
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
-        """As many batches at a time as there are workers."""
-        return each(self._threads.submit, self._ask, batches, 2 * self._size)
+        """As many batches at a time as there are threads."""
+        flow = _Flow(batches, lambda cohort: self._threads.submit(self._ask, cohort), 2 * self._workers)
+        while done := flow.wait_for_some():
+            for number, _, future in done:
+                yield number, future.result()
 
     def _ask(self, cohort: Cohort) -> Answers:
         answer = self._free.get()
@@ -96,149 +102,148 @@ class _Team:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
 
-class Threads(_Team):
-    """Several threads of this process, for compiled code that runs without Python's lock."""
-
-    def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
-        asked = PreparedQuestion.of(mdp, question)
-        super().__init__([prepare(asked) for _ in range(workers)])
-
-
-class Processes(_Team):
+class Processes:
     """Several processes, each with the model. Nothing is forked, and nothing of the caller's program is run again."""
 
     def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
         import cloudpickle
 
         try:
-            sent = cloudpickle.dumps((mdp, question))
+            self._sent = cloudpickle.dumps((mdp, question))
         except Exception as error:  # whatever an object of the caller raises
             raise _NotSentError(str(error)) from error
-        fatal, threads = _Fatal(len(mdp.label_sets.ends)), max(1, core_count() // workers)
-        self._every = [_Process(sent, threads, fatal) for _ in range(workers)]
-        super().__init__([one.answer for one in self._every])
+        self._workers, self._wanted, self._n_labels, self._n_fatal = workers, workers, len(mdp.label_sets.ends), 0
+        self._pool: ProcessPoolExecutor | None = _start(workers, self._sent)
+
+    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
+        """As many batches at a time as there are processes. If one dies, those under way are answered again."""
+        flow = _Flow(batches, self._submit, 2 * self._workers)
+        while done := flow.wait_for_some():
+            if any(_is_lost(future) for _, _, future in done):
+                yield from self._answer_again([*done, *flow.wait_for_all()])
+                continue
+            for number, _, future in done:
+                yield number, future.result()
+
+    def _submit(self, cohort: Cohort) -> Future[Answers]:
+        from loky import BrokenProcessPool
+
+        if self._pool is None:
+            self._pool = _start(self._wanted, self._sent)
         try:
-            for ready in [self._threads.submit(one.start) for one in self._every]:
-                ready.result()
-        except BaseException:
-            self.close()
-            raise
+            future: Future[Answers] = self._pool.submit(_answer, cohort)
+        except BrokenProcessPool as error:  # a process died while it had nothing to do
+            future = Future()
+            future.set_exception(error)
+        return future
+
+    def _answer_again(self, under_way: list[_Numbered]) -> Iterator[tuple[int, Answers]]:
+        """The answers to batches that were under way when a process died, one after the other in one process."""
+        self.close()
+        self._wanted = 1
+        for number, cohort, future in under_way:
+            yield number, self._answer_in_halves(cohort) if _is_lost(future) else future.result()
+        self.close()
+        self._wanted = self._workers
+
+    def _answer_in_halves(self, cohort: Cohort) -> Answers:
+        """The answers to a batch; if the process dies, to its halves, down to single episodes."""
+        future = self._submit(cohort)
+        if not _is_lost(future):
+            return future.result()
+        self.close()
+        if len(cohort) == 1:
+            return self._list_as_fatal(cohort)
+        middle = len(cohort) // 2
+        return join([self._answer_in_halves(cohort.part(*ends)) for ends in ((0, middle), (middle, len(cohort)))])
+
+    def _list_as_fatal(self, cohort: Cohort) -> Answers:
+        """The answer to an episode that ends the process that answers it: the reason why there is none."""
+        self._n_fatal += 1
+        if self._n_fatal > _MOST_FATAL:
+            raise QueryError(
+                f"more than {_MOST_FATAL} episodes ended the processes that answered them, as where memory runs out; "
+                "use fewer workers (workers=1). With a directory (out) the finished batches are kept"
+            )
+        return replace(gather(cohort.ids, [_FATAL], self._n_labels), said=cohort.said)
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""
-        for one in self._every:
-            one.end()
-        super().close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, kill_workers=True)
+            self._pool = None
+
+
+_Numbered = tuple[int, Cohort, "Future[Answers]"]
+
+
+class _Flow:
+    """Numbered batches that are submitted one after the other, a few of them at the same time."""
+
+    def __init__(
+        self, batches: Iterable[tuple[int, Cohort]], submit: Callable[[Cohort], Future[Answers]], most: int
+    ) -> None:
+        self._batches, self._submit, self._most = iter(batches), submit, most
+        self._under_way: dict[Future[Answers], tuple[int, Cohort]] = {}
+
+    def wait_for_some(self) -> list[_Numbered]:
+        """Batches that are done, in the order of the log; none if all were returned before."""
+        for number, cohort in islice(self._batches, self._most - len(self._under_way)):
+            self._under_way[self._submit(cohort)] = number, cohort
+        return self._returned(wait(self._under_way, return_when=FIRST_COMPLETED).done if self._under_way else set())
+
+    def wait_for_all(self) -> list[_Numbered]:
+        """All batches that were submitted and not returned before, in the order of the log."""
+        return self._returned(wait(self._under_way).done)
+
+    def _returned(self, done: set[Future[Answers]]) -> list[_Numbered]:
+        return sorted(((*self._under_way.pop(one), one) for one in done), key=lambda one: one[0])
 
 
 class _NotSentError(Exception):
     """The model or the question cannot be sent to another process."""
 
 
-class _Fatal:
-    """The episodes that end the process that answers them, counted for all workers."""
+def _is_lost(future: Future[Answers]) -> bool:
+    """Whether the process that was to answer died; waits until this is known."""
+    from loky import BrokenProcessPool
 
-    def __init__(self, n_labels: int) -> None:
-        self._n_labels, self._count, self._lock = n_labels, 0, threading.Lock()
-
-    def answer(self, cohort: Cohort) -> Answers:
-        """The answer to one such episode: why there is none."""
-        with self._lock:
-            self._count += 1
-            if self._count > _MOST_FATAL:
-                raise QueryError(
-                    f"more than {_MOST_FATAL} episodes ended the processes that answered them, as where memory runs "
-                    "out; use fewer workers (workers=1). Batches that are done are kept, if there is a directory (out)"
-                )
-        return gather(cohort.ids, [_FATAL], self._n_labels)
+    return isinstance(future.exception(), BrokenProcessPool)
 
 
-class _Process:
-    """One worker process and, if it dies, the next one in its place."""
+def _start(workers: int, sent: bytes) -> ProcessPoolExecutor:
+    """Start processes, with what they need to answer; returns when all of them are ready."""
+    from loky import ProcessPoolExecutor
 
-    def __init__(self, sent: bytes, threads: int, fatal: _Fatal) -> None:
-        self._sent, self._fatal = sent, fatal
-        self._environment = {
-            "NUMBA_NUM_THREADS": str(threads),
-            "LOKY_MAX_MEMORY_LEAK_SIZE": "1e18",  # its caches are meant to grow: no reason to start another one
-            "PYTHONFAULTHANDLER": os.environ.get("PYTHONFAULTHANDLER", ""),  # a worker that dies is our own business
-        }
-        self._pool: ProcessPoolExecutor | None = None
-        self._is_ended, self._lock = False, threading.Lock()
-
-    def start(self) -> None:
-        """Start the process, and send it the model and the question; once more if it dies meanwhile."""
-        from loky import BrokenProcessPool
-
-        try:
-            self._start_once()
-        except BrokenProcessPool:
-            try:
-                self._start_once()
-            except BrokenProcessPool as error:
-                raise QueryError(
-                    f"a worker process of the audit ended before it was ready{_last_words(error)}, as where memory "
-                    "runs out; use fewer workers (workers=1)"
-                ) from error
-
-    def _start_once(self) -> None:
-        from loky import ProcessPoolExecutor
-
-        with self._lock:
-            if self._is_ended:
-                raise QueryError("the audit was stopped")
-            self._pool = pool = ProcessPoolExecutor(
-                1, env=self._environment, initializer=watch_parent, initargs=(os.getpid(),)
-            )
-            with _without_interrupts():  # which the process inherits: Ctrl-C goes to the parent, which ends it
-                ready = pool.submit(_prepare, self._sent)
-        ready.result()
-
-    def answer(self, cohort: Cohort) -> Answers:
-        """The answers to a batch; if the process dies twice, to all episodes but those that are the cause."""
-        from loky import BrokenProcessPool
-
-        try:
-            return self._ask(cohort)
-        except BrokenProcessPool:
-            self.start()
-            return self._ask_in_halves(cohort)
-
-    def _ask_in_halves(self, cohort: Cohort) -> Answers:
-        """The answers to a batch; if the process dies, to its halves, down to single episodes."""
-        from loky import BrokenProcessPool
-
-        try:
-            return self._ask(cohort)
-        except BrokenProcessPool:
-            self.start()
-        if len(cohort) == 1:
-            return self._fatal.answer(cohort)
-        middle = len(cohort) // 2
-        halves = cohort.part(0, middle), cohort.part(middle, len(cohort))
-        return join([self._ask_in_halves(half) for half in halves])
-
-    def _ask(self, cohort: Cohort) -> Answers:
-        assert self._pool is not None
-        found = self._pool.submit(_answer, cohort).result()
-        if found is None:  # another process is in its place
-            self._pool.submit(_prepare, self._sent).result()
-            found = self._pool.submit(_answer, cohort).result()
-        assert isinstance(found, Answers)
-        return found
-
-    def end(self) -> None:
-        """End the process, whatever it is doing."""
-        with self._lock:
-            self._is_ended = True
-            if self._pool is not None:
-                self._pool.shutdown(wait=True, kill_workers=True)
+    environment = {
+        "NUMBA_NUM_THREADS": str(max(1, core_count() // workers)),
+        "LOKY_MAX_MEMORY_LEAK_SIZE": "1e18",  # caches are meant to grow: no reason to start another process
+        "PYTHONFAULTHANDLER": os.environ.get("PYTHONFAULTHANDLER", ""),  # the death of a process is told in a sentence
+    }
+    others = set(multiprocessing.active_children())
+    try:
+        begin = tether_start.start_worker, (os.getpid(), sent)
+        pool = ProcessPoolExecutor(workers, env=environment, initializer=begin[0], initargs=begin[1])
+        with _without_interrupts():  # which the processes inherit: Ctrl-C goes to the parent, which ends them
+            ready = [pool.submit(_prepare) for _ in range(workers)]
+        for one in ready:
+            one.result()
+    except BaseException as error:
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()  # else this process would wait for it at its own end
+        if not isinstance(error, RuntimeError | OSError | MemoryError):
+            raise
+        raise QueryError(
+            f"the processes of the audit ended before they were ready ({_last_words(error)}), as where memory runs "
+            "out; use fewer workers (workers=1)"
+        ) from error
+    return pool
 
 
 def _last_words(error: BaseException) -> str:
-    """What a process said before it ended, if it did: the last line of its traceback."""
+    """The last line of what a process said before it ended, or the first line of the error itself."""
     lines = str(error.__cause__ or "").strip(" \n\"'").splitlines()
-    return f" ({lines[-1].strip()})" if lines else ""
+    return lines[-1].strip() if lines else (str(error).splitlines() or [type(error).__name__])[0]
 
 
 @contextmanager
@@ -256,25 +261,27 @@ def _without_interrupts() -> Iterator[None]:
 
 # --- In a worker process ------------------------------------------------------------------------------------
 
-_prepared: Answering | None = None
 
-
-def _prepare(sent: bytes) -> None:
-    """Prepare to answer: once per process."""
-    global _prepared  # noqa: PLW0603
+@cache
+def _prepared() -> Answering:
+    """What answers batches in this process: prepared once."""
     try:
-        mdp, question = pickle.loads(sent)
+        mdp, question = pickle.loads(tether_start.sent())
     except Exception as error:  # such as a class of a module that is not there
         raise _NotSentError(f"{type(error).__name__}: {error}") from None
-    _prepared = prepare(PreparedQuestion.of(mdp, question))
+    return prepare(PreparedQuestion.of(mdp, question))
 
 
-def _answer(cohort: Cohort) -> Answers | None:
-    """The answers to a batch; None if nothing was prepared here."""
-    if _prepared is None:
-        return None
+def _prepare() -> None:
+    """Be ready to answer; from then on, what goes wrong here may be printed."""
+    _prepared()
+    tether_start.show_errors()
+
+
+def _answer(cohort: Cohort) -> Answers:
+    """The answers to a batch."""
     try:
-        return _prepared(cohort)
+        return _prepared()(cohort)
     except Exception as error:
         if _is_sendable(error):
             raise
@@ -292,24 +299,6 @@ def _is_sendable(error: Exception) -> bool:
 
 
 # --- Which of them -----------------------------------------------------------------------------------------
-
-
-def each(
-    submit: Callable[..., Any], ask: Callable[[Item], Any], items: Iterable[tuple[int, Item]], most: int
-) -> Iterator[tuple[int, Any]]:
-    """Results of numbered items as they are done, with at most ``most`` of them under way."""
-    under_way: dict[Future[Any], int] = {}
-    numbered = iter(items)
-    while True:
-        for number, item in numbered:
-            under_way[submit(ask, item)] = number
-            if len(under_way) >= most:
-                break
-        if not under_way:
-            return
-        done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-        for one in sorted(done, key=lambda one: under_way[one]):
-            yield under_way.pop(one), one.result()
 
 
 def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int) -> Workers:

@@ -126,12 +126,14 @@ def _translated(ctx: click.Context) -> Iterator[None]:
         place = f"{error.filename}: " if error.filename else ""
         _say(f"{place}{error.strerror or error}")
         ctx.exit(2)
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't start new thread" not in str(error):
+            raise
         _say(_short_of_memory(ctx, error))
         ctx.exit(2)
 
 
-def _short_of_memory(ctx: click.Context, error: MemoryError) -> str:
+def _short_of_memory(ctx: click.Context, error: MemoryError | RuntimeError) -> str:
     """What was being done when memory ran out, and what would need less memory."""
     doing: tuple[str, str] = ctx.meta.get(DOING, ("", ""))
     while_doing = f" while {doing[0]}" if doing[0] else ""
