@@ -133,13 +133,13 @@ def test_an_episode_that_kills_again_and_again_is_listed(tmp_path, monkeypatch):
     expected = tether.audit(APART, log, policy=policy, workers=1, certify=False)
     assert found.table.take(rest).equals(expected.table.take(rest))
     monkeypatch.setattr(workers, "_MOST_FATAL", 0)
-    with pytest.raises(tether.QueryError, match="more than 0 episodes ended the processes .* fewer workers"):
+    with pytest.raises(tether.QueryError, match=r"more than 0 episodes ended the processes .* fewer workers"):
         tether.audit(APART, [CALM, WILD], policy=policy, workers=2, certify=False)
 
 
 def test_what_a_policy_prints_is_not_in_the_answer_and_its_error_is_its_own(capfd):
     def loud(state):
-        print("loud")
+        sys.stdout.write("loud")
         return "stay"
 
     def wrong(state):
@@ -171,12 +171,11 @@ def test_a_script_needs_no_guard_and_may_define_the_policy_itself(tmp_path):
 
 
 SHORT_OF_MEMORY = """
-import resource, tether, tether_start
-start = tether_start.start_worker
+import tether
 def start_with_little(parent, sent):
     import resource, tether_start
     tether_start.start_worker(parent, sent)
-    resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 27, 1 << 27))
 from tether.auditing import workers
 workers.tether_start = type("Little", (), {"start_worker": staticmethod(start_with_little)})
 mdp = tether.cases.grid_world().mdp

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import tether
-from tether.auditing import directory, engine, logs, streamed, textlog
+from tether.auditing import directory, engine, fingerprint, logs, streamed, textlog
+from tether.auditing.fingerprint import digest_of_policy
 from tether.auditing.where import make_where
 from tether.cli import main
 from tether.io import write_episodes
@@ -126,6 +128,101 @@ def test_what_changed_in_between_is_refused_and_fresh_begins_again(tmp_path, cha
     ask(tmp_path, **changed, fresh=True)
     ask(tmp_path / "new", **changed)
     assert contents(tmp_path) == contents(tmp_path / "new")
+
+
+class Fixed:
+    """A policy that is an object: it does what it was made with."""
+
+    def __init__(self, action):
+        self.action = action
+
+    def __call__(self, state):
+        return self.action
+
+
+def closure(action):
+    return lambda state: action
+
+
+def timed(action):
+    return lambda t, state: action if t > 1 else "down"
+
+
+ARRAY = np.zeros(MDP.n_states, dtype=int)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Fixed("right"), Fixed("down")),
+        (closure("right"), closure("down")),
+        (timed("right"), timed("up")),
+        (dict.fromkeys(MDP.states, "right"), dict.fromkeys(MDP.states, "down")),
+        (dict.fromkeys(MDP.states, "right"), {**dict.fromkeys(MDP.states, "right"), (2, 1): "down"}),
+        ({s: {"right": 0.5, "down": 0.5} for s in MDP.states}, {s: {"right": 0.4, "down": 0.6} for s in MDP.states}),
+        (ARRAY, ARRAY + 1),
+        ("random", "optimal"),
+    ],
+    ids=["object", "closure", "time", "mapping", "timed mapping", "chances", "array", "name"],
+)
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "finished"])
+def test_another_policy_never_gets_the_numbers_of_the_first(tmp_path, one, other, is_stopped):
+    options = {"k": None, "workers": 1}
+    if is_stopped:
+        with pytest.raises(KeyboardInterrupt):
+            ask(tmp_path, policy=one, **options, progress=stop_after(2))
+    else:
+        ask(tmp_path, policy=one, **options)
+    with pytest.raises(tether.FileError, match="another question was asked"):
+        ask(tmp_path, policy=other, **options)
+    again = ask(tmp_path, policy=one, **options)  # the same one goes on
+    alone = tether.audit(MDP, LOG, policy=one, certify=False)
+    assert again.table.equals(alone.table)
+
+
+def test_policies_are_compared_by_what_they_decide(tmp_path, monkeypatch):
+    """A function and a mapping that decide the same are the same policy; one with too many decisions is never so."""
+    options = {"k": None, "workers": 1}
+    assert digest_of_policy(MDP, closure("right"), lambda: 7) == digest_of_policy(MDP, Fixed("right"), lambda: 7)
+    assert digest_of_policy(MDP, timed("right"), lambda: 2) == digest_of_policy(MDP, timed("up"), lambda: 2)
+    monkeypatch.setattr(fingerprint, "_MOST_DECISIONS", 100)
+    ask(tmp_path / "many", policy=closure("right"), **options)
+    with pytest.raises(tether.FileError, match=r"cannot be told: .* 16 states × 7 steps are too many; .*fresh=True"):
+        ask(tmp_path / "many", policy=closure("right"), **options)
+    ask(tmp_path / "many", policy=closure("right"), **options, fresh=True)
+
+
+@pytest.mark.parametrize("how", ["parquet", "text", "removed"])
+def test_a_log_that_changes_while_it_is_read(tmp_path, rows, monkeypatch, how):
+    """The audit stops and names the file; what was answered before stays, and goes on once the log is back."""
+    if how == "text":
+        in_pieces(monkeypatch, 60)
+        log = tmp_path / "changing.csv"
+        write_episodes(LOG, log)
+        changed = log
+    else:
+        monkeypatch.setattr(streamed, "_PIECE", 8)
+        parts_of(tmp_path / "log", rows, [9, 20, 30])
+        log, changed = tmp_path / "log", tmp_path / "log" / "part-3.parquet"
+    before = changed.read_bytes()
+    whole = ask(tmp_path / "whole", log, workers=1)
+
+    def change(done, _rows):
+        if not told:
+            told.append(done)
+            changed.unlink() if how == "removed" else changed.write_bytes(before[: len(before) // 2])
+
+    told = []
+    stamp = changed.stat()
+    word = "removed" if how == "removed" else "changed"
+    with pytest.raises(tether.FileError, match=rf"{changed.name}: the log was {word} while it was read; .* are kept"):
+        ask(tmp_path / "there", log, workers=1, progress=change)
+    assert list((tmp_path / "there" / "parts").glob("*.parquet"))
+    changed.write_bytes(before)
+    os.utime(changed, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    again = ask(tmp_path / "there", log, workers=1)
+    assert again.table.equals(whole.table)
+    assert contents(tmp_path / "there") == contents(tmp_path / "whole")
 
 
 def test_another_version_or_another_file_is_refused(tmp_path, monkeypatch):

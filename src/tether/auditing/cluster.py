@@ -85,7 +85,8 @@ class Cluster:
                 raise QueryError(f"the worker {worker} has tether {version}, here is {__version__}; install the same")
             if not sees:
                 raise QueryError(
-                    f"the worker {worker} does not see the directory {self._parts.folder}; give one on a disk that all workers share"
+                    f"the worker {worker} does not see the directory {self._parts.folder}; "
+                    "give one on a disk that all workers share"
                 )
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers | Written]]:

@@ -21,7 +21,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import tether_start
-
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.answers import Answers, gather, join
 from tether.auditing.cluster import Written
@@ -231,7 +230,7 @@ def _start(workers: int, sent: bytes) -> ProcessPoolExecutor:
     except BaseException as error:
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()  # else this process would wait for it at its own end
-        if not isinstance(error, RuntimeError | OSError | MemoryError):
+        if not isinstance(error, RuntimeError | OSError | MemoryError | ImportError):
             raise
         raise QueryError(
             f"the processes of the audit ended before they were ready ({_last_words(error)}), as where memory runs "

@@ -16,7 +16,7 @@ from tether._kernels.ahead import second_compiler
 from tether._version import __version__
 from tether.cli.doing import CONTINUED, DOING, EndedBySignal
 from tether.cli.hints import hints
-from tether.errors import SHOWN, TetherError
+from tether.errors import SHOWN, Problem, QueryError, TetherError
 
 __all__ = ["COMMANDS", "main"]
 
@@ -141,6 +141,13 @@ def _short_of_memory(ctx: click.Context, error: MemoryError | RuntimeError) -> s
     return f"there is not enough memory{while_doing}{detail}" + (f"; {doing[1]}" if doing[1] else "")
 
 
+def _check_threads(value: str) -> None:
+    """Refuse a number of threads with which the compiled code cannot be loaded."""
+    if value.strip().lstrip("+-").isdigit() and int(value) < 1:
+        what = f"NUMBA_NUM_THREADS is {value}"
+        raise QueryError(Problem(what, value=value, expectation="a number from 1", fix="set it, or remove it"))
+
+
 def _say(sentence: str) -> None:
     click.echo(f"tether: {sentence}", err=True)
 
@@ -150,6 +157,7 @@ def _say(sentence: str) -> None:
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """All commands."""
+    _check_threads(os.environ.get("NUMBA_NUM_THREADS", ""))
     if ctx.invoked_subcommand in _SECTIONS["Answers"]:
         # The first time, kernels are compiled while the command is still being loaded, and the model read.
         ctx.with_resource(second_compiler())
