@@ -1,30 +1,36 @@
 """Many machines: batches answered by the workers of a Dask cluster, each written by the worker that answered it.
 
-The directory of results must be on a disk that all workers share. A model that was opened from disk is opened by each
-worker from the same place; any other model is sent to each worker once. If a worker dies, the scheduler gives its batch
-to another one. Dask is imported only if a client is given.
+The directory of results must be on a disk that all workers share. The question is in a file there, with the model, or
+with its place if it was opened from disk: so a worker that starts later has them, too, and nothing is lost with a
+worker that dies. The scheduler gives its batch to another one. Dask is imported only if a client is given.
 """
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.writing import written
 from tether._version import __version__
 from tether.auditing.cohort import Cohort
 from tether.auditing.question import Question
-from tether.errors import QueryError
+from tether.errors import FileError, Problem, QueryError
 from tether.model.mdp import MDP
 
 if TYPE_CHECKING:
+    from tether.auditing.answering import PreparedQuestion
     from tether.auditing.answers import Answers
     from tether.auditing.directory import Parts
     from tether.auditing.engine import Answering
 
-__all__ = ["Cluster", "Written", "connect"]
+__all__ = ["Cluster", "NotSentError", "Written", "connect", "pickled", "unpickled"]
 
 _RETRIES = 3
 """How often a batch is given to another worker."""
@@ -52,12 +58,39 @@ def connect(address: str) -> Any:
         raise QueryError(f"no scheduler answers at {address}: {error or type(error).__name__}") from error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Task:
-    """What the workers of an audit are told once; ``token`` is unique to the audit."""
+class NotSentError(QueryError):
+    """The model or the question cannot be sent to another process."""
 
-    token: str
-    question: Question
+
+def pickled(mdp: MDP, question: Question) -> bytes:
+    """A model and a question, for another process; also with functions and classes of the caller's own program."""
+    import cloudpickle
+
+    try:
+        sent: bytes = cloudpickle.dumps((mdp, question))
+    except Exception as error:  # whatever an object of the caller raises
+        raise NotSentError(f"the model or the policy cannot be sent to other processes: {error}") from error
+    return sent
+
+
+def unpickled(sent: bytes) -> PreparedQuestion:
+    """What `pickled` returned, in another process."""
+    from tether.auditing.answering import PreparedQuestion
+
+    try:
+        mdp, question = pickle.loads(sent)
+    except Exception as error:  # such as a class of a module that is not there
+        what = f"the model or the policy cannot be read by other processes: {type(error).__name__}: {error}"
+        raise NotSentError(what) from None
+    return PreparedQuestion.of(mdp, question)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the workers of an audit are told with every batch; ``checksum`` is that of the file with the question."""
+
+    file: Path
+    checksum: str
     parts: Parts
     id_type: Any
     version: str
@@ -69,8 +102,11 @@ class Cluster:
     def __init__(self, client: Any, mdp: MDP, question: Question, parts: Parts, id_type: Any) -> None:
         self._client, self._parts = client, parts
         self._check_workers()
-        self._task = _Task(secrets.token_hex(16), question, parts, id_type, __version__)
-        self._sent = self._safely(lambda: client.scatter([mdp, self._task], broadcast=True, hash=False))
+        sent = pickled(mdp, question)
+        file = parts.folder / f".question-{secrets.token_hex(16)}"
+        self._task = _Task(file, hashlib.sha256(sent).hexdigest(), parts, id_type, __version__)
+        with written(file) as partial:
+            partial.write_bytes(sent)
 
     def _check_workers(self) -> None:
         """Refuse workers of another version, and workers that do not see the directory."""
@@ -116,7 +152,7 @@ class Cluster:
                 yield number, Written(self._safely(future.result))
 
     def _submit(self, number: int, cohort: Cohort) -> Any:
-        asked = *self._sent, number, cohort
+        asked = self._task, number, cohort
         return self._safely(lambda: self._client.submit(_answer, *asked, pure=False, retries=_RETRIES))
 
     def _is_connected(self) -> bool:
@@ -145,9 +181,9 @@ class Cluster:
 
     def close(self) -> None:
         """Release what the workers prepared; the client belongs to the caller."""
-        self._sent = None
+        self._task.file.unlink(missing_ok=True)
         if self._is_connected():
-            self._safely(lambda: self._client.run(_release, self._task.token, on_error="ignore"))
+            self._safely(lambda: self._client.run(_release, self._task, on_error="ignore"))
 
 
 def _about_worker(parts: Parts) -> tuple[str, bool]:
@@ -155,29 +191,47 @@ def _about_worker(parts: Parts) -> tuple[str, bool]:
     return __version__, parts.folder.is_dir()
 
 
-_free: dict[str, list[Answering]] = {}
-"""On a worker: by the token of an audit, what was prepared to answer it and is not in use by a thread."""
+class _Prepared:
+    """On a worker: what was prepared for an audit, and of it what no thread is using."""
+
+    def __init__(self, task: _Task) -> None:
+        sent = task.file.read_bytes()
+        if hashlib.sha256(sent).hexdigest() != task.checksum:
+            raise FileError(Problem("it was changed or damaged while the audit ran", file=str(task.file)))
+        self._asked = unpickled(sent)
+        self._free: list[Answering] = []
+
+    def __call__(self, cohort: Cohort) -> Answers:
+        from tether.auditing.engine import prepare
+
+        try:
+            answer = self._free.pop()
+        except IndexError:
+            answer = prepare(self._asked)
+        found = answer(cohort)
+        self._free.append(answer)
+        return found
 
 
-def _answer(mdp: MDP, task: _Task, number: int, cohort: Cohort) -> list[tuple[Any, str]]:
+_prepared: dict[_Task, _Prepared] = {}
+_preparing = threading.Lock()
+"""On a worker: by audit, what was prepared for it; several threads, or workers of one process, share it."""
+
+
+def _answer(task: _Task, number: int, cohort: Cohort) -> list[tuple[Any, str]]:
     """On a worker: answer a batch and write the answers. A worker that joined later may have another version."""
     if task.version != __version__:
         raise QueryError(f"a worker has tether {__version__}, where {task.version} asks; install the same")
-    free = _free.setdefault(task.token, [])
-    try:
-        answer = free.pop()
-    except IndexError:
-        from tether.auditing.answering import PreparedQuestion
-        from tether.auditing.engine import prepare
-
-        answer = prepare(PreparedQuestion.of(mdp, task.question))
-    found = answer(cohort)
-    free.append(answer)
+    with _preparing:
+        if task not in _prepared:
+            _prepared[task] = _Prepared(task)
+        prepared = _prepared[task]
+    found = prepared(cohort)
     task.parts.write(number, found, task.id_type)
     wrong: list[tuple[Any, str]] = found.wrong
     return wrong
 
 
-def _release(token: str) -> None:
+def _release(task: _Task) -> None:
     """On a worker: forget what was prepared for an audit."""
-    _free.pop(token, None)
+    _prepared.pop(task, None)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 import tether_start
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.answers import Answers, gather, join
-from tether.auditing.cluster import Written
+from tether.auditing.cluster import NotSentError, Written, pickled, unpickled
 from tether.auditing.cohort import Cohort
 from tether.auditing.compiled import is_usual
 from tether.auditing.engine import Answering, prepare
@@ -105,12 +105,7 @@ class Processes:
     """Several processes, each with the model. Nothing is forked, and nothing of the caller's program is run again."""
 
     def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
-        import cloudpickle
-
-        try:
-            self._sent = cloudpickle.dumps((mdp, question))
-        except Exception as error:  # whatever an object of the caller raises
-            raise _NotSentError(str(error)) from error
+        self._sent = pickled(mdp, question)
         self._workers, self._wanted, self._n_labels, self._n_fatal = workers, workers, len(mdp.label_sets.ends), 0
         self._pool: ProcessPoolExecutor | None = _start(workers, self._sent)
 
@@ -199,10 +194,6 @@ class _Flow:
         return sorted(((*self._under_way.pop(one), one) for one in done), key=lambda one: one[0])
 
 
-class _NotSentError(Exception):
-    """The model or the question cannot be sent to another process."""
-
-
 def _is_lost(future: Future[Answers]) -> bool:
     """Whether the process that was to answer died; waits until this is known."""
     from loky import BrokenProcessPool
@@ -264,11 +255,7 @@ def _without_interrupts() -> Iterator[None]:
 @cache
 def _prepared() -> Answering:
     """What answers batches in this process: prepared once."""
-    try:
-        mdp, question = pickle.loads(tether_start.sent())
-    except Exception as error:  # such as a class of a module that is not there
-        raise _NotSentError(f"{type(error).__name__}: {error}") from None
-    return prepare(PreparedQuestion.of(mdp, question))
+    return prepare(unpickled(tether_start.sent()))
 
 
 def _prepare() -> None:
@@ -313,13 +300,10 @@ def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int)
         return Threads(mdp, question, wanted)
     try:
         return Processes(mdp, question, wanted)
-    except _NotSentError as error:
+    except NotSentError as error:
         if workers is None:  # not asked for
             return Here(mdp, question)
-        raise QueryError(
-            f"the model or the policy cannot be sent to other processes ({error}); use workers=1, or a policy that can "
-            "be pickled"
-        ) from error
+        raise QueryError(f"{error}; use workers=1, or a policy that can be pickled") from error
 
 
 def core_count() -> int:
