@@ -8,7 +8,6 @@ worker that dies. The scheduler gives its batch to another one. Dask is imported
 from __future__ import annotations
 
 import hashlib
-import pickle
 import secrets
 import threading
 import time
@@ -20,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.writing import written
 from tether._version import __version__
 from tether.auditing.cohort import Cohort
+from tether.auditing.engine import Answering, prepare
 from tether.auditing.question import Question
+from tether.auditing.workers import pickled, unpickled
 from tether.errors import FileError, Problem, QueryError
 from tether.model.mdp import MDP
 
 if TYPE_CHECKING:
-    from tether.auditing.answering import PreparedQuestion
     from tether.auditing.answers import Answers
     from tether.auditing.directory import Parts
-    from tether.auditing.engine import Answering
 
-__all__ = ["Cluster", "NotSentError", "Written", "connect", "pickled", "unpickled"]
+__all__ = ["Cluster", "Written", "connect"]
 
 _RETRIES = 3
 """How often a batch is given to another worker."""
@@ -56,33 +55,6 @@ def connect(address: str) -> Any:
         return Client(address, timeout="20s", set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise QueryError(f"no scheduler answers at {address}: {error or type(error).__name__}") from error
-
-
-class NotSentError(QueryError):
-    """The model or the question cannot be sent to another process."""
-
-
-def pickled(mdp: MDP, question: Question) -> bytes:
-    """A model and a question, for another process; also with functions and classes of the caller's own program."""
-    import cloudpickle
-
-    try:
-        sent: bytes = cloudpickle.dumps((mdp, question))
-    except Exception as error:  # whatever an object of the caller raises
-        raise NotSentError(f"the model or the policy cannot be sent to other processes: {error}") from error
-    return sent
-
-
-def unpickled(sent: bytes) -> PreparedQuestion:
-    """What `pickled` returned, in another process."""
-    from tether.auditing.answering import PreparedQuestion
-
-    try:
-        mdp, question = pickle.loads(sent)
-    except Exception as error:  # such as a class of a module that is not there
-        what = f"the model or the policy cannot be read by other processes: {type(error).__name__}: {error}"
-        raise NotSentError(what) from None
-    return PreparedQuestion.of(mdp, question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +174,6 @@ class _Prepared:
         self._free: list[Answering] = []
 
     def __call__(self, cohort: Cohort) -> Answers:
-        from tether.auditing.engine import prepare
-
         try:
             answer = self._free.pop()
         except IndexError:

@@ -289,9 +289,9 @@ def _locked(folder: Path) -> Iterator[None]:
     """Let no other process work in the directory; the system releases the lock when this process ends."""
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / _LOCK, blocking=False)
+    lock = FileLock(folder / _LOCK)
     try:
-        lock.acquire()
+        lock.acquire(timeout=0)
     except Timeout:
         why = "another audit is at work in this directory"
         raise FileError(Problem(why, file=str(folder), fix="wait for it, or give another directory")) from None

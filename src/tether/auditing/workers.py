@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Protocol
 import tether_start
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.answers import Answers, gather, join
-from tether.auditing.cluster import NotSentError, Written, pickled, unpickled
 from tether.auditing.cohort import Cohort
 from tether.auditing.compiled import is_usual
 from tether.auditing.engine import Answering, prepare
@@ -34,7 +33,19 @@ from tether.model.mdp import MDP
 if TYPE_CHECKING:
     from loky import ProcessPoolExecutor
 
-__all__ = ["Here", "Processes", "Threads", "Workers", "core_count", "make_workers"]
+    from tether.auditing.cluster import Written
+
+__all__ = [
+    "Here",
+    "NotSentError",
+    "Processes",
+    "Threads",
+    "Workers",
+    "core_count",
+    "make_workers",
+    "pickled",
+    "unpickled",
+]
 
 _WORTH, _WORTH_THREADS = 10_000, 4_000
 """From this many steps on, it is worth starting processes, and threads."""
@@ -43,6 +54,31 @@ _MOST_FATAL = 8
 """With more episodes than this that end their process, the audit stops: the cause is then not the episodes."""
 
 _FATAL = "the process that answered it was ended by the system, again and again, as where memory runs out"
+
+
+class NotSentError(QueryError):
+    """The model or the question cannot be sent to another process."""
+
+
+def pickled(mdp: MDP, question: Question) -> bytes:
+    """A model and a question, for another process; also with functions and classes of the caller's own program."""
+    import cloudpickle
+
+    try:
+        sent: bytes = cloudpickle.dumps((mdp, question))
+    except Exception as error:  # whatever an object of the caller raises
+        raise NotSentError(f"the model or the policy cannot be sent to other processes: {error}") from error
+    return sent
+
+
+def unpickled(sent: bytes) -> PreparedQuestion:
+    """What `pickled` returned, in another process."""
+    try:
+        mdp, question = pickle.loads(sent)
+    except Exception as error:  # such as a class of a module that is not there
+        what = f"the model or the policy cannot be read by other processes: {type(error).__name__}: {error}"
+        raise NotSentError(what) from None
+    return PreparedQuestion.of(mdp, question)
 
 
 class Workers(Protocol):
