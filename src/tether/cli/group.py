@@ -15,9 +15,9 @@ import click
 
 from tether._kernels.ahead import second_compiler
 from tether._version import __version__
-from tether.cli.doing import CONTINUED, DOING
+from tether.cli.doing import CONTINUED, DOING, EndedBySignal
 from tether.cli.hints import hints
-from tether.errors import SHOWN, QueryError, TetherError
+from tether.errors import SHOWN, Problem, QueryError, TetherError
 
 __all__ = ["COMMANDS", "main"]
 
@@ -142,26 +142,36 @@ def _translated(ctx: click.Context) -> Iterator[None]:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         ctx.exit(0)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         by = ctx.meta.get(CONTINUED)
         continued = f"; {by} continues where it stopped" if by else ""
-        click.echo(f"\ntether: interrupted{continued}", err=True)
-        ctx.exit(130)
+        how, code = (str(stop), stop.code) if isinstance(stop, EndedBySignal) else ("interrupted", 130)
+        click.echo(f"\ntether: {how}{continued}", err=True)
+        ctx.exit(code)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _say(f"{place}{error.strerror or error}")
         ctx.exit(2)
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't start new thread" not in str(error):
+            raise
         _say(_short_of_memory(ctx, error))
         ctx.exit(2)
 
 
-def _short_of_memory(ctx: click.Context, error: MemoryError) -> str:
+def _short_of_memory(ctx: click.Context, error: MemoryError | RuntimeError) -> str:
     """What was being done when memory ran out, and what would need less memory."""
     doing: tuple[str, str] = ctx.meta.get(DOING, ("", ""))
     while_doing = f" while {doing[0]}" if doing[0] else ""
     detail = f" ({error})" if str(error) else ""
     return f"there is not enough memory{while_doing}{detail}" + (f"; {doing[1]}" if doing[1] else "")
+
+
+def _check_threads(value: str) -> None:
+    """Refuse a number of threads with which the compiled code cannot be loaded."""
+    if value.strip().lstrip("+-").isdigit() and int(value) < 1:
+        what = f"NUMBA_NUM_THREADS is {value}"
+        raise QueryError(Problem(what, value=value, expectation="a number from 1", fix="set it, or remove it"))
 
 
 def _say(sentence: str) -> None:
@@ -173,6 +183,7 @@ def _say(sentence: str) -> None:
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """All commands."""
+    _check_threads(os.environ.get("NUMBA_NUM_THREADS", ""))
     if ctx.invoked_subcommand in _SECTIONS["Answers"]:
         # The first time, kernels are compiled while the command is still being loaded, and the model read.
         ctx.with_resource(second_compiler())
