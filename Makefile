@@ -49,7 +49,7 @@ kernels: $(VENV)/installed
 COLLECT := $(RUN) -m pytest --collect-only -qq -p no:cacheprovider
 modules: $(VENV)/installed-dev
 	@echo "importing all modules …"
-	@$(COLLECT) src/tether --doctest-modules > /dev/null || true
+	@$(COLLECT) src/tether src/tether_reproduce --doctest-modules > /dev/null || true
 
 modules-of-tests: $(VENV)/installed-dev
 	@echo "importing all tests …"
@@ -58,11 +58,11 @@ modules-of-tests: $(VENV)/installed-dev
 # Unit and property tests, the examples in docstrings, and every code block of README and docs; each once.
 unit: $(VENV)/installed-dev
 	@echo "tests, on $(CORES) cores …"
-	@$(RUN) -m pytest tests src/tether --doctest-modules -rs -n $(CORES) --dist worksteal
+	@$(RUN) -m pytest tests src/tether src/tether_reproduce --doctest-modules -rs -n $(CORES) --dist worksteal
 
 # Not part of `make test`, because tracing takes longer than the tests. It fails if the tests reach less than 95 % of the lines.
 coverage: $(VENV)/installed-dev $(VENV)/installed-coverage
-	@$(RUN) -m pytest tests src/tether --doctest-modules -n $(CORES) --dist worksteal --cov --cov-report= --cov-fail-under=0
+	@$(RUN) -m pytest tests src/tether src/tether_reproduce --doctest-modules -n $(CORES) --dist worksteal --cov --cov-report= --cov-fail-under=0
 	@echo "the kernels' own tests once more, interpreted …"
 	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted $(RUN) -m pytest $(KERNELS) -m "not compiled" -n $(CORES) --dist worksteal --cov --cov-append --cov-report= --cov-fail-under=0
 	@$(RUN) -m coverage report

@@ -93,8 +93,9 @@ def _local() -> Result:
 
 def _in_grid(n_states: int) -> tuple[float, float]:
     """Seconds until the engine is ready, and then per episode."""
-    from tether.auditing.answering import PreparedQuestion
     from tether.auditing.compiled import Engine
+
+    from tether.auditing.answering import PreparedQuestion
     from tether.auditing.logs import open_log
     from tether.auditing.question import make_question
 

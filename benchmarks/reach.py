@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,11 +32,13 @@ def measure(quick: bool) -> list[Result]:
 
 def _opening(told: dict[int, Any], sizes: tuple[int, ...]) -> Result:
     last = told[sizes[-1]]
+    gigabytes = last["bytes"] / 1e9
     detail = (
-        f"MDP.load of {sizes[-1]:,} states, {last['bytes'] / 1e9:.2f} GB, checked before (the first time, with every "
-        f"number read, {last['first']:.1f} s); built in {last['build']:.1f} s, saved in {last['save']:.1f} s"
+        f"MDP.load of {sizes[-1]:,} states, {gigabytes:.2f} GB, every byte verified: {last['open']:.2f} s; "
+        f"built in {last['build']:.1f} s, saved in {last['save']:.1f} s"
     )
-    return Result("reach: opening the largest", last["open"] * 1e3, "ms", detail, "< 500 ms", last["open"] < 0.5)
+    rate = last["open"] / gigabytes
+    return Result("reach: opening the largest", rate, "s/GB", detail, "< 1 s/GB", rate < 1)
 
 
 def _asking(told: dict[int, Any], sizes: tuple[int, ...]) -> list[Result]:
@@ -86,18 +87,12 @@ def ask(n: int, place: str, seconds: str) -> dict[str, float]:
     from models import local_path
 
     import tether
-    import tether.model.storage
 
-    times = []
-    for _ in range(2):  # the first time every number is read and checked
-        seconds, mdp = timed(lambda: tether.MDP.load(place))
-        times.append(seconds)
-        time.sleep(0.1)
+    opening, mdp = timed(lambda: tether.MDP.load(place))
     path = local_path(n, T)
     cf = tether.counterfactual(mdp, path)
     return {
-        "first": times[0],
-        "open": times[1],
+        "open": opening,
         "total": time_for(_question(mdp, path), float(seconds), least=9),
         "condition": time_for(lambda: tether.counterfactual(mdp, path), float(seconds), least=9),
         "plan": time_for(lambda: anew(cf).plan(k=K, m=M), float(seconds), least=9),

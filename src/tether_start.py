@@ -1,4 +1,4 @@
-"""Where the command ``tether`` starts: before anything large is imported, so that Ctrl-C is understood from the first.
+"""What runs before the package is imported: the start of the command ``tether``, and of the processes of an audit.
 
 It stands beside the package, not in it: whatever is in a package is imported after the package itself.
 """
@@ -6,9 +6,18 @@ It stands beside the package, not in it: whatever is in a package is imported af
 import os
 import signal
 import sys
+import threading
+import time
 from types import FrameType
+from typing import Any
 
-__all__ = ["main"]
+__all__ = ["main", "sent", "show_errors", "start_worker"]
+
+_kept: dict[str, Any] = {}
+"""In a worker process: what the parent sent, and standard error as it was."""
+
+_LOOK = 0.2
+"""Seconds between two looks at whether the parent is alive."""
 
 
 def main() -> None:
@@ -18,6 +27,36 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     run(prog_name="tether")
+
+
+def start_worker(parent: int, what: bytes) -> None:
+    """In a worker process: keep what was sent, print nothing until `show_errors`, and end with the parent.
+
+    Standard output is the parent's: what a policy prints goes to standard error, not into the answer.
+    """
+    _kept["sent"], _kept["errors"] = what, os.dup(2)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)  # libraries that cannot be loaded print this; the parent tells it, in a sentence
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def show_errors() -> None:
+    """In a worker process that is ready: let whatever is printed appear on standard error."""
+    os.dup2(_kept["errors"], 1)
+    os.dup2(_kept["errors"], 2)
+
+
+def sent() -> bytes:
+    """In a worker process: the model and the question, pickled. They are decoded when the package is imported."""
+    what: bytes = _kept["sent"]
+    return what
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

@@ -329,7 +329,7 @@ def follow(world: World, plan: tether.Plan, hits: Hits) -> tuple[list[Trajectory
             yield 1.0, [], visit.state
             return
         asked.add(visit)
-        a = plan.action(visit.t, visit.state, visit.changes_left, visit.run)
+        a = plan.action(visit.t, visit.state, visit.changes_left, uninfluenced=visit.run)
         assert a is not None, visit
         pair = (visit.state, a)
         run = 0 if pair in hits[visit.t] else visit.run + 1

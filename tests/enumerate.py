@@ -91,7 +91,7 @@ def by_plan(world: World, plan: tether.Plan, hit: Hit) -> Choose:
     def choose(so_far: Episode) -> Answer:
         changes = sum(world.changed(t, s, a) for t, s, a, _ in so_far.steps())
         run = trailing([hit(t, (s, a)) for t, s, a, _ in so_far.steps()])
-        action = plan.action(so_far.t, so_far.states[-1], plan.m - changes, run)
+        action = plan.action(so_far.t, so_far.states[-1], plan.m - changes, uninfluenced=run)
         assert action is not None, so_far
         return {action: 1.0}
 

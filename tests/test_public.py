@@ -58,6 +58,8 @@ PUBLIC = [
     "Problem",
     "Property",
     "QueryError",
+    "Review",
+    "ReviewedStep",
     "Robust",
     "RobustPlan",
     "SampledGumbelMax",
@@ -87,6 +89,7 @@ PUBLIC = [
     "learned",
     "posterior",
     "reach",
+    "review",
     "robust",
     "tv",
     "until",
@@ -177,3 +180,49 @@ def test_names_that_are_loaded_later_are_found_and_others_are_not():
     assert {"learn", "views", "io"} <= set(dir(tether))
     with pytest.raises(AttributeError, match="no attribute 'lern'"):
         _ = tether.lern
+
+
+def _public_functions():
+    """Every public function and method: (name, function)."""
+    modules = {"tether": tether, "cases": tether.cases, "io": tether.io, "figures": tether.views.figures}
+    for title, module in modules.items():
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isclass(value) and value.__module__.startswith("tether"):
+                for attribute in [attribute for attribute in dir(value) if not attribute.startswith("_")]:
+                    method = inspect.getattr_static(value, attribute)
+                    method = getattr(method, "__func__", method)
+                    if inspect.isfunction(method):
+                        yield f"{title}.{name}.{attribute}", method
+            elif inspect.isfunction(value):
+                yield f"{title}.{name}", value
+
+
+def test_two_whole_numbers_side_by_side_are_given_by_name():
+    """`classify(t, k)` was once called as `classify(k, t)`, and nobody noticed.
+
+    Only "k, then m" has one order everywhere; and the indices "s, then a" of `MDP.find_pair`.
+    """
+    whole, found = {"int", "int | None"}, {}
+    for name, function in _public_functions():
+        places = [
+            one.name if one.annotation in whole else ""
+            for one in inspect.signature(function).parameters.values()
+            if one.kind is one.POSITIONAL_OR_KEYWORD
+        ]
+        beside = [pair for pair in itertools.pairwise(places) if all(pair)]
+        if beside:
+            found[name] = beside
+    assert found.pop("tether.MDP.find_pair") == [("s", "a")]
+    assert {tuple(beside) for beside in found.values()} == {(("k", "m"),)}
+    assert "tether.CounterfactualMDP.plan" in found
+
+
+def test_a_time_and_a_tether_cannot_be_mixed_up():
+    toy = tether.cases.toy()
+    cf = tether.counterfactual(toy.mdp, toy.path)
+    for asked in (cf, cf.tether()):
+        with pytest.raises(TypeError, match="positional argument"):
+            asked.classify(1, 2)
+        with pytest.raises(TypeError, match="positional argument"):
+            asked.why(0, "s0", "a1", 2)

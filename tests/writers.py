@@ -5,35 +5,36 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from tether._foundation import writing
 from tether._foundation.writing import read_together, written, written_into
 from tether.errors import FileError
 
 
-def write_for_ever(folder: str, kind: str, exchange: str, who: int | str) -> None:
-    """Write four files with the same content, again and again: as one directory, or each into an existing one."""
-    if exchange == "no":
-        writing._exchanger = lambda: None
+def write_for_ever(folder: str, kind: str, who: int | str) -> None:
+    """Write one file, or four with the same content, again and again."""
     for i in itertools.count():
-        with written(f"{folder}/model") if kind == "directory" else written_into(folder) as made:
-            made.mkdir(exist_ok=True)
-            for name in "abcd":
-                (made / name).write_text(f"{who} {i}")
+        text = f"{who} {i} " * 1000
+        if kind == "file":
+            with written(f"{folder}/a") as partial:
+                partial.write_text(text)
+        else:
+            with written_into(folder, last="b") as made:
+                for name in "abcd":
+                    (made / name).write_text(text)
 
 
-def place_of(folder: Path, kind: str) -> Path:
-    return folder / "model" if kind == "directory" else folder
-
-
-def version_of(place: Path) -> str:
-    """The content of the four files, if it is the same in all."""
+def version_of(folder: Path, kind: str) -> str:
+    """The content of the file, or of the four files, if it is the same in all."""
+    files = [folder / name for name in ("a" if kind == "file" else "abcd")]
 
     def read() -> set[str]:
         try:
-            return {(place / name).read_text() for name in "abcd"}
+            return {file.read_text() for file in files}
         except FileNotFoundError as error:
             raise FileError(str(error)) from None
 
-    found = read_together([place / name for name in "abcd"] + [place], read)
+    found = read() if kind == "file" else read_together(files, read)
     assert len(found) == 1
-    return found.pop()
+    text = found.pop()
+    version = " ".join(text.split()[:2])
+    assert text in (f"{version} " * 1000, "first " * 1000)
+    return version

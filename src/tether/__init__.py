@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tether.evaluation.panel import Advice, MechanismPanel, compare_mechanisms
     from tether.evaluation.shares import Share, Shares
     from tether.explanation.decisions import Decision, Decisions
+    from tether.explanation.mistakes import Review, ReviewedStep, review
     from tether.explanation.what_if import WhatIf
     from tether.io.gym import from_gymnasium
     from tether.learning.learn import learn
@@ -101,6 +102,8 @@ __all__ = [
     "Problem",
     "Property",
     "QueryError",
+    "Review",
+    "ReviewedStep",
     "Robust",
     "RobustPlan",
     "SampledGumbelMax",
@@ -130,6 +133,7 @@ __all__ = [
     "learned",
     "posterior",
     "reach",
+    "review",
     "robust",
     "tv",
     "until",
@@ -146,6 +150,9 @@ _LATER = {
     "Decision": "tether.explanation.decisions",
     "Decisions": "tether.explanation.decisions",
     "NecessityBounds": "tether.evaluation.necessity",
+    "Review": "tether.explanation.mistakes",
+    "ReviewedStep": "tether.explanation.mistakes",
+    "review": "tether.explanation.mistakes",
     "certify": "tether.evaluation.certificate",
     "Robust": "tether.plan.robust",
     "RobustPlan": "tether.plan.robust",

@@ -192,7 +192,7 @@ class FileError(_LocatedError):
     >>> tether.MDP.load("no-such-model")
     Traceback (most recent call last):
     ...
-    tether.errors.FileError: no-such-model: there is no such directory; a saved model is one that MDP.save wrote
+    tether.errors.FileError: no-such-model: there is no such file; a saved model is a file that MDP.save wrote
     """
 
 

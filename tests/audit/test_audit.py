@@ -2,8 +2,11 @@
 
 import re
 from collections import Counter, defaultdict
+from dataclasses import fields, replace
+from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,10 @@ from twins import episodes
 from worlds import tiny_worlds
 
 import tether
+from tether.auditing.answering import PreparedQuestion, answer_each
+from tether.auditing.answers import Answers, join
+from tether.auditing.logs import open_log
+from tether.auditing.question import make_question
 
 
 def walks(n=12, steps=8):
@@ -291,3 +298,23 @@ def test_what_is_asked_is_checked():
         tether.audit(mdp, "nowhere.csv")
     with pytest.raises(tether.QueryError, match="by must be"):
         tether.audit(mdp, log).top(1, by="value")
+
+
+@pytest.mark.parametrize("cuts", [(0, 8), (0, 1, 8), (0, 3, 3, 5, 8)])
+def test_answers_to_parts_of_a_batch_are_joined_to_those_of_the_batch(cuts):
+    """By every field; the empty part, and the broken episode, are parts like others."""
+    mdp = tether.cases.grid_world().mdp
+    log = [mdp.simulate("optimal", 4, rng=seed, noise=0.5) for seed in range(7)] + [tether.Path([0, 15], ["right"])]
+    asked = PreparedQuestion.of(mdp, make_question(3, 1, "definition", "support", None, True, None, 0, 0))
+    ((_, cohort),) = open_log(log).batches(mdp)
+    whole = answer_each(asked, cohort)
+    parts = [answer_each(asked, cohort.part(low, high)) for low, high in pairwise(cuts)]
+    found = join(parts)
+    again = Answers.from_arrow(found.to_arrow(pa.int64()), len(mdp.label_sets.ends))
+    for field in fields(Answers):
+        expected = getattr(whole, field.name)
+        for one in (found, again):
+            np.testing.assert_array_equal(getattr(one, field.name), expected, err_msg=field.name)
+            assert np.asarray(getattr(one, field.name)).dtype == np.asarray(expected).dtype
+    said = join([replace(part, said=["left"] * len(part)) for part in parts]).said
+    assert said == ["left"] * len(whole)

@@ -5,7 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
+import numpy as np
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -77,6 +80,68 @@ def test_a_cluster_answers_as_one_process_does(tmp_path, monkeypatch):
     assert list((tmp_path / "gone" / "parts").glob("*.parquet"))
     tether.audit(MDP, [*some_episodes(), wrong], **options, out=tmp_path / "gone")
     assert contents(tmp_path / "gone") == contents(tmp_path / "alone")
+
+
+def hog():
+    """Take memory until the nanny of the worker ends it."""
+    taken = []
+    while True:
+        taken.append(bytearray(b"x") * (1 << 25))
+        time.sleep(0.01)
+
+
+@pytest.mark.compiled
+@pytest.mark.filterwarnings("ignore")  # of Dask's own
+def test_a_worker_that_runs_out_of_memory_changes_nothing(tmp_path, monkeypatch):
+    """Its nanny ends it and starts another; the batches it had are answered again."""
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr(logs, "BATCH", 2)
+    options = {"k": 3, "certify": False}
+    tether.audit(MDP, some_episodes(), **options, out=tmp_path / "alone")
+    settings = {"n_workers": 2, "threads_per_worker": 2, "processes": True, "host": "127.0.0.1", "memory_limit": "1GiB"}
+    with (
+        LocalCluster(**settings, dashboard_address=None, silence_logs=50) as workers,
+        Client(workers, set_as_default=False) as client,
+    ):
+        before = client.run(os.getpid)
+        tasks = []
+
+        def fill_one(_done, _rows):
+            if not tasks:
+                (address, pid), *_ = before.items()
+                tasks.append(client.submit(hog, workers=[address], allow_other_workers=False, pure=False))
+                until = time.monotonic() + 60
+                while psutil.pid_exists(pid) and time.monotonic() < until:
+                    time.sleep(0.05)
+                assert not psutil.pid_exists(pid)
+
+        tether.audit(MDP, some_episodes(), **options, out=tmp_path / "filled", client=client, progress=fill_one)
+        tasks[0].cancel()
+    assert contents(tmp_path / "filled") == contents(tmp_path / "alone")
+
+
+@pytest.mark.filterwarnings("ignore")  # of Dask's own
+def test_long_arrays_are_told_apart_in_one_process_and_released(tmp_path, monkeypatch):
+    """NumPy shortens the text of a long array; each audit has what it prepared to itself, and lets it go."""
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr(logs, "BATCH", 2)
+    chain = tether.MDP.from_table(
+        *zip(*((s, a, (s + a + 1) % 2000, 1.0, float(a)) for s in range(2000) for a in (0, 1)), strict=True)
+    )
+    log = [chain.simulate("random", 3, start=1000, rng=seed) for seed in range(4)]
+    one, other = np.zeros(2000, dtype=int), np.zeros(2000, dtype=int)
+    other[1000:1010] = 1
+    assert repr(one) == repr(other)
+    with (
+        LocalCluster(n_workers=2, processes=False, dashboard_address=None, silence_logs=50) as workers,
+        Client(workers, set_as_default=False) as client,
+    ):
+        for name, policy in (("one", one), ("other", other)):
+            found = tether.audit(chain, log, policy=policy, certify=False, out=tmp_path / name, client=client)
+            assert found.table.equals(tether.audit(chain, log, policy=policy, certify=False).table)
+            assert cluster._prepared == {}
 
 
 def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):

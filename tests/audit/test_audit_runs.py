@@ -3,6 +3,8 @@
 import errno
 import gzip
 import json
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,8 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import tether
-from tether.auditing import directory, engine, logs, pieces, running, streamed, textlog
+from tether.auditing import directory, engine, fingerprint, logs, streamed, textlog
+from tether.auditing.fingerprint import digest_of_policy
 from tether.auditing.where import make_where
 from tether.cli import main
 from tether.io import write_episodes
@@ -31,7 +34,6 @@ def contents(place):
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
     monkeypatch.setattr(logs, "BATCH", 3)
-    monkeypatch.setattr(pieces, "BATCH", 3)
 
 
 def ask(place, log=LOG, mdp=MDP, **options):
@@ -62,10 +64,12 @@ def test_what_was_stopped_is_gone_on_with_and_gives_the_same_bytes(tmp_path, mon
     # A process that is killed leaves what it was writing: nobody takes it for a part.
     (there / "parts" / ".tether-00000000-1-00000000.tmp").mkdir()
     written = []
-    write_part = running.write_part
-    monkeypatch.setattr(running, "write_part", lambda file, *rest: (written.append(file.stem), write_part(file, *rest)))
+    write = directory.Parts.write
+    monkeypatch.setattr(
+        directory.Parts, "write", lambda parts, number, *rest: (written.append(number), write(parts, number, *rest))
+    )
     again = ask(there)
-    assert written == ["000001", "000002", "000003"]
+    assert written == [1, 2, 3]
     assert contents(there) == contents(tmp_path / "whole")
     assert again.outcomes.equals(whole.outcomes)
     assert not (there / "parts").exists()
@@ -84,13 +88,13 @@ def test_what_was_stopped_is_gone_on_with_and_gives_the_same_bytes(tmp_path, mon
 )
 def test_ctrl_c_says_what_continues_where_parts_are_kept(tmp_path, monkeypatch, kept, options, said):
     write_episodes(LOG, tmp_path / "log.csv")
-    write_part, calls = running.write_part, []
+    write, calls = directory.Parts.write, []
 
-    def stop(file, *rest):
-        calls.append(file)
+    def stop(parts, *rest):
+        calls.append(rest)
         if len(calls) > kept:
             raise KeyboardInterrupt
-        write_part(file, *rest)
+        write(parts, *rest)
 
     def call(place, *more):
         words = ["audit", "case:grid-world", tmp_path / "log.csv", "-o", tmp_path / place, "-k", "3", "--workers", "1"]
@@ -98,7 +102,7 @@ def test_ctrl_c_says_what_continues_where_parts_are_kept(tmp_path, monkeypatch, 
 
     assert call("whole").exit_code == 0
     with monkeypatch.context() as patched:
-        patched.setattr(running, "write_part", stop)
+        patched.setattr(directory.Parts, "write", stop)
         done = call("there", *options)
     assert (done.exit_code, done.stderr) == (130, f"\ntether: interrupted{said}\n")
     assert len(list((tmp_path / "there" / "parts").glob("*.parquet"))) == kept
@@ -126,6 +130,101 @@ def test_what_changed_in_between_is_refused_and_fresh_begins_again(tmp_path, cha
     assert contents(tmp_path) == contents(tmp_path / "new")
 
 
+class Fixed:
+    """A policy that is an object: it does what it was made with."""
+
+    def __init__(self, action):
+        self.action = action
+
+    def __call__(self, state):
+        return self.action
+
+
+def closure(action):
+    return lambda state: action
+
+
+def timed(action):
+    return lambda t, state: action if t > 1 else "down"
+
+
+ARRAY = np.zeros(MDP.n_states, dtype=int)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Fixed("right"), Fixed("down")),
+        (closure("right"), closure("down")),
+        (timed("right"), timed("up")),
+        (dict.fromkeys(MDP.states, "right"), dict.fromkeys(MDP.states, "down")),
+        (dict.fromkeys(MDP.states, "right"), {**dict.fromkeys(MDP.states, "right"), (2, 1): "down"}),
+        ({s: {"right": 0.5, "down": 0.5} for s in MDP.states}, {s: {"right": 0.4, "down": 0.6} for s in MDP.states}),
+        (ARRAY, ARRAY + 1),
+        ("random", "optimal"),
+    ],
+    ids=["object", "closure", "time", "mapping", "timed mapping", "chances", "array", "name"],
+)
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "finished"])
+def test_another_policy_never_gets_the_numbers_of_the_first(tmp_path, one, other, is_stopped):
+    options = {"k": None, "workers": 1}
+    if is_stopped:
+        with pytest.raises(KeyboardInterrupt):
+            ask(tmp_path, policy=one, **options, progress=stop_after(2))
+    else:
+        ask(tmp_path, policy=one, **options)
+    with pytest.raises(tether.FileError, match="another question was asked"):
+        ask(tmp_path, policy=other, **options)
+    again = ask(tmp_path, policy=one, **options)  # the same one goes on
+    alone = tether.audit(MDP, LOG, policy=one, certify=False)
+    assert again.table.equals(alone.table)
+
+
+def test_policies_are_compared_by_what_they_decide(tmp_path, monkeypatch):
+    """A function and a mapping that decide the same are the same policy; one with too many decisions is never so."""
+    options = {"k": None, "workers": 1}
+    assert digest_of_policy(MDP, closure("right"), lambda: 7) == digest_of_policy(MDP, Fixed("right"), lambda: 7)
+    assert digest_of_policy(MDP, timed("right"), lambda: 2) == digest_of_policy(MDP, timed("up"), lambda: 2)
+    monkeypatch.setattr(fingerprint, "_MOST_DECISIONS", 100)
+    ask(tmp_path / "many", policy=closure("right"), **options)
+    with pytest.raises(tether.FileError, match=r"cannot be told: .* 16 states × 7 steps are too many; .*fresh=True"):
+        ask(tmp_path / "many", policy=closure("right"), **options)
+    ask(tmp_path / "many", policy=closure("right"), **options, fresh=True)
+
+
+@pytest.mark.parametrize("how", ["parquet", "text", "removed"])
+def test_a_log_that_changes_while_it_is_read(tmp_path, rows, monkeypatch, how):
+    """The audit stops and names the file; what was answered before stays, and goes on once the log is back."""
+    if how == "text":
+        in_pieces(monkeypatch, 60)
+        log = tmp_path / "changing.csv"
+        write_episodes(LOG, log)
+        changed = log
+    else:
+        monkeypatch.setattr(streamed, "_PIECE", 8)
+        parts_of(tmp_path / "log", rows, [9, 20, 30])
+        log, changed = tmp_path / "log", tmp_path / "log" / "part-3.parquet"
+    before = changed.read_bytes()
+    whole = ask(tmp_path / "whole", log, workers=1)
+
+    def change(done, _rows):
+        if not told:
+            told.append(done)
+            changed.unlink() if how == "removed" else changed.write_bytes(before[: len(before) // 2])
+
+    told = []
+    stamp = changed.stat()
+    word = "removed" if how == "removed" else "changed"
+    with pytest.raises(tether.FileError, match=rf"{changed.name}: the log was {word} while it was read; .* are kept"):
+        ask(tmp_path / "there", log, workers=1, progress=change)
+    assert list((tmp_path / "there" / "parts").glob("*.parquet"))
+    changed.write_bytes(before)
+    os.utime(changed, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    again = ask(tmp_path / "there", log, workers=1)
+    assert again.table.equals(whole.table)
+    assert contents(tmp_path / "there") == contents(tmp_path / "whole")
+
+
 def test_another_version_or_another_file_is_refused(tmp_path, monkeypatch):
     ask(tmp_path)
     monkeypatch.setattr(directory, "__version__", "9.9.9")
@@ -138,7 +237,7 @@ def test_another_version_or_another_file_is_refused(tmp_path, monkeypatch):
 
 def test_one_process_at_a_time(tmp_path):
     with (
-        directory.opened_directory(tmp_path, {}, fresh=True),
+        directory.open_directory(tmp_path, {}, fresh=True),
         pytest.raises(tether.FileError, match="another audit is at work"),
     ):
         ask(tmp_path)
@@ -154,12 +253,15 @@ def test_where_nothing_can_be_written_nothing_is_left_half_done(tmp_path, monkey
     with pytest.raises(tether.FileError, match="the name of the directory is empty"):
         ask("")
 
-    def full(_table, file, **_options):
-        Path(file).write_bytes(b"PAR1")
-        raise OSError(errno.ENOSPC, "No space left on device")
+    write_bytes = Path.write_bytes
+
+    def full(file, content):
+        if file.suffix == ".parquet":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_bytes(file, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(parquet, "write_table", full)
+        patch.setattr(Path, "write_bytes", full)
         with pytest.raises(tether.FileError, match="No space left"):
             ask(tmp_path / "there")
     assert list((tmp_path / "there" / "parts").iterdir()) == []
@@ -185,9 +287,15 @@ def test_any_number_of_workers_gives_the_bytes_of_the_single_calls(tmp_path, mon
 
 
 def test_what_cannot_be_sent_to_other_processes_is_told():
+    lock = threading.Lock()  # no pickle can hold one
+
+    def policy(state):
+        with lock:
+            return "up"
+
     with pytest.raises(tether.QueryError, match="cannot be sent to other processes"):
-        tether.audit(MDP, LOG, workers=2, policy=lambda state: "up")
-    assert len(tether.audit(MDP, LOG, policy=lambda state: "up", certify=False)) == len(LOG)
+        tether.audit(MDP, LOG, workers=2, policy=policy)
+    assert len(tether.audit(MDP, LOG, policy=policy, certify=False)) == len(LOG)
 
 
 def test_a_condition_chooses_episodes(tmp_path):

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from tether.auditing.rows import FileRows, TableRows, find_problems, find_top
-from tether.auditing.summary import summarize
+from tether.auditing.summary import FileRows, TableRows, find_problems, find_top, summarize
 
 NUMBERS = st.none() | st.sampled_from([-2.0, -1e-12, 0.0, 1e-12, 0.5, 1.0, 3.0])
 ROWS = st.lists(
@@ -37,7 +36,7 @@ def both(rows, folder):
     for name in ("observed", "outcome", "gain", "guaranteed_gain", "verdict", "value", "model_value", "problem"):
         columns[name] = pa.array([row[name] for row in rows], KINDS.get(name, pa.float64()))
     parquet.write_table(pa.table(columns), folder / "episodes.parquet", row_group_size=3)
-    return TableRows(pa.table(columns)), FileRows(folder / "episodes.parquet")
+    return TableRows(pa.table(columns)), FileRows(lambda: folder / "episodes.parquet")
 
 
 @given(ROWS)

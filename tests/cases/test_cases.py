@@ -36,7 +36,38 @@ def test_a_case_prints_in_one_line_and_cannot_be_changed():
         case.paths["another"] = case.path
 
 
+def test_every_case_says_what_happened_and_what_its_actions_mean():
+    """In words: the stories agree with the paths, and no action is an abbreviation."""
+    grid, epidemic, sepsis = tether.cases.grid_world(), tether.cases.epidemic(), tether.cases.sepsis()
+    for case in (tether.cases.toy(), grid, epidemic, sepsis):
+        assert case.stories.keys() == case.paths.keys()
+        assert case.story == next(iter(case.stories.values()))
+        for story in case.stories.values():
+            assert story[0].isupper()
+            assert story.endswith(".")
+            assert "\n" not in story
+    for case in (grid, epidemic, sepsis):
+        assert all(action.islower() for action in {case.words.get(action, action) for action in case.mdp.actions})
+        assert case.words.keys() <= set(case.mdp.actions)
+    assert grid.path.actions[:3] == ("right", "right", "down")
+    assert set(grid.path.states[3:]) == {6}
+    assert epidemic.story.endswith("in 7 steps; the number of infected people went from 1 to 9.")
+    small = tether.cases.epidemic(population=20, steps=1).story
+    assert small.startswith("Nobody was vaccinated in 1 step; the number of infected people went from 1 to ")
+    died, discharged = sepsis.mdp.labels["died"], sepsis.mdp.labels["discharged"]
+    worst, other = sepsis.paths["catastrophic"], sepsis.paths["suboptimal"]
+    assert [state in died for state in worst.states[:5]] == [False, False, False, True, True]
+    assert not (died | discharged) & set(other.states)
+    assert [worst.actions[:3], other.actions] == [
+        ("ventilation + vasopressors", *["antibiotics + ventilation"] * 2),
+        ("ventilation + vasopressors", *["antibiotics + ventilation"] * 9),
+    ]
+    assert all(path.states[0].diabetic for path in sepsis.paths.values())
+    assert tether.cases.Case("another", grid.mdp, grid.paths).story == ""
+
+
 def test_a_case_pickles():
+    assert pickle.loads(pickle.dumps(tether.cases.epidemic())).words == tether.cases.epidemic().words
     case = pickle.loads(pickle.dumps(tether.cases.grid_world()))
     assert repr(case) == "<Case grid world: 16 states, 4 actions; paths observed>"
     assert case.path == tether.cases.grid_world().path

@@ -84,7 +84,7 @@ def test_two_hundred_people_and_one_vaccination():
 
 @given(st.integers(2, 60), st.integers(1, 6))
 def test_the_observed_outbreak_takes_the_likeliest_course(population, steps):
-    path = tether.cases.epidemic(population, steps + 7).path  # other than the paper's
+    path = tether.cases.epidemic(population=population, steps=steps + 7).path  # other than the paper's
     assert steps + 7 == path.T
     assert path.states[0] == (population - 1, 1, 2 * population)
     for before, action, after in zip(path.states, path.actions, path.states[1:], strict=False):

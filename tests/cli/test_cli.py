@@ -54,6 +54,7 @@ def folder(tmp_path, monkeypatch):
 # One call of every command.
 CALLS = {
     "explain": ["explain", "case:grid-world", "-k", "6", "-m", "2"],
+    "review": ["review", "case:grid-world"],
     "sweep": ["sweep", "case:grid-world"],
     "choose-k": ["choose-k", "case:grid-world", "-m", "1", "--at-least", "-100"],
     "why": ["why", "case:grid-world", "-t", "2", "-k", "3"],
@@ -190,7 +191,7 @@ def test_json_is_json_and_every_field_is_on_the_page(folder, name):
         (["convert", "model.csv", "model.xls"], "the name does not say what format this is in"),
         (["convert", "model.csv", "no/where.csv"], "tether: no/where.csv: "),
         (["learn", "nolog.csv", "out"], "tether: nolog.csv: there is no such file"),
-        (["learn", "log.csv", "out.csv"], "a name without a suffix is a directory"),
+        (["learn", "log.csv", "out.csv"], "a name without a suffix is a saved model"),
         (["learn", "log.csv", "out", "--prior", "-1"], "tether: "),
         (["learn", "path.csv", "out"], "the column 'episode' is missing"),
         (["cases", "toy"], "OUT is missing"),
@@ -241,7 +242,7 @@ def test_too_little_memory_names_what_it_was_too_little_for(monkeypatch):
     assert "not enough memory while planning for every k and m (Unable to allocate 3 GiB); fewer k and m" in stderr
     monkeypatch.setattr("tether.io.sources.open_model", fill)
     stderr = run("sweep", "case:toy").stderr
-    assert "while reading case:toy (Unable to allocate 3 GiB); a saved model (tether convert MODEL DIRECTORY)" in stderr
+    assert "while reading case:toy (Unable to allocate 3 GiB); a saved model (tether convert MODEL FILE)" in stderr
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def test_why_answers_for_each_action(epidemic):
     answer = json_of("why", "case:epidemic", "-t", 0, "-k", 3)
     assert answer["state"] == {"S": 9, "I": 1, "V": 20}
     for one in answer["answers"]:
-        why = epidemic.why(0, (9, 1, 20), one["action"], 3)
+        why = epidemic.why(0, (9, 1, 20), one["action"], k=3)
         assert (one["allowed"], one["needed"], one["reason"], one["nearest"], one["sentence"]) == (
             why.allowed, why.needed, why.reason, why.nearest, why.sentence,
         )  # fmt: skip
@@ -219,10 +219,10 @@ def test_why_answers_for_each_action(epidemic):
 
 def test_why_of_one_state_and_action(epidemic):
     call = ("why", "case:epidemic", "-t", 2, "-k", 1, "--state", "(7,3,20)", "--action", "V_I")
-    assert json_of(*call)["answers"][0]["sentence"] == epidemic.why(2, (7, 3, 20), "V_I", 1).sentence
+    assert json_of(*call)["answers"][0]["sentence"] == epidemic.why(2, (7, 3, 20), "V_I", k=1).sentence
     late = ("why", "case:epidemic", "-t", 6, "-k", 2, "--state", "(1, 8, 19)", "--action", "NIL", "--rule", "assured")
     assured = json_of(*late, "--uninfluenced", 1)["answers"][0]["sentence"]
-    assert assured == epidemic.why(6, (1, 8, 19), "NIL", 2, rule="assured", uninfluenced=1).sentence
+    assert assured == epidemic.why(6, (1, 8, 19), "NIL", k=2, rule="assured", uninfluenced=1).sentence
 
 
 @pytest.mark.parametrize("policy", ["optimal", "observed", "random"])

@@ -9,10 +9,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from pyarrow import parquet
 
 import tether
 from tether.cli import main
@@ -78,18 +76,23 @@ def test_a_log_ranked_by_its_audit(served, tmp_path, monkeypatch):
     log = tether.io.read_episodes(WARD)
     mdp = tether.learn(log, prior=1)
     mdp.save("ward")
-    (tmp_path / "audit").mkdir()
-    gains = {"episode": list(log), "gain": [0.0, None, 2.5] + [1.0] * (len(log) - 3), "verdict": ["holds"] * len(log)}
-    parquet.write_table(pa.table(gains), "audit/episodes.parquet")
+    found = tether.audit(mdp, WARD, k=2, where="steps > 2", out="audit")
+    assert 0 < len(found) < len(log)
     assert explore("ward", WARD, "--audit", "audit").exit_code == 0
     listed = served[-1].offered.listed()
-    assert listed[0].name == str(list(log)[2])
-    assert listed[0].about == "gain 2.5, holds"
-    assert [one.about for one in listed[-2:]] == ["nothing to gain", "no answer in the audit"]
+    top = found.top(1).to_pylist()[0]
+    assert listed[0].name == str(top["episode"])
+    assert listed[0].about == f"gain {top['gain']:.4g}, {top['verdict']}"
+    assert {one.about for one in listed[len(found) :]} == {"no answer in the audit"}
     assert len(listed) == len(log)
+    tether.audit(mdp, WARD, k=2, m=0, out="none")
+    assert explore("ward", WARD, "--audit", "none").exit_code == 0
+    assert {one.about for one in served[-1].offered.listed()} == {"nothing to gain"}
     assert "goes with a log" in explore("case:toy", "--audit", "audit").stderr
     (tmp_path / "empty").mkdir()
-    assert "no episodes.parquet" in explore("ward", WARD, "--audit", "empty").stderr
+    assert "there is no audit in this directory" in explore("ward", WARD, "--audit", "empty").stderr
+    (tmp_path / "audit" / "episodes.parquet").write_bytes(b"PAR1")
+    assert "not what the audit wrote" in explore("ward", WARD, "--audit", "audit").stderr
 
 
 def test_what_cannot_be_served_is_said(served):

@@ -17,6 +17,7 @@ CALLS = {
         CF.plan: "k m rule influence objective minimise subject_to",
         tether.Plan.explain: "certificate draws seed",
     },
+    "review": {CF.review: "against objective minimise horizon"},
     "sweep": {CF.sweep: "ks ms rule influence objective minimise"},
     "choose-k": {CF.choose_k: "m at_least at_most rule influence objective minimise"},
     "why": {CF.why: "k state action uninfluenced rule influence objective minimise"},
@@ -145,7 +146,7 @@ def test_k_left_out_is_the_shortest_tether_that_is_enough_everywhere():
     cf, sure = tether.counterfactual(case.mdp, case.path), tether.robust(case.mdp, case.path)
     for options in ({}, {"minimise": True}, {"objective": tether.reach("over")}, {"rule": "assured"}):
         k = cf.plan(**options).k
-        assert (cf.why(0, **options)[0].k, cf.classify(0, **options).k) == (k, k)
+        assert (cf.why(0, **options)[0].k, cf.classify(t=0, **options).k) == (k, k)
         assert sure.best_possible(**options) == sure.best_possible(sure.plan(**options).k, 1, **options)
     assert cf.why(0, minimise=True)[0].k != cf.why(0)[0].k
 
@@ -158,6 +159,6 @@ def test_what_is_left_out_is_the_same_in_both():
     assert [(one.state, one.action, one.k) for one in each] == [
         (case.path.states[0], action, cf.enough_k(1)) for action in case.mdp.actions_in(case.path.states[0])
     ]
-    assert each[1].sentence == cf.why(0, case.path.states[0], "V_I", 7).sentence
-    assert cf.why(5, k=3, action="V_I").sentence == cf.why(5, case.path.states[5], "V_I", 3).sentence
-    assert repr(cf.classify(2)) == repr(cf.classify(2, 7))
+    assert each[1].sentence == cf.why(0, case.path.states[0], "V_I", k=7).sentence
+    assert cf.why(5, k=3, action="V_I").sentence == cf.why(5, case.path.states[5], "V_I", k=3).sentence
+    assert repr(cf.classify(t=2)) == repr(cf.classify(t=2, k=7))

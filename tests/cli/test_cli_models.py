@@ -82,14 +82,14 @@ def test_check_reads_every_number_of_a_saved_model(tmp_path):
     saved = tmp_path / "saved"
     tether.cases.grid_world().mdp.save(saved)
     assert json_of("check", saved)["sound"]
-    numbers = bytearray((saved / "probability.npy").read_bytes())
-    numbers[-800] ^= 0xFF
-    (saved / "probability.npy").write_bytes(numbers)
+    content = bytearray(saved.read_bytes())
+    content[-800] ^= 0xFF
+    saved.write_bytes(content)
     assert not json_of("check", saved, code=1)["sound"]
 
 
 @pytest.mark.parametrize(
-    "name", ["again.csv", "again.tsv.gz", "again.arrow", "again.npz", "again", "again.tra", "x.drn"]
+    "name", ["again.csv", "again.tsv.gz", "again.arrow", "again.npz", "again", "again.tether", "again.tra", "x.drn"]
 )
 def test_convert(tmp_path, name):
     write_model(tether.cases.grid_world().mdp, tmp_path / "model.csv")
@@ -206,9 +206,14 @@ def test_cases_are_listed():
     by_name = {case["name"]: case for case in answer["cases"]}
     assert by_name["sepsis"]["paths"] == {"case:sepsis": 10, "case:sepsis-suboptimal": 10}
     assert by_name["epidemic"]["states"] == 2541
+    assert by_name["epidemic"]["words"]["V_S"] == "vaccinate a susceptible person"
+    assert by_name["sepsis"]["stories"].keys() == by_name["sepsis"]["paths"].keys()
     text = run("cases")
     for name in by_name:
         assert f"case:{name}" in text
+    assert "V_I: vaccinate an infected person" in words("cases")
+    for story in by_name["sepsis"]["stories"].values():
+        assert story in words("cases")
 
 
 def test_a_case_that_needs_what_is_not_installed_says_so(monkeypatch):

@@ -76,7 +76,7 @@ def answers(cf, rule, influence, rng):
         yield plan.value, str(plan.to_arrow().to_pydict())
         yield outlook.value, outlook.tailoring.strength, outlook.tailoring.influenced
     yield [[cf.row(t, *mdp_pair)[1] for mdp_pair in pairs_of(cf)] for t in range(cf.T)]
-    yield [cf.classify(t, 2, rule=rule, influence=influence, rollout=rollout)[s]
+    yield [cf.classify(t=t, k=2, rule=rule, influence=influence, rollout=rollout)[s]
            for t in range(cf.T + 1) for rollout in ("counterfactual", "nominal") for s in cf.mdp.states]  # fmt: skip
     yield [cf.reachable(t) for t in range(cf.T + 1)]
     yield [layer.states for layer in everywhere(cf.graph, cf.posteriors).layers]

@@ -339,7 +339,7 @@ def records(cf):
         "sweep": cf.sweep(),
         "front": front,
         "point": front.points[0],
-        "why": cf.why(0, 0, "up", 3),
+        "why": cf.why(0, 0, "up", k=3),
         "classes": cf.classify(k=3, t=2),
         "solution": cf.mdp.solve(5),
         "counterfactual": cf,

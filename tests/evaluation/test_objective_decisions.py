@@ -56,7 +56,7 @@ def test_had_only_this_been_different(one):
             assert row.value == pytest.approx(expected, **NEAR)
             if world.path.last_recorded:
                 assert row.necessity == pytest.approx(abs(expected - found.observed_value), **NEAR)
-        assert row.needed_k == question.why(row.t, row.state, row.action, 1).needed
+        assert row.needed_k == question.why(row.t, row.state, row.action, k=1).needed
 
 
 @FEWER

@@ -13,7 +13,7 @@ NAMES = ("gumbel-max", "independent", "comonotone", "maximal")
 
 def told(plan, t, state, changes, run):
     """What a plan does in a node: (action, changes left, run) after it; None where it does not know the node."""
-    action = plan.action(t, state, changes, run)
+    action = plan.action(t, state, changes, uninfluenced=run)
     if action is None:
         return None
     node = plan.chain.visits[t].find(plan.cf.mdp.state_index(state), changes, run)

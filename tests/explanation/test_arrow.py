@@ -78,7 +78,7 @@ def test_any_plan(world, chosen, data):
     for row in rows:
         if row["t"] < world.T:
             run = row.get("uninfluenced", 0)
-            assert row["action"] == plan.action(row["t"], row["state"], row["changes_left"], run)
+            assert row["action"] == plan.action(row["t"], row["state"], row["changes_left"], uninfluenced=run)
             seen[row["t"]] += row["probability"] * row["influenced"]
     np.testing.assert_allclose(seen, outlook.tailoring.influenced, atol=1e-12)
     states = outlook.to_arrow().to_pylist()

@@ -152,14 +152,14 @@ def test_why_and_the_layers(browser, cases):
     with Visit(browser, cases, "e=case:toy&tab=states&k=2") as visit:
         page = visit.page
         node = page.locator("svg a", has_text="s1 at t = 1")
-        assert node.locator("title").text_content() == f"s1 at t = 1: {cf.classify(1, 2)['s1']}"
+        assert node.locator("title").text_content() == f"s1 at t = 1: {cf.classify(t=1, k=2)['s1']}"
         node.click(force=True)
         visit.quiet()
         assert "s1" in page.inner_text("#panel-why h2")
         page.goto(f"{cases.address}&e=case:toy&tab=why&k=2&t=0&action=1")
         visit.quiet()
         text = page.inner_text("#panel-why .told").replace("\N{NO-BREAK SPACE}", " ")
-        assert text == cf.why(0, "s0", "a1", 2).in_words(str)
+        assert text == cf.why(0, "s0", "a1", k=2).in_words(str)
         states, chance = cf.row(0, "s0", "a1")
         rows = page.locator(".rows tbody tr")
         assert rows.count() == len(states)

@@ -55,7 +55,7 @@ def test_a_pair_of_the_whole_model(rule, data, world):
     hits = influenced(world, criterion)
     least, kept = smallest_k(world, rule, hits), allowed(world, rule, hits, k)
     for pair in world.weights:  # whether s_0 can get there or not
-        answer = world.cf.why(t, *pair, k, rule=rule, influence=in_package(criterion))
+        answer = world.cf.why(t, *pair, k=k, rule=rule, influence=in_package(criterion))
         assert (answer.t, answer.state, answer.action, answer.k, answer.rule) == (t, *pair, k, rule)
         assert answer.needed == least[t, *pair]
         assert answer.allowed == (pair in kept[t])
@@ -117,9 +117,9 @@ def test_a_pair_after_a_run(data, world):
     for pair in world.weights:
         if (pair[0], run) not in possible:
             with pytest.raises(tether.QueryError, match=f"no actions lead to state {pair[0]!r} at t = {t} after"):
-                world.cf.why(t, *pair, k, **options)
+                world.cf.why(t, *pair, k=k, **options)
             continue
-        answer = world.cf.why(t, *pair, k, **options)
+        answer = world.cf.why(t, *pair, k=k, **options)
         hit = pair in hits[t]
         # The question is about what comes: an influenced pair ends the run before it, however long that was.
         past = [True] * t if hit else [True] * (t - run) + [False] * run
@@ -225,7 +225,7 @@ SENTENCES = {
 @pytest.mark.parametrize(("asked", "message"), SENTENCES.values(), ids=SENTENCES)
 def test_sentences(toy, grid, asked, message):
     case, t, state, action, k, rule, *run = asked
-    answer = {"toy": toy, "grid": grid}[case].why(t, state, action, k, rule=rule, uninfluenced=run[0] if run else 0)
+    answer = {"toy": toy, "grid": grid}[case].why(t, state, action, k=k, rule=rule, uninfluenced=run[0] if run else 0)
     check_sentence(answer)
     assert answer.sentence.partition(": ")[2] == message
     assert repr(answer) == (
@@ -235,18 +235,18 @@ def test_sentences(toy, grid, asked, message):
 
 def test_other_tests_of_influence(grid):
     # Left from cell 2 at t = 2 overlaps what was observed, but is far from it, and barely moved by it.
-    assert grid.why(2, 2, "left", 1).nearest == 1
+    assert grid.why(2, 2, "left", k=1).nearest == 1
     distance = 0.9 - 0.1 / 3  # of (9/10 to 1) from (9/10 to 6): what one has more than the other
-    assert grid.why(2, 2, "left", 1, influence=tether.tv(distance + 1e-9)).nearest == 1
-    assert grid.why(2, 2, "left", 1, influence=tether.tv(distance - 1e-9)).nearest != 1
+    assert grid.why(2, 2, "left", k=1, influence=tether.tv(distance + 1e-9)).nearest == 1
+    assert grid.why(2, 2, "left", k=1, influence=tether.tv(distance - 1e-9)).nearest != 1
     strength = grid.strength(2, 2, "left")
-    assert grid.why(2, 2, "left", 1, influence=tether.effective(strength - 1e-9)).nearest == 1
-    assert grid.why(2, 2, "left", 1, influence=tether.effective(strength + 1e-9)).nearest != 1
+    assert grid.why(2, 2, "left", k=1, influence=tether.effective(strength - 1e-9)).nearest == 1
+    assert grid.why(2, 2, "left", k=1, influence=tether.effective(strength + 1e-9)).nearest != 1
 
 
 def test_k_beyond_the_end_is_the_end(toy):
-    assert toy.why(0, "s0", "a1", 99).k == 5
-    assert toy.why(0, "s0", "a1", 99).sentence == toy.why(0, "s0", "a1", 5).sentence
+    assert toy.why(0, "s0", "a1", k=99).k == 5
+    assert toy.why(0, "s0", "a1", k=99).sentence == toy.why(0, "s0", "a1", k=5).sentence
 
 
 def test_the_successor_that_is_stuck_after_this_run():
@@ -254,7 +254,7 @@ def test_the_successor_that_is_stuck_after_this_run():
     ways = [("x", "stay", "x", 1.0), ("x", "go", "y", 0.5), ("x", "go", "z", 0.5), ("y", "stay", "x", 1.0)]
     mdp = tether.MDP.from_table(*zip(*ways, ("z", "stay", "z", 1.0), strict=True))
     cf = tether.counterfactual(mdp, tether.Path(["x"] * 4, ["stay"] * 3))
-    answer = cf.why(0, "x", "go", 2, rule="assured")
+    answer = cf.why(0, "x", "go", k=2, rule="assured")
     assert (answer.reason, answer.successor, answer.needed) == ("successor", "z", 4)
 
 
@@ -262,21 +262,21 @@ def test_the_successor_that_is_stuck_after_this_run():
 
 
 def test_a_state_that_the_observation_rules_out(toy):
-    answer = toy.why(1, "s3", "a0", 1)
+    answer = toy.why(1, "s3", "a0", k=1)
     assert "s3" not in toy.reachable(1)
     assert answer.allowed
     assert answer.path == ((1, "s3", "a0"),)
-    assert toy.why(1, "s3", "a1", 1).path == ((1, "s3", "a1"), (2, "s6", "a0"))
+    assert toy.why(1, "s3", "a1", k=1).path == ((1, "s3", "a1"), (2, "s6", "a0"))
 
 
 @pytest.mark.parametrize("rule", ["definition", "published", "printed", "assured"])
 def test_a_state_that_was_not_explored_allows_nothing(climb, rule):
-    answer = climb.why(0, 2, "up", 4, rule=rule)
+    answer = climb.why(0, 2, "up", k=4, rule=rule)
     assert not answer.allowed
     assert answer.needed is None
     assert (answer.reason, answer.successor) == ("successor", 3)
     assert answer.sentence.endswith("it may lead to 3 at t = 1, where no allowed action is left. No k allows it.")
-    assert climb.why(2, 2, "up", 4, rule=rule, **({"uninfluenced": 2} if rule == "assured" else {})).allowed
+    assert climb.why(2, 2, "up", k=4, rule=rule, **({"uninfluenced": 2} if rule == "assured" else {})).allowed
 
 
 # --- Refused -------------------------------------------------------------------------------------------
@@ -285,13 +285,13 @@ def test_a_state_that_was_not_explored_allows_nothing(climb, rule):
 @pytest.mark.parametrize("k", [0, -1, 1.0, "1", True], ids=repr)
 def test_a_k_that_is_none(toy, k):
     with pytest.raises(tether.QueryError, match=f"k must be a whole number ≥ 1, not {k!r}"):
-        toy.why(0, "s0", "a0", k)
+        toy.why(0, "s0", "a0", k=k)
 
 
 @pytest.mark.parametrize("t", [-1, 4, 0.0, "0", None, False], ids=repr)
 def test_a_time_that_is_none(toy, t):
     with pytest.raises(tether.QueryError, match=f"t must be a whole number from 0 to 3, not {t!r}"):
-        toy.why(t, "s0", "a0", 1)
+        toy.why(t, "s0", "a0", k=1)
 
 
 @pytest.mark.parametrize(

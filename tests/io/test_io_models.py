@@ -34,9 +34,18 @@ def test_a_format_can_be_said(tmp_path, mdp, format):
     assert_same(read_model(file, format=format), mdp)
 
 
-def test_a_directory_is_a_saved_model_whatever_its_name(tmp_path, mdp):
-    mdp.save(tmp_path / "model.csv")
-    assert_same(read_model(tmp_path / "model.csv"), mdp)
+def test_a_saved_model_is_one_whatever_its_name(tmp_path, mdp):
+    for name in ("model", "model.tether", "model.v2", "model.csv"):
+        mdp.save(tmp_path / name)
+        assert format_of(tmp_path / name) == "saved"
+        assert_same(read_model(tmp_path / name), mdp)
+        write_model(mdp, tmp_path / name)
+        assert_same(tether.MDP.load(tmp_path / name), mdp)
+
+
+def test_a_directory_is_no_model(tmp_path):
+    with pytest.raises(FileError, match=r"this is a directory; a saved model is a file that MDP\.save wrote"):
+        read_model(tmp_path)
 
 
 def test_names_that_do_not_tell(tmp_path, mdp):
@@ -45,7 +54,7 @@ def test_names_that_do_not_tell(tmp_path, mdp):
     assert str(caught.value) == (
         f"{tmp_path}/model.ods: the name does not say what format this is in; models are csv (.csv, .csv.gz), tsv "
         "(.tsv, .tsv.gz), parquet (.parquet, .pq), arrow (.arrow, .feather, .ipc), xlsx (.xlsx, .xlsm), npz "
-        "(.npz), mat (.mat), prism (.tra), drn (.drn), or a directory that MDP.save wrote; rename it, "
+        "(.npz), mat (.mat), prism (.tra), drn (.drn), saved (.tether), or a file that MDP.save wrote; rename it, "
         "or say which: format='csv'"
     )
     with pytest.raises(FileError, match="the name does not say what format"):
@@ -76,7 +85,7 @@ def test_options_go_to_the_format_they_are_for(tmp_path, mdp):
             {"columns": {}},
             "columns= does not apply to the format npz; it takes actions=, max_unpacked=, order=, reward_order=",
         ),
-        ("a", {"terminal": [1]}, "terminal= does not apply to the format directory; it takes no options"),
+        ("a", {"terminal": [1]}, "terminal= does not apply to the format saved; it takes no options"),
         ("a.csv", {"kind": "tsv"}, "kind= does not apply to the format csv"),
     ],
 )
@@ -124,7 +133,7 @@ def test_convert_is_a_call(tmp_path):
     source = tmp_path / "grid"
     marked = tether.cases.grid_world().mdp.with_labels({"corner": [0]})
     done = tether.io.convert(marked, source)
-    assert (done.format, done.lost_labels, done.numbered) == ("directory", (), False)
+    assert (done.format, done.lost_labels, done.numbered) == ("saved", (), False)
     done = tether.io.convert(source, tmp_path / "grid.txt", to="csv")
     assert done.format == "csv"
     assert "corner" in done.lost_labels

@@ -300,16 +300,15 @@ def test_what_cannot_be_written_is_refused_and_nothing_appears(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model.rews"]
 
 
-def stopped_while_files_take_their_place(folder, monkeypatch, mdp):
-    """Write a model over another, but the process stops after the first of the four files has taken its place."""
-    with stopped_after(1, monkeypatch):
-        write_prism(mdp, folder / "m.tra")
-
-
-def test_the_files_of_a_model_change_together(tmp_path, monkeypatch):
-    """Four files are renamed one after the other; whoever reads next finds all of them renamed."""
+@pytest.mark.parametrize("files", range(4))
+def test_files_of_two_models_are_never_read_together(tmp_path, monkeypatch, files):
+    """Four files are renamed one after the other, the transitions last: stopped before, there is no model."""
     old, new = tether.cases.grid_world().mdp, tether.cases.epidemic().mdp
     write_prism(old, tmp_path / "m.tra")
-    stopped_while_files_take_their_place(tmp_path, monkeypatch, new)
+    with stopped_after(files, monkeypatch):
+        write_prism(new, tmp_path / "m.tra")
+    assert sorted(os.listdir(tmp_path)) == ["m.lab", "m.sta", "m.trew"]
+    with pytest.raises(FileError, match=r"m\.tra: there is no such file"):
+        read_prism(tmp_path / "m.tra")
+    write_prism(new, tmp_path / "m.tra")
     assert read_prism(tmp_path / "m.tra").states == new.states
-    assert sorted(os.listdir(tmp_path)) == ["m.lab", "m.sta", "m.tra", "m.trew"]

@@ -252,8 +252,7 @@ def test_what_a_table_cannot_hold_is_refused_and_nothing_is_written(tmp_path, ma
     with pytest.raises(tether.errors.FileError) as caught:
         write_table(make(), file)
     assert str(caught.value) == (
-        f"{file}: a table cannot hold what this model has: {message}; save it as a directory, which can: "
-        "mdp.save('<directory>')"
+        f"{file}: a table cannot hold what this model has: {message}; save it as a model, which can: mdp.save('<file>')"
     )
     assert list(tmp_path.iterdir()) == []
 

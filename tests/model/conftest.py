@@ -8,14 +8,6 @@ from tether.model.counts import Counts
 
 
 @pytest.fixture
-def memory(monkeypatch, tmp_path_factory):
-    """What was checked is remembered for the test, not for the user who runs it: here."""
-    cache = tmp_path_factory.mktemp("cache")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    return cache / "tether" / "models"
-
-
-@pytest.fixture
 def saved(tmp_path):
     """A model with something of everything, saved."""
     mdp = MDP.from_table(

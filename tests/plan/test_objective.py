@@ -59,9 +59,9 @@ def followed(one, plan):
     def go(t, states, c, run):
         s = states[-1]
         if t == world.T or one.decides(s):
-            assert t == world.T or plan.action(t, s, c, run) is None
+            assert t == world.T or plan.action(t, s, c, uninfluenced=run) is None
             return float(one.holds(states))
-        a = plan.action(t, s, c, run)
+        a = plan.action(t, s, c, uninfluenced=run)
         left, after = c - world.changed(t, s, a), 0 if (s, a) in hits[t] else run + 1
         assert left >= 0
         return math.fsum(p * go(t + 1, [*states, j], left, after) for j, p in world.rows[t][s, a].items())
@@ -261,13 +261,13 @@ def test_a_plan_for_a_property_is_pickled_as_its_question(patient):
 def test_a_decided_state_asks_for_nothing(patient):
     question = patient.tether(objective=tether.avoid("died"))
     dead = next(iter(patient.mdp.labels["died"]))
-    answer = question.why(3, dead, patient.mdp.actions_in(dead)[0], 1)
+    answer = question.why(3, dead, patient.mdp.actions_in(dead)[0], k=1)
     assert (answer.allowed, answer.needed, answer.reason) == (True, 1, "decided")
     plan = question.plan(9, 2)
     states, chance = plan.evaluate().distribution(9)
     reached = next(s for s, p in zip(states, chance, strict=True) if s in patient.mdp.labels["died"] and p > 0)
     assert plan.action(9, reached, 1) is None
-    assert question.classify(9, 9)[reached] != "not influenced"
+    assert question.classify(t=9, k=9)[reached] != "not influenced"
 
 
 def test_states_are_given_by_label_list_or_function():

@@ -58,8 +58,7 @@ def test_sampled_mechanisms_come_back_with_their_noise(grid):
 
 
 @pytest.fixture
-def on_disk(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def on_disk(tmp_path):
     case = tether.cases.sepsis()
     case.mdp.save(tmp_path / "m")
     return tether.counterfactual(tether.MDP.load(tmp_path / "m"), case.path)
@@ -107,8 +106,7 @@ def test_a_copy_with_another_graph_keeps_it():
     assert [again(other).graph.states(t).tolist() for t in range(other.T + 1)] == states
 
 
-def test_the_posterior_knows_a_plan_that_was_pickled_apart_from_its_model(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_the_posterior_knows_a_plan_that_was_pickled_apart_from_its_model(tmp_path):
     case = tether.cases.grid_world()
     mdp = tether.learn([case.mdp.simulate("random", 11, rng=seed) for seed in range(60)] + [case.path], prior=1)
     mdp = mdp.with_objective(final_reward={14: 100.0})

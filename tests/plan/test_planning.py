@@ -137,7 +137,7 @@ def test_a_plan_keeps_its_promises_whatever_happens(rule, data, world):
     visited = asked if rule == "assured" else {visit._replace(run=0) for visit in asked}
     for t, s, c, run in product(range(world.T), world.states, range(m + 2), range(world.T)):
         visit = Visit(t, s, c, run if rule == "assured" else 0)
-        assert (plan.action(t, s, c, run) is not None) == (visit in visited)
+        assert (plan.action(t, s, c, uninfluenced=run) is not None) == (visit in visited)
 
 
 @given(worlds(), rules_and_criteria(), st.data())
@@ -179,9 +179,9 @@ def check_choices(world, rule, criterion, k, m, slack):
         tied = [a for a, value in values.items() if value >= top - slack]
         nearly = [a for a, value in values.items() if value >= top - 1e-8]
         if tied == nearly:  # else rounding might decide
-            assert plan.action(t, s, c, run) == favourite(world, t, s, tied)
+            assert plan.action(t, s, c, uninfluenced=run) == favourite(world, t, s, tied)
         else:
-            assert plan.action(t, s, c, run) in nearly
+            assert plan.action(t, s, c, uninfluenced=run) in nearly
 
 
 @given(worlds(exact=True), rules_and_criteria(), st.data())

@@ -173,4 +173,4 @@ def test_asking_a_plan_for_what_does_not_exist():
             plan.action(0, "sick", changes)
     assured = clinic().cf.plan(1, 1, rule="assured")
     with pytest.raises(tether.QueryError, match=r"uninfluenced must be a whole number ≥ 0, not -1"):
-        assured.action(0, "sick", 1, -1)
+        assured.action(0, "sick", 1, uninfluenced=-1)

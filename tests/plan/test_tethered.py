@@ -42,7 +42,7 @@ def test_kappa_is_computed_once(passes, rule):
     cf.plan(7, 4, rule=rule)
     cf.choose_k(2, -30.0, rule=rule)
     cf.enough_k(rule=rule)
-    cf.why(0, (9, 1, 20), "NIL", 3, rule=rule)
+    cf.why(0, (9, 1, 20), "NIL", k=3, rule=rule)
     cf.pareto(rule=rule)
     assert passes == [rule]
 

@@ -52,7 +52,7 @@ def followed(one, plan):
         if t == world.T:
             yield 1.0, pairs, states
             return
-        a = plan.action(t, name(states), c, run)
+        a = plan.action(t, name(states), c, uninfluenced=run)
         assert a is not None
         pair = (states[-1], a)
         left, after = c - world.changed(t, *pair), 0 if pair in hits[t] else run + 1

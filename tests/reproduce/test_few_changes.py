@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import tether
-from tether.reproduce import CASES, few_changes, study
-from tether.reproduce.published import expected
+from tether_reproduce import exact_numbers, few_changes
+from tether_reproduce.published import expected
+from tether_reproduce.study import CASES
 
 
 @pytest.mark.compiled
@@ -33,8 +34,9 @@ def test_few_changes_are_drawn_and_valued_by_the_recipe():
             action = other
         actions.append(action)
         states.append(rng.choice(range(20), p=P[states[-1], action]))
-    mdp, best = few_changes.draw_model(seed, alpha)
-    drawn = few_changes.draw_paths(mdp, best, [number])
+    mdp, chances, best = few_changes.draw_model(seed, alpha)
+    np.testing.assert_allclose(chances, P, rtol=1e-14)
+    drawn = few_changes.draw_paths(chances, best, [number])
     path = tether.Path(drawn[0][0].tolist(), drawn[1][0].tolist())
     assert (list(path.states), list(path.actions)) == ([int(s) for s in states], [int(a) for a in actions])
     cf = tether.counterfactual(mdp, path)
@@ -84,10 +86,11 @@ def test_few_changes_are_told(monkeypatch):
 
 def test_few_changes_are_held_to_their_numbers(monkeypatch):
     """With every number in place nothing has moved; one that is off by more than the printed digits is named."""
-    must = expected().few_changes
-    found = {alpha: np.array([values]) for alpha, values in must.outcomes.items()}
-    monkeypatch.setattr(study, "outcomes", found.__getitem__)
-    monkeypatch.setattr(study, "improvements", lambda one: must.improvements[1.0 if one[0, 0] < 220 else 0.1])
-    assert study._check_few_changes() == []
-    found[0.5] = found[0.5] + [0, 0, 0.006, 0, 0]
-    assert study._check_few_changes() == ["Few changes, α = 0.5: number 3 is 231.796, must be 231.79 (1 of 5 differ)"]
+    values = {alpha: np.array([expected()[f"Few changes, α = {alpha:g}"].values]) for alpha in few_changes.CHECKED}
+    gains = {alpha: expected()[f"Few changes, α = {alpha:g}, percent"].values for alpha in (0.1, 1.0)}
+    monkeypatch.setattr(exact_numbers, "outcomes", values.__getitem__)
+    monkeypatch.setattr(exact_numbers, "improvements", lambda one: gains[1.0 if one[0, 0] < 220 else 0.1])
+    assert exact_numbers.moved(exact_numbers.few_changes_numbers()) == []
+    values[0.5] = values[0.5] + [0, 0, 0.006, 0, 0]
+    sentence = "Few changes, α = 0.5: number 3 is 231.796, must be 231.79 (1 of 5 differ)"
+    assert exact_numbers.moved(exact_numbers.few_changes_numbers()) == [sentence]

@@ -2,14 +2,15 @@
 
 import pytest
 
-from tether.reproduce import CASES, follow_up, robust
-from tether.reproduce.verdicts import figure_verdicts
+from tether_reproduce import causal_sets
+from tether_reproduce.findings import figure_verdicts
+from tether_reproduce.study import CASES
 
 
 @pytest.mark.compiled
 def test_sets_of_causal_models_beside_the_follow_up(monkeypatch):
-    monkeypatch.setattr(robust, "robust_sepsis", lambda: follow_up.robust_grid(0.4))  # seconds less
-    monkeypatch.setattr(robust, "OUR_PLANS", robust.OUR_PLANS[:1])
+    monkeypatch.setattr(causal_sets, "robust_sepsis", lambda: causal_sets.robust_grid(0.4))  # seconds less
+    monkeypatch.setattr(causal_sets, "OUR_PLANS", causal_sets.OUR_PLANS[:1])
     section = CASES["robust"](paths=3)
     (mean,) = section.comparisons
     assert mean.published == 346
@@ -24,7 +25,7 @@ def test_sets_of_causal_models_beside_the_follow_up(monkeypatch):
 
 def test_the_average_over_random_paths_of_the_follow_up():
     # Published: 346. Ours over 200 paths: 349.9 ± 8.1; here fewer of them.
-    mean, error = robust.random_average(follow_up.robust_grid(0.9), n=20)
+    mean, error = causal_sets.random_average(causal_sets.robust_grid(0.9), n=20)
     assert abs(mean - 346) < 3 * error
-    (path,) = follow_up.random_paths(follow_up.robust_grid(0.9).mdp, 1, seed=3)
+    (path,) = causal_sets.random_paths(causal_sets.robust_grid(0.9).mdp, 1, seed=3)
     assert (path.T, path.states[0]) == (10, 0)

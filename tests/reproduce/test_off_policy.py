@@ -10,12 +10,13 @@ from msgspec import structs
 
 import tether
 from tether.cases.sepsis import is_discharge, is_end, transitions
-from tether.reproduce import off_policy, study
-from tether.reproduce.learned_policy import as_model, as_paths, learn_from, model_outcomes, policy_by_step
-from tether.reproduce.patients import STEPS, PatientLog, best_policy, draw_log, make_world, seen, truth_for_all
-from tether.reproduce.published import expected, published
-from tether.reproduce.redrawn import Redrawing
-from tether.reproduce.verdicts import figure_verdicts
+from tether_reproduce import exact_numbers, off_policy
+from tether_reproduce.findings import figure_verdicts
+from tether_reproduce.learned_policy import as_model, as_paths, learn_from, model_outcomes, policy_by_step
+from tether_reproduce.patients import STEPS, PatientLog, best_policy, draw_log, make_world, seen, truth_for_all
+from tether_reproduce.published import expected, published
+from tether_reproduce.redrawn import Redrawing
+from tether_reproduce.study import CASES
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +175,7 @@ def test_the_section_tells_what_differs(small, released, monkeypatch):
     monkeypatch.setattr(off_policy, "make_world", lambda as_released: released)
     redrawn = {name: published().off_policy.estimates[name] for name in ("truth", "observed", "WIS", "MB")}
     monkeypatch.setattr(off_policy, "redraw", lambda world: (small, redrawn))
-    section = study.CASES["off_policy"](logs=2)
+    section = CASES["off_policy"](logs=2)
     causes = {one.title.split(": ")[1]: one.cause for one in figure_verdicts([section])}
     assert causes["return, drawn as published"] == "equal"
     assert causes["WIS, exact"] == "differs, for a known reason"
@@ -187,11 +188,13 @@ def test_the_section_tells_what_differs(small, released, monkeypatch):
 
 
 def test_off_policy_is_held_to_its_numbers(monkeypatch):
-    must = expected().off_policy
-
-    found = SimpleNamespace(estimates=dict(must.exact), outcomes=np.array(must.outcomes))
-    monkeypatch.setattr(study, "released_world", lambda: None)
-    monkeypatch.setattr(study, "redraw", lambda world: (found, dict(must.redrawn)))
-    assert study._check_off_policy() == []
+    must = {what.removeprefix("Off-policy, "): one.values for what, one in expected().items()}
+    redrawn = {name: must[f"{name}, drawn as published"][0] for name in ("truth", "observed", "WIS", "MB")}
+    exact = {name: must[f"{name}, exact"][0] for name in ("observed", "truth", "WIS", "MB", "CF")}
+    found = SimpleNamespace(estimates=exact, outcomes=np.array(must["outcomes"]).reshape(3, 3))
+    monkeypatch.setattr(exact_numbers, "released_world", lambda: None)
+    monkeypatch.setattr(exact_numbers, "redraw", lambda world: (found, redrawn))
+    assert exact_numbers.moved(exact_numbers.off_policy_numbers()) == []
     found.estimates["CF"] += 0.0001
-    assert study._check_off_policy() == ["Off-policy, CF, exact: number 1 is 0.957, must be 0.9569 (1 of 1 differ)"]
+    sentence = "Off-policy, CF, exact: number 1 is 0.957, must be 0.9569 (1 of 1 differ)"
+    assert exact_numbers.moved(exact_numbers.off_policy_numbers()) == [sentence]

@@ -1,32 +1,41 @@
 """The reproduction: sections, the sampling error behind a verdict, what is written, what `--check` holds."""
 
 import csv
+import dataclasses
 import json
 import os
 import re
-from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from msgspec import structs
 
 import tether
 from tether.cli import main
-from tether.reproduce import CASES, check, follow_up, page, reproduce, robust, sampling, study
-from tether.reproduce.compare import compact, joined
-from tether.reproduce.hidden import mixed_model
-from tether.reproduce.notions import twelve_states
-from tether.reproduce.published import expected, published
-from tether.reproduce.records import Comparison, Figure, Section
-from tether.reproduce.sampling import DRAWS, resample, spread_of
-from tether.reproduce.sepsis import component, load_table
-from tether.reproduce.verdicts import figure_verdicts, footnotes, summary
+from tether_reproduce import causal_sets, draws, exact_numbers, study_page
+from tether_reproduce.draws import DRAWS, resample, spread_of
+from tether_reproduce.exact_numbers import check
+from tether_reproduce.findings import (
+    Comparison,
+    Figure,
+    Section,
+    comparison_table,
+    figure_verdicts,
+    footnotes,
+    joined,
+    summary,
+)
+from tether_reproduce.hidden_diabetes import mixed_model
+from tether_reproduce.notions import twelve_states
+from tether_reproduce.published import Expected, expected, published
+from tether_reproduce.sepsis_cases import component, load_table
+from tether_reproduce.study import CASES, Study, reproduce
 
 
 @pytest.fixture(scope="module")
 def grid():
-    return study.CASES["grid_world"]()
+    return CASES["grid_world"]()
 
 
 def conditioned(case, path=None):
@@ -37,11 +46,47 @@ def test_no_exact_number_has_moved():
     assert check() == []
 
 
+def test_every_number_that_must_not_change_is_read(monkeypatch):
+    """A number in `expected.json` that no function computes would never be checked."""
+    log = SimpleNamespace(
+        estimates=dict.fromkeys(("observed", "truth", "WIS", "MB", "CF"), 0.0), outcomes=np.zeros((3, 3))
+    )
+    drawn = dict.fromkeys(("truth", "observed", "WIS", "MB"), 0.0)
+    monkeypatch.setattr(exact_numbers, "released_world", lambda: None)
+    monkeypatch.setattr(exact_numbers, "redraw", lambda world: (log, drawn))  # seconds less
+    monkeypatch.setattr(exact_numbers, "outcomes", lambda alpha: np.ones((1, 5)))
+    grid = tether.cases.grid_world()
+    table = tether.cases.Case("stand-in", grid.mdp, {"catastrophic": grid.path, "suboptimal": grid.path})
+    groups = [getattr(exact_numbers, name) for name in vars(exact_numbers) if name.endswith(("_numbers", "_classes"))]
+    read = [what for group in groups for what, _ in (group(table) if group.__name__ == "table_numbers" else group())]
+    assert sorted(read) == sorted(expected())
+
+
+def test_the_classes_of_the_toy_are_those_of_the_papers_figures(monkeypatch):
+    """They were read at time k for a tether of length t: wrong in 4 of 8 rows, and `--check` did not look."""
+    (table,) = CASES["toy"]().tables
+    shown = {tuple(row[:3]): tuple(cell.partition(": ")[2] for cell in row[3:]) for row in table.rows}
+    on, off, no, seen = "influenced and reachable", "influenced but unreachable", "not influenced", "observed"
+    # The figures on k = 1 and k = 2, s1 to s3 at t = 1 and s4 to s6 at t = 2; they are drawn over the nominal rollout.
+    assert shown["nominal", "1", "1"] == (no, seen, on)
+    assert shown["nominal", "1", "2"] == (off, seen, off)
+    assert shown["nominal", "2", "1"] == (off, seen, on)
+    assert shown["nominal", "2", "2"] == (off, seen, on)
+    # Given that (s0, a0) led to s2, s3 is out of reach, and so is s6, which only s3 leads to.
+    assert [shown["counterfactual", k, "1"] for k in "12"] == [(no, seen, off), (off, seen, off)]
+    assert [shown["counterfactual", k, "2"] for k in "12"] == [(off, seen, off)] * 2
+    wrong = dataclasses.replace(table, rows=(*table.rows[:2], ("nominal", "2", "1", "s1: observed"), *table.rows[3:]))
+    monkeypatch.setattr(exact_numbers, "toy_section", lambda: SimpleNamespace(tables=(wrong,)))
+    (sentence,) = check()
+    assert sentence.startswith(
+        "Toy, classes: number 3 is nominal | 2 | 1 | s1: observed, must be nominal | 2 | 1 | s1: "
+    )
+
+
 def test_a_moved_number_is_named(monkeypatch):
-    must = expected()
-    sizes = [*must.epidemic.sizes[:-1], 216]
-    moved = structs.replace(must, epidemic=structs.replace(must.epidemic, sizes=sizes))
-    monkeypatch.setattr(study, "expected", lambda: moved)
+    what = "Epidemic, sizes from s0"
+    must = expected() | {what: Expected(0, [*expected()[what].values[:-1], 216])}
+    monkeypatch.setattr(exact_numbers, "expected", lambda: must)
     assert check() == ["Epidemic, sizes from s0: number 8 is 215, must be 216 (1 of 8 differ)"]
 
 
@@ -56,7 +101,7 @@ def test_grid_world_is_explained_by_sampling(grid):
 
 @pytest.mark.compiled
 def test_every_section_has_something_to_say_and_to_show(monkeypatch):
-    monkeypatch.setattr(sampling, "DRAWS", 50)  # how rows scatter has tests of its own
+    monkeypatch.setattr(draws, "DRAWS", 50)  # how rows scatter has tests of its own
     for name in ("toy", "epidemic", "motivation", "notions"):
         section = CASES[name]()
         assert section.text
@@ -82,7 +127,7 @@ def test_verdicts():
     assert Comparison("V", 1.0, 2.0, 1.1, 0.1).verdict == "beyond the error of 1,000 draws (z = 9.0)"
     assert Comparison("V", 1.0, 2.0, 1.0, 0.0).verdict == "differs"
     assert Comparison("V", 1.0).verdict == "not published"
-    assert Comparison("V", 1.0, 2.0, path="dry", of="(7, 4)", k=3, m=1).at == "dry path, (7, 4), k = 3, m = 1"
+    assert Comparison("V", 1.0, 2.0, path="dry", of="(7, 4)", k=3, m=1).about == "dry path, (7, 4)"
 
 
 @pytest.mark.parametrize("published_value", [1.1, 1.2, 5.0])
@@ -118,8 +163,8 @@ def test_one_verdict_per_figure_by_cause():
     ]
 
 
-def test_compact_puts_equal_numbers_on_one_line():
-    rows = compact([Comparison("V", -1.0, -1.0, k=k, m=m) for k in (1, 2, 3) for m in (1, 2)]).rows
+def test_one_table_puts_equal_numbers_on_one_line():
+    rows = comparison_table([Comparison("V", -1.0, -1.0, k=k, m=m) for k in (1, 2, 3) for m in (1, 2)]).rows
     assert rows == (("V", "k = 1 … 3, m = 1, 2", "-1.000", "-1.000", "", "equal"),)
     assert joined([1, 3]) == "1, 3"
 
@@ -131,7 +176,7 @@ def test_sampled_rows_scatter_about_the_exact_ones(shared):
     pair = case.mdp.pair_index(2, "left")
     names, exact = cf.row(2, 2, "left")
     drawn = []
-    for sampled in resample(cf, 20, seed=1, shared=shared):
+    for sampled in resample(cf, repeats=20, seed=1, shared=shared):
         rows = sampled.graph.layers[2].edits
         at = rows.find(pair)
         share = rows.probability[rows.start[at] : rows.start[at + 1]]
@@ -176,7 +221,7 @@ def test_the_component_of_the_initial_state():
 
 def test_twelve_states_as_the_rules_see_them():
     cf = conditioned(twelve_states())
-    needed = {rule: cf.why(0, "s0", "a1", 2, rule=rule).needed for rule in ("definition", "published", "printed")}
+    needed = {rule: cf.why(0, "s0", "a1", k=2, rule=rule).needed for rule in ("definition", "published", "printed")}
     # The paper's figure leaves (s0, a1) out for k = 2; its definition allows it.
     assert needed == {"definition": 2, "published": 3, "printed": 3}
 
@@ -184,19 +229,19 @@ def test_twelve_states_as_the_rules_see_them():
 def small_study():
     drawn = Figure("line", "A line & more.", _figure)
     section = Section("one", "One <case>", ("Text.",), (Comparison("V", 1.0, 1.0, k=1, m=2),), (), (drawn,), 0.5)
-    return study.Study((section,))
+    return Study((section,))
 
 
 def _figure():
     from matplotlib.figure import Figure as Canvas
 
-    canvas = Canvas()
-    canvas.add_subplot().plot([0, 1], [0, 1])
-    return canvas
+    ax = Canvas().add_subplot()
+    ax.plot([0, 1], [0, 1])
+    return ax
 
 
 def test_what_is_written(tmp_path):
-    files = page.write(small_study(), tmp_path / "out")
+    files = study_page.write(small_study(), tmp_path / "out")
     assert [file.name for file in files] == ["index.html", "line.png", "line.svg", "numbers.json", "one.csv"]
     html = files[0].read_text()
     assert "One &lt;case&gt;" in html
@@ -225,16 +270,16 @@ def test_what_is_written(tmp_path):
 
 def test_a_failed_run_leaves_the_old_result(tmp_path):
     out = tmp_path / "out"
-    page.write(small_study(), out)
+    study_page.write(small_study(), out)
     before = {file.name: file.read_bytes() for file in out.iterdir()}
 
     def broken():
         raise RuntimeError("no ink")
 
     good = small_study().sections[0]
-    bad = replace(good, figures=(Figure("line", "", broken),), text=("Other.",))
+    bad = dataclasses.replace(good, figures=(Figure("line", "", broken),), text=("Other.",))
     with pytest.raises(RuntimeError, match="no ink"):
-        page.write(study.Study((bad,)), out)
+        study_page.write(Study((bad,)), out)
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
 
 
@@ -300,7 +345,7 @@ def run(*arguments):
 def test_the_command_checks(monkeypatch):
     looked = []
     for name in ("few_changes", "off_policy"):  # some seconds each
-        monkeypatch.setattr(study, f"_check_{name}", lambda name=name: looked.append(name) or [])
+        monkeypatch.setattr(exact_numbers, f"{name}_numbers", lambda name=name: looked.append(name) or [])
     done = run("reproduce", "--check")
     assert done.exit_code == 0
     assert done.output == "No number has moved.\n"
@@ -309,7 +354,7 @@ def test_the_command_checks(monkeypatch):
 
 
 def test_the_command_says_what_moved(monkeypatch):
-    monkeypatch.setattr("tether.reproduce.screen.check", lambda table, **_: ["Epidemic: something moved"])
+    monkeypatch.setattr("tether_reproduce.terminal.check", lambda table, **_: ["Epidemic: something moved"])
     done = run("reproduce", "--check")
     assert done.exit_code == 1
     assert "something moved" in done.output
@@ -350,22 +395,22 @@ def test_an_output_directory_that_cannot_be_written(tmp_path):
 
 def test_the_sections_hold_together_on_a_small_model(monkeypatch):
     """The sepsis section, on Grid World under other names: its words and tables, with the JIT off too."""
-    from tether.reproduce import compare, sepsis, small
+    from tether_reproduce import sepsis_cases, small_cases, sweep_tables
 
-    monkeypatch.setattr(compare, "spread_of", _quickly)
-    monkeypatch.setattr(small, "spread_of", _quickly)
+    monkeypatch.setattr(sweep_tables, "spread_of", _quickly)
+    monkeypatch.setattr(small_cases, "spread_of", _quickly)
     grid = tether.cases.grid_world()
     stand_in = tether.cases.Case("stand-in", grid.mdp, {"catastrophic": grid.path, "suboptimal": grid.path})
-    monkeypatch.setattr(sepsis, "sepsis", lambda: stand_in)
-    exact, table = sepsis.sepsis_section(), sepsis.sepsis_section(stand_in)
+    monkeypatch.setattr(tether.cases, "sepsis", lambda: stand_in)
+    exact, table = sepsis_cases.sepsis_section(), sepsis_cases.sepsis_section(stand_in)
     assert "because the models differ: ours is exact" in exact.text[0]
     assert {one.reason for one in exact.comparisons if one.path == "suboptimal" and one.quantity == "V(s0)"} == {
         one.reason for one in table.comparisons if one.path == "suboptimal" and one.quantity == "V(s0)"
     }  # the path is to blame on either model
     assert "1.4 is not possible" in table.text[-1]
     assert {one.path for one in exact.comparisons} == {"catastrophic", "suboptimal"}
-    assert len(small.grid_section().comparisons) == 144 + 12
-    infected = [one for one in small.epidemic_section().comparisons if one.quantity == "mean infected"]
+    assert len(small_cases.grid_section().comparisons) == 144 + 12
+    infected = [one for one in small_cases.epidemic_section().comparisons if one.quantity == "mean infected"]
     assert len(infected) == 4 * 8
 
 
@@ -375,7 +420,7 @@ def _quickly(cf, compute, *, repeats, seed, shared=True):
 
 def test_rows_of_gumbel_max_that_the_published_set_excludes():
     """One row after the other, from the bounds of the set."""
-    case = follow_up.robust_grid(0.9)
+    case = causal_sets.robust_grid(0.9)
     cf = conditioned(case, case.paths["catastrophic"])
     sure = tether.robust(case.mdp, cf.path, assume="published-monotonicity")
     seen = left = 0
@@ -392,4 +437,15 @@ def test_rows_of_gumbel_max_that_the_published_set_excludes():
                     low - 1e-9 <= row.pop(j, 0.0) <= up + 1e-9 for j, low, up in zip(names, lower, upper, strict=True)
                 )
                 left += not inside or any(chance > 1e-9 for chance in row.values())
-    assert robust.left_by_gumbel_max(cf) == (seen, left) == (214, 21)
+    assert causal_sets.left_by_gumbel_max(cf) == (seen, left) == (214, 21)
+
+
+def test_without_the_program_the_command_says_so(monkeypatch):
+    """The library's command line finds the program by an entry point, and imports nothing of it."""
+    monkeypatch.setattr("tether.cli.group.entry_points", lambda **about: ())
+    done = run("reproduce", "toy", "--out", "anywhere", "--check")
+    assert done.exit_code == 2
+    assert done.output == (
+        "tether: 'tether reproduce' is not installed; install Tether again: pip install --force-reinstall tether\n"
+    )
+    assert run("--help").exit_code == 0

@@ -27,7 +27,7 @@ def records(cf):
         "classes": cf.classify(k=2, t=1),
         "front": cf.pareto(m=1),
         "point": cf.pareto(m=1).points[0],
-        "why": cf.why(0, state, action, 2),
+        "why": cf.why(0, state, action, k=2),
         "solution": cf.mdp.solve(3),
         "case": tether.cases.Case("a <case>", cf.mdp, {"observed": cf.path}),
     }

@@ -425,7 +425,7 @@ def test_classes_where_a_property_is_asked_for(one, data):
     come_to = {int(cf.observation.states[0])}
     for t in range(cf.T + 1):
         assert layers[t].tolist() == sorted(come_to)
-        classes = cf.classify(t, k, **options)
+        classes = cf.classify(t=t, k=k, **options)
         assert [CLASSES[code] for code in codes[t]] == [classes[cf.mdp.states[s]] for s in sorted(come_to)]
         going_on = [cf.mdp.states[s] for s in come_to if not ended[s]] if t < cf.T else []
         rows = (cf.row(t, state, action)[0] for state in going_on for action in cf.mdp.actions_in(state))

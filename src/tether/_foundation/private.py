@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["can_others_write", "is_private", "private_cache", "private_directory"]
+__all__ = ["can_others_write", "is_private", "private_directory"]
 
 
 def private_directory(parent: Path, name: str) -> Path | None:
@@ -20,15 +20,6 @@ def private_directory(parent: Path, name: str) -> Path | None:
         return place if is_private(place) else None
     except (OSError, ValueError):
         return None
-
-
-def private_cache(name: str) -> Path | None:
-    """The directory ``name`` of this package in the user's cache (``XDG_CACHE_HOME``, else ``~/.cache``), or None."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if not os.path.isabs(base):  # as the specification says; also a home that is not known
-        return None
-    ours = private_directory(Path(base), "tether")
-    return None if ours is None else private_directory(ours, name)
 
 
 def is_private(place: Path) -> bool:

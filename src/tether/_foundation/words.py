@@ -6,7 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["average", "counted", "cut", "cut_apart", "in_parts", "number", "percent", "strength_in_words"]
+__all__ = [
+    "average",
+    "counted",
+    "cut",
+    "cut_apart",
+    "in_parts",
+    "number",
+    "percent",
+    "strength_in_words",
+    "three_digits",
+]
 
 
 def counted(n: int, noun: str) -> str:
@@ -25,6 +35,15 @@ def number(value: float) -> str:
     ('-6,850', '0.488')
     """
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def three_digits(value: float) -> str:
+    """A value with at most three significant digits.
+
+    >>> three_digits(-2369.03), three_digits(0.48801), three_digits(15.756)
+    ('-2,370', '0.488', '15.8')
+    """
+    return f"{float(f'{value:.3g}'):,.12g}"
 
 
 def average(value: float) -> str:

@@ -19,7 +19,7 @@ from tether.model.mdp import MDP
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["NONE", "UNKNOWN", "UNRECORDED", "VERDICTS", "Answers", "Change", "Row", "gather", "outcome_codes"]
+__all__ = ["NONE", "UNKNOWN", "UNRECORDED", "VERDICTS", "Answers", "Change", "Row", "gather", "join", "outcome_codes"]
 
 NONE, UNRECORDED, UNKNOWN = -1, -2, -3
 """Codes of an end that is no outcome, of one that was not recorded, and of an episode that was not answered."""
@@ -203,6 +203,23 @@ def gather(ids: list[Any], rows: Sequence[Row | str], n_labels: int) -> Answers:
     columns["end_probability"] = np.array([chance for _, chance in ends], dtype=np.float64)
     starts = {"change_start": np.array(change_start), "end_start": np.array(end_start)}
     columns |= {"ids": ids, "problem": problem, "labels": labels, **starts}
+    return Answers(**columns)
+
+
+def join(parts: Sequence[Answers]) -> Answers:
+    """The answers to several batches as those to one batch."""
+    columns: dict[str, Any] = {}
+    for one in fields(Answers):
+        found = [getattr(part, one.name) for part in parts]
+        if one.name in _LISTS:
+            before = np.cumsum([0, *(starts[-1] for starts in found)])
+            columns[one.name] = np.concatenate(
+                [[0], *(starts[1:] + shift for starts, shift in zip(found, before[:-1], strict=True))]
+            ).astype(np.int64)
+        elif one.name in ("ids", "problem", "said"):
+            columns[one.name] = None if found[0] is None else [item for part in found for item in part]
+        else:
+            columns[one.name] = np.concatenate(found)
     return Answers(**columns)
 
 

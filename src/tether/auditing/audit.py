@@ -13,7 +13,7 @@ from tether.errors import QueryError
 from tether.model.mdp import MDP
 
 if TYPE_CHECKING:
-    from tether.auditing.directory import Directory
+    from tether.auditing.directory import Parts
     from tether.auditing.running import Progress
     from tether.auditing.workers import Workers
     from tether.influence.one_step import Influence
@@ -67,6 +67,7 @@ def audit(
     out : path, optional
         A directory for the results. Each finished batch of episodes is kept there, so that the same call continues
         where it was stopped. If the model, the log or the question has changed in between, the call is refused.
+        Policies are compared by what they decide; a policy with too many decisions to compare is not continued.
     workers : int, optional
         How many processes answer; by default as many as there are cores, if there is enough work. The answers do not
         depend on it.
@@ -99,12 +100,12 @@ def audit(
     <Audit: 1 episode, k = 2, m = 1; something to gain in 0>
     """
     from tether.auditing.cluster import Cluster
-    from tether.auditing.directory import opened_directory
+    from tether.auditing.directory import open_directory
     from tether.auditing.fingerprint import digest_of_model, digest_of_policy
     from tether.auditing.logs import open_log
     from tether.auditing.question import make_question
-    from tether.auditing.running import Condition, run_in_directory, run_in_memory
-    from tether.auditing.where import make_where
+    from tether.auditing.running import run_in_directory, run_in_memory
+    from tether.auditing.where import Selection
     from tether.auditing.workers import make_workers
 
     if not isinstance(mdp, MDP):
@@ -113,24 +114,27 @@ def audit(
     workers = None if workers is None else whole_number("workers", workers, 1)
     if client is not None and (out is None or workers is not None):
         raise QueryError("with client= the workers of the cluster answer, into out=, a directory that all of them see")
-    condition = None if where is None else Condition(make_where(where), question.objective)
+    selection = None if where is None else Selection.of(where, mdp, question.objective)
     named = {**question.named, "where": where}
     log = open_log(episodes, columns=columns, time=time, step=step)
     reporting: dict[str, Any] = {"strict": bool(strict), "progress": progress}
 
-    def hire(directory: Directory | None = None) -> Workers:
-        if client is None or directory is None:
+    def hire(parts: Parts | None = None) -> Workers:
+        if client is None or parts is None:
             return make_workers(mdp, question, workers, log.n_rows)
-        return Cluster(client, mdp, question, directory, log.id_type)
+        return Cluster(client, mdp, question, parts, log.id_type)
 
     if out is None:
         with closing(hire()) as hired:
-            tables = run_in_memory(log, mdp, hired, condition, **reporting)
-        return Audit(tables.__getitem__, question, named, mdp, log)
+            found = run_in_memory(log, mdp, hired, selection, **reporting)
+        return Audit(found.__getitem__, question, named, mdp, log)
     about: dict[str, Any] = {"model": digest_of_model(mdp), "log": log.digest(), "question": dict(named)}
+    incomparable = ""
     if policy is not None:
-        about["question"]["digest"] = digest_of_policy(policy)
-    with opened_directory(out, about, fresh=bool(fresh)) as directory:
-        if not directory.complete:
-            run_in_directory(log, mdp, lambda: hire(directory), condition, directory, **reporting)
-    return Audit(directory.table, question, named, mdp, log, directory.place)
+        about["question"]["digest"], incomparable = digest_of_policy(mdp, policy, log.longest)
+    with open_directory(out, about, incomparable, fresh=bool(fresh)) as directory:
+        tables = directory.tables
+        if tables is None:
+            parts = directory.parts
+            tables = run_in_directory(log, mdp, lambda: hire(parts), selection, directory, **reporting)
+    return Audit(tables.read, question, named, mdp, log, directory.place, tables)

@@ -354,14 +354,15 @@ class _Found:
 
     def _by_episode(self, layer: Layer, node: Ints, weight: Floats) -> Floats:
         owner = np.searchsorted(layer.nodes.first, node, side="right") - 1
-        summed: Floats = np.bincount(owner, weight, minlength=len(self.steps))
+        summed: Floats = np.bincount(owner, weight, minlength=len(self.steps)).astype(np.float64, copy=False)
         return summed
 
     def tell(self, asked: PreparedQuestion, some: Ints, table: _Table) -> None:
         """Write the answers of the episodes ``some`` of a cohort."""
         sign, question = self.world.sign, asked.question
-        clip = (lambda values: values) if question.objective is None else (lambda values: np.clip(values, 0.0, 1.0))
-        value, observed = clip(sign * self.value + 0.0), clip(sign * self.observed + 0.0)
+        value, observed = sign * self.value + 0.0, sign * self.observed + 0.0
+        if question.objective is not None:
+            value, observed = np.clip(value, 0.0, 1.0), np.clip(observed, 0.0, 1.0)
         table.value[some], table.observed[some], table.k[some] = value, observed, self.k
         table.gain[some] = sign * (value - observed)
         taken, strength, influenced = (np.zeros(len(self.steps)) for _ in range(3))
@@ -404,7 +405,7 @@ class _Found:
             chances.append(mass)
         table.labels[some] = np.minimum(labels, 1.0)
         distinct, which = np.unique(np.concatenate(keys), return_inverse=True)
-        chance = np.bincount(which.reshape(-1), np.concatenate(chances), minlength=distinct.size)
+        chance: Any = np.bincount(which.reshape(-1), np.concatenate(chances), minlength=distinct.size)
         table.add_ends(some[distinct // offset], distinct % offset - 1, chance)
 
     def worst(self, wanted: Ints) -> Floats:

@@ -1,29 +1,33 @@
 """Many machines: batches answered by the workers of a Dask cluster, each written by the worker that answered it.
 
-The directory of results must be on a disk that all workers share. A model that was opened from disk is opened by each
-worker from the same place; any other model is sent to each worker once. If a worker dies, the scheduler gives its batch
-to another one. Dask is imported only if a client is given.
+The directory of results must be on a disk that all workers share. The question is in a file there, with the model, or
+with its place if it was opened from disk: so a worker that starts later has them, too, and nothing is lost with a
+worker that dies. The scheduler gives its batch to another one. Dask is imported only if a client is given.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
+import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.writing import written
 from tether._version import __version__
 from tether.auditing.cohort import Cohort
-from tether.auditing.directory import write_part
+from tether.auditing.engine import Answering, prepare
 from tether.auditing.question import Question
-from tether.errors import QueryError
+from tether.auditing.workers import pickled, unpickled
+from tether.errors import FileError, Problem, QueryError
 from tether.model.mdp import MDP
 
 if TYPE_CHECKING:
     from tether.auditing.answers import Answers
-    from tether.auditing.directory import Directory
+    from tether.auditing.directory import Parts
 
 __all__ = ["Cluster", "Written", "connect"]
 
@@ -53,18 +57,33 @@ def connect(address: str) -> Any:
         raise QueryError(f"no scheduler answers at {address}: {error or type(error).__name__}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the workers of an audit are told with every batch; ``checksum`` is that of the file with the question."""
+
+    file: Path
+    checksum: str
+    parts: Parts
+    id_type: Any
+    version: str
+
+
 class Cluster:
     """The workers of a Dask cluster."""
 
-    def __init__(self, client: Any, mdp: MDP, question: Question, directory: Directory, id_type: Any) -> None:
-        self._client, self._directory, self._id_type, self._question = client, directory, id_type, question
-        self._check_workers(directory.part(0).parent.absolute())
-        self._model = self._safely(lambda: client.scatter(mdp, broadcast=True, hash=False))
+    def __init__(self, client: Any, mdp: MDP, question: Question, parts: Parts, id_type: Any) -> None:
+        self._client, self._parts = client, parts
+        self._check_workers()
+        sent = pickled(mdp, question)
+        file = parts.folder / f".question-{secrets.token_hex(16)}"
+        self._task = _Task(file, hashlib.sha256(sent).hexdigest(), parts, id_type, __version__)
+        with written(file) as partial:
+            partial.write_bytes(sent)
 
-    def _check_workers(self, parts: Path) -> None:
+    def _check_workers(self) -> None:
         """Refuse workers of another version, and workers that do not see the directory."""
         try:
-            found = self._safely(lambda: self._client.run(_about_worker, str(parts)))
+            found = self._safely(lambda: self._client.run(_about_worker, self._parts))
         except (ImportError, AttributeError) as error:
             raise QueryError(f"a worker of the cluster has no tether {__version__}: {error}") from error
         if not found:
@@ -74,7 +93,8 @@ class Cluster:
                 raise QueryError(f"the worker {worker} has tether {version}, here is {__version__}; install the same")
             if not sees:
                 raise QueryError(
-                    f"the worker {worker} does not see the directory {parts}; give one on a disk that all workers share"
+                    f"the worker {worker} does not see the directory {self._parts.folder}; "
+                    "give one on a disk that all workers share"
                 )
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers | Written]]:
@@ -104,9 +124,8 @@ class Cluster:
                 yield number, Written(self._safely(future.result))
 
     def _submit(self, number: int, cohort: Cohort) -> Any:
-        file = str(self._directory.part(number).absolute())
-        asked = self._question, cohort, file, self._id_type, __version__
-        return self._safely(lambda: self._client.submit(_answer, self._model, *asked, pure=False, retries=_RETRIES))
+        asked = self._task, number, cohort
+        return self._safely(lambda: self._client.submit(_answer, *asked, pure=False, retries=_RETRIES))
 
     def _is_connected(self) -> bool:
         return bool(self._client.status == "running" and self._client.scheduler is not None)
@@ -123,44 +142,66 @@ class Cluster:
         except KilledWorker as error:
             raise QueryError(
                 f"a batch made {_RETRIES + 1} workers end, as they do where memory runs out; what was done is kept in "
-                f"{self._directory.place}"
+                f"{self._parts.folder.parent}"
             ) from error
         except (CancelledError, CommClosedError, TimeoutError, ConnectionError) as error:
             raise self._gone() from error
 
     def _gone(self) -> QueryError:
-        place = self._directory.place
+        place = self._parts.folder.parent
         return QueryError(f"the scheduler is gone; what was done is kept in {place}, and the same call goes on there")
 
     def close(self) -> None:
-        """The client belongs to the caller; only the model is removed."""
-        self._model = None
+        """Release what the workers prepared; the client belongs to the caller."""
+        self._task.file.unlink(missing_ok=True)
+        if self._is_connected():
+            self._safely(lambda: self._client.run(_release, self._task, on_error="ignore"))
 
 
-def _about_worker(parts: str) -> tuple[str, bool]:
-    """Of a worker, its version of tether, and whether it sees a directory."""
-    return __version__, os.path.isdir(parts)
+def _about_worker(parts: Parts) -> tuple[str, bool]:
+    """Of a worker, its version of tether, and whether it sees the directory."""
+    return __version__, parts.folder.is_dir()
 
 
-def _answer(
-    mdp: MDP, question: Question, cohort: Cohort, file: str, id_type: Any, version: str
-) -> list[tuple[Any, str]]:
+class _Prepared:
+    """On a worker: what was prepared for an audit, and of it what no thread is using."""
+
+    def __init__(self, task: _Task) -> None:
+        sent = task.file.read_bytes()
+        if hashlib.sha256(sent).hexdigest() != task.checksum:
+            raise FileError(Problem("it was changed or damaged while the audit ran", file=str(task.file)))
+        self._asked = unpickled(sent)
+        self._free: list[Answering] = []
+
+    def __call__(self, cohort: Cohort) -> Answers:
+        try:
+            answer = self._free.pop()
+        except IndexError:
+            answer = prepare(self._asked)
+        found = answer(cohort)
+        self._free.append(answer)
+        return found
+
+
+_prepared: dict[_Task, _Prepared] = {}
+_preparing = threading.Lock()
+"""On a worker: by audit, what was prepared for it; several threads, or workers of one process, share it."""
+
+
+def _answer(task: _Task, number: int, cohort: Cohort) -> list[tuple[Any, str]]:
     """On a worker: answer a batch and write the answers. A worker that joined later may have another version."""
-    from distributed import get_worker
-
-    if version != __version__:
-        raise QueryError(f"a worker has tether {__version__}, where {version} asks; install the same")
-    worker = get_worker()
-    free = worker.__dict__.setdefault("tether_engines", {}).setdefault((id(mdp), repr(question)), [])
-    try:
-        answer = free.pop()
-    except IndexError:
-        from tether.auditing.answering import PreparedQuestion
-        from tether.auditing.engine import prepare
-
-        answer = prepare(PreparedQuestion.of(mdp, question))
-    found = answer(cohort)
-    free.append(answer)
-    write_part(Path(file), found, id_type)
+    if task.version != __version__:
+        raise QueryError(f"a worker has tether {__version__}, where {task.version} asks; install the same")
+    with _preparing:
+        if task not in _prepared:
+            _prepared[task] = _Prepared(task)
+        prepared = _prepared[task]
+    found = prepared(cohort)
+    task.parts.write(number, found, task.id_type)
     wrong: list[tuple[Any, str]] = found.wrong
     return wrong
+
+
+def _release(task: _Task) -> None:
+    """On a worker: forget what was prepared for an audit."""
+    _prepared.pop(task, None)

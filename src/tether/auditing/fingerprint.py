@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from tether.evaluation.policy import make_policy
 from tether.model.mdp import MDP
 from tether.observation.episodes import Episodes
 
 __all__ = ["digest_of_episodes", "digest_of_model", "digest_of_policy"]
+
+_MOST_DECISIONS = 1_000_000
+"""For more states × steps than this, the decisions of a policy are not compared: it would take too long."""
 
 
 def digest_of_model(mdp: MDP) -> str:
@@ -46,19 +50,41 @@ def digest_of_episodes(log: Episodes, problems: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def digest_of_policy(policy: Any) -> str:
-    """A digest of a policy; of a function, its name and its code."""
+def digest_of_policy(mdp: MDP, policy: Any, longest: Callable[[], int]) -> tuple[str | None, str]:
+    """A digest of what a policy decides in every state at every time, or None and the reason why there is none.
+
+    An array is digested as it is. Any other policy is asked for its decisions, because what an object or a function
+    decides may depend on anything that it refers to. ``longest`` returns the number of steps of the longest episode.
+    """
     digest = hashlib.sha256()
-    if isinstance(policy, np.ndarray):
+    if isinstance(policy, str):
+        digest.update(policy.encode())
+    elif isinstance(policy, np.ndarray):
         _add_arrays(digest, [policy])
-    elif isinstance(policy, str | Mapping):
-        digest.update(repr(policy).encode())
     else:
-        code = getattr(policy, "__code__", None)
-        digest.update(repr(getattr(policy, "__qualname__", type(policy).__qualname__)).encode())
-        if code is not None:
-            digest.update(code.co_code + repr(code.co_consts).encode())
-    return digest.hexdigest()
+        steps = _timed_steps(mdp, policy) if isinstance(policy, Mapping) else longest()
+        if steps * mdp.n_states > _MOST_DECISIONS:
+            asked = f"{mdp.n_states:,} states × {steps:,} steps"
+            return None, f"a policy of this kind is compared by all its decisions, and {asked} are too many"
+        _add_decisions(digest, mdp, policy, steps)
+    return digest.hexdigest(), ""
+
+
+def _timed_steps(mdp: MDP, table: Mapping[Any, Any]) -> int:
+    """How many steps a mapping tells apart: those with keys (time, state), and one more, for all later ones."""
+    times = [key[0] for key in table if key not in mdp.states and isinstance(key, tuple) and key]
+    return max((int(t) + 2 for t in times if isinstance(t, int | np.integer) and t >= 0), default=1)
+
+
+def _add_decisions(digest: Any, mdp: MDP, policy: Any, steps: int) -> None:
+    decide = make_policy(mdp, policy, steps)
+    for t in range(steps):
+        for s in range(mdp.n_states):
+            try:
+                decided = repr([(pair, float(chance)) for pair, chance in decide(t, s)])
+            except Exception as error:  # it need not have an answer where no episode leads
+                decided = f"{type(error).__qualname__}: {error}"
+            digest.update(decided.encode("utf-8", "backslashreplace") + b"\0")
 
 
 def _add_names(digest: Any, names: Iterable[Any]) -> None:

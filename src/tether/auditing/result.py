@@ -11,8 +11,16 @@ from tether._foundation.checks import whole_number
 from tether._foundation.words import counted, number, percent
 from tether.auditing.consistency import Consistency
 from tether.auditing.front_doors import AuditDoors
-from tether.auditing.rows import EpisodeRows, FileRows, TableRows, find_problems, find_top, is_more
-from tether.auditing.summary import Summary, summarize
+from tether.auditing.summary import (
+    EpisodeRows,
+    FileRows,
+    Summary,
+    TableRows,
+    find_problems,
+    find_top,
+    is_more,
+    summarize,
+)
 from tether.errors import QueryError
 from tether.evaluation.certificate import EVERY_MODEL
 from tether.explanation.terms import UNREWARDED, is_unrewarded
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from tether.auditing.directory import Tables
     from tether.auditing.logs import Log
     from tether.auditing.question import Question
     from tether.influence.one_step import Influence
@@ -75,6 +84,7 @@ class Audit(AuditDoors):
     mdp: MDP
     log: Log
     directory: pathlib.Path | None = None
+    _tables: Tables | None = None
 
     @cached_property
     def table(self) -> pyarrow.Table:
@@ -94,9 +104,10 @@ class Audit(AuditDoors):
     @cached_property
     def _rows(self) -> EpisodeRows:
         """The table of episodes, row by row; in a directory it need not fit into memory."""
-        if self.directory is None or "table" in self.__dict__:
+        tables = self._tables
+        if tables is None or "table" in self.__dict__:
             return TableRows(self.table)
-        return FileRows(self.directory / "episodes.parquet")
+        return FileRows(lambda: tables.file("episodes"))
 
     @cached_property
     def summary(self) -> Summary:

@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tether._foundation.problems import LIMIT
-from tether.auditing.answers import UNRECORDED, Answers, outcome_codes
+from tether.auditing.answers import Answers
 from tether.auditing.cluster import Written
 from tether.auditing.cohort import Cohort
-from tether.auditing.directory import Directory, write_part
+from tether.auditing.directory import Directory, Tables
 from tether.auditing.logs import Log
 from tether.auditing.tables import TableMaker, Tally
-from tether.auditing.where import Where
+from tether.auditing.where import Selection
 from tether.auditing.workers import Workers
-from tether.conditioning.conditioned import counterfactual
 from tether.errors import PathError, Problem
 from tether.model.mdp import MDP
-from tether.model.properties import Property
-from tether.observation.earned import earned
-from tether.observation.indices import path_of
-from tether.plan.backward import observed_value
-from tether.plan.objective import asked
 
-__all__ = ["Condition", "Progress", "chosen", "run_in_directory", "run_in_memory"]
+__all__ = ["Progress", "run_in_directory", "run_in_memory"]
 
 Progress = Callable[[int, int], None]
 """Called with how many rows of the log are done, and how many there are."""
 
 
 def run_in_memory(
-    log: Log, mdp: MDP, workers: Workers, where: Condition | None, *, strict: bool, progress: Progress | None
+    log: Log, mdp: MDP, workers: Workers, selection: Selection | None, *, strict: bool, progress: Progress | None
 ) -> dict[str, Any]:
     """The tables of an audit, by name."""
     import pyarrow as pa
 
     naming, tally, found, tables = TableMaker(mdp, log.id_type), Tally(), {}, {}
-    batches = _Batches(log, mdp, where, set(), progress)
+    batches = _Batches(log, mdp, selection, (), progress)
     for number, answers in workers.answers(batches):
-        _note(answers, strict)
-        batches.tell(number)
+        _check(answers, strict)
+        batches.report(number)
         assert isinstance(answers, Answers)
         found[number], tables[number] = answers, naming.episodes(answers)  # while others are at work
     for number in sorted(found):
@@ -59,34 +50,35 @@ def run_in_directory(
     log: Log,
     mdp: MDP,
     hire: Callable[[], Workers],
-    where: Condition | None,
+    selection: Selection | None,
     directory: Directory,
     *,
     strict: bool,
     progress: Progress | None,
-) -> None:
+) -> Tables:
     """Answer the batches that are missing, each into its file, and make the tables."""
-    batches = _Batches(log, mdp, where, directory.done(), progress)
+    batches = _Batches(log, mdp, selection, directory.parts.find_sound(), progress)
     if batches.is_any_missing():  # otherwise no worker is started
         with closing(hire()) as workers:
             for number, answers in workers.answers(batches):
-                _note(answers, strict)
+                _check(answers, strict)
                 if isinstance(answers, Answers):  # otherwise the worker has written it
-                    write_part(directory.part(number), answers, log.id_type)
-                batches.tell(number)
-    directory.finish(TableMaker(mdp, log.id_type), batches.count)
+                    directory.parts.write(number, answers, log.id_type)
+                batches.report(number)
+    return directory.finish(TableMaker(mdp, log.id_type), batches.count)
 
 
 class _Batches:
-    """The batches of a log that are not finished, numbered; `done` reports each finished one."""
+    """The batches of a log that are not done, numbered; `report` tells the progress when one more is done."""
 
-    def __init__(self, log: Log, mdp: MDP, where: Condition | None, done: set[int], progress: Progress | None) -> None:
+    def __init__(
+        self, log: Log, mdp: MDP, selection: Selection | None, done: Container[int], progress: Progress | None
+    ) -> None:
         self._all = enumerate(log.batches(mdp))
-        self._mdp, self._where, self._done, self._progress = mdp, where, done, progress
+        self._selection, self._done, self._progress = selection, done, progress
         self._rows: dict[int, int] = {}
         self._n_rows, self._rows_done = log.n_rows, 0
         self._next: tuple[int, Cohort] | None = None
-        self._codes = outcome_codes(mdp) if where is not None else None
         self.count = 0
 
     def is_any_missing(self) -> bool:
@@ -107,52 +99,18 @@ class _Batches:
             self.count = number + 1
             self._rows[number] = rows
             if number not in self._done:
-                kept = cohort if self._where is None else chosen(self._mdp, cohort, self._where, self._codes)
-                return number, kept
-            self.tell(number)
+                return number, cohort if self._selection is None else self._selection.of_batch(cohort)
+            self.report(number)
         return None
 
-    def tell(self, number: int) -> None:
+    def report(self, number: int) -> None:
         """A batch is done."""
         self._rows_done += self._rows.pop(number)
         if self._progress is not None:
             self._progress(self._rows_done, self._n_rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Which episodes to ask about, and the question: ``observed`` is the observed value."""
-
-    where: Where
-    objective: Property | None
-
-
-def chosen(mdp: MDP, cohort: Cohort, condition: Condition, codes: Any) -> Cohort:
-    """The episodes of a batch for which a condition holds; broken ones stay, to be listed."""
-    naming = TableMaker(mdp, None)
-    kept = []
-    for i, problem in enumerate(cohort.problem):
-        if problem is not None or condition.where.holds(_known(mdp, cohort, i, condition, codes, naming)):
-            kept.append(i)
-    return cohort.only(np.array(kept, dtype=np.int64))
-
-
-def _known(mdp: MDP, cohort: Cohort, i: int, condition: Condition, codes: Any, naming: TableMaker) -> dict[str, Any]:
-    """The columns of an episode that a condition uses."""
-    seen, where = cohort.observation(i), condition.where
-    known: dict[str, Any] = {"episode": cohort.ids[i], "steps": seen.T}
-    if "observed" in where.names:
-        known["observed"] = observed_value(asked(counterfactual(mdp, seen), condition.objective))
-    if "logged" in where.names:
-        found = earned(mdp, seen, path_of(mdp, seen))
-        known["logged"] = None if found is None else found.logged
-    if "outcome" in where.names:
-        last, said = int(seen.states[-1]), None if cohort.said is None else cohort.said[i]
-        known["outcome"] = said or naming.outcome_name(UNRECORDED if last < 0 else int(codes[last]))
-    return known
-
-
-def _note(answers: Answers | Written, strict: bool) -> None:
+def _check(answers: Answers | Written, strict: bool) -> None:
     """With ``strict``, raise the problems of a batch."""
     if strict and answers.wrong:
         listed = [Problem(why, value=one, episode=one) for one, why in answers.wrong]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tether._foundation.problems import Source
-from tether.auditing.pieces import PiecewiseLog, last_change
+from tether.auditing.logs import FileStamps, PiecewiseLog, last_change
 from tether.errors import FileError, Problem
 from tether.io.arrowfiles import guarded
 from tether.io.columns import table_kind
@@ -60,13 +60,14 @@ class StreamedLog(PiecewiseLog):
         files = tuple(_files_in(place)) if place.is_dir() else (place,)
         if not files:
             raise FileError(Problem("there are no Parquet files in this directory", file=name))
+        stamps = FileStamps.of(files)
         opened = [guarded(file, "a Parquet file", partial(parquet.ParquetFile, file)) for file in files]
         column = (reading["columns"] or {}).get("episode", "episode")
         for file, one in zip(files, opened, strict=True):
             if column not in one.schema_arrow.names:
                 raise FileError(Problem(f"the column {column!r} is missing", file=str(file), argument="columns"))
         whole = all(pa.types.is_integer(one.schema_arrow.field(column).type) for one in opened)
-        return cls(name, reading, whole, files, tuple(one.metadata.num_rows for one in opened))
+        return cls(name, reading, whole, files, tuple(one.metadata.num_rows for one in opened), stamps=stamps)
 
     @property
     def n_rows(self) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
-from tether.auditing.pieces import PiecewiseLog, Seen, changes_of, last_change
+from tether.auditing.logs import FileStamps, PiecewiseLog, Seen, changes_of, last_change
 from tether.errors import FileError, Problem
 from tether.io.columns import TextTable, columns_of, table_kind
 from tether.io.delimited import Text, scan
@@ -122,6 +122,7 @@ def open_text(log: str | os.PathLike[str], reading: dict[str, Any]) -> TextLog |
     """Read a text once; None if it must be read as a whole, because the rows of episodes are not together."""
     name, (wanted, optional) = os.fspath(log), log_columns(**reading)
     size, rows, digest, ids = 0, 0, hashlib.sha256(), _Ids()
+    stamps = FileStamps.of([name])  # before the first look at it
 
     def noted(data: bytes) -> None:
         nonlocal size
@@ -146,7 +147,8 @@ def open_text(log: str | os.PathLike[str], reading: dict[str, Any]) -> TextLog |
         raise FileError(Problem(f"the rows of the episode {episode} are not together", file=name, line=line, fix=fix))
     if ids.apart is not None:
         return None
-    return TextLog(name, reading, wanted["episode"] not in texts, rows, digest.hexdigest(), frozenset(texts))
+    whole = wanted["episode"] not in texts
+    return TextLog(name, reading, whole, rows, digest.hexdigest(), frozenset(texts), stamps=stamps)
 
 
 class _Ids:

@@ -9,11 +9,25 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from tether.errors import Problem, QueryError
+import numpy as np
 
-__all__ = ["COLUMNS", "Where", "make_where"]
+from tether._foundation.arrays import Ints
+from tether.auditing.answers import UNRECORDED, outcome_codes
+from tether.auditing.cohort import Cohort
+from tether.auditing.tables import TableMaker
+from tether.conditioning.conditioned import counterfactual
+from tether.errors import Problem, QueryError
+from tether.model.mdp import MDP
+from tether.model.properties import Property
+from tether.observation.earned import earned
+from tether.observation.indices import path_of
+from tether.plan.backward import observed_value
+from tether.plan.objective import asked
+
+__all__ = ["COLUMNS", "Selection", "Where", "make_where"]
 
 COLUMNS = ("episode", "steps", "observed", "logged", "outcome")
 """The columns that a condition can use; `tether.auditing.tables` describes them."""
@@ -124,3 +138,40 @@ def _value(text: str, node: ast.expr, names: set[str]) -> Test:
 def _wrong(text: Any, why: str) -> QueryError:
     expected = 'a condition such as outcome == "died" and steps > 5'
     return QueryError(Problem(f"{text!r}: {why}", value=text, place="the condition on episodes", expectation=expected))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """The episodes of a log for which a condition holds; ``observed`` in it is the observed value of the objective."""
+
+    where: Where
+    mdp: MDP
+    objective: Property | None
+    naming: TableMaker
+    codes: Ints
+
+    @classmethod
+    def of(cls, text: str, mdp: MDP, objective: Property | None) -> Selection:
+        """The episodes that a condition, given as text, selects."""
+        return cls(make_where(text), mdp, objective, TableMaker(mdp, None), outcome_codes(mdp))
+
+    def of_batch(self, cohort: Cohort) -> Cohort:
+        """The episodes of a batch that are selected; broken ones stay, to be listed."""
+        kept = [
+            i for i, why in enumerate(cohort.problem) if why is not None or self.where.holds(self._known(cohort, i))
+        ]
+        return cohort.only(np.array(kept, dtype=np.int64))
+
+    def _known(self, cohort: Cohort, i: int) -> dict[str, Any]:
+        """The columns of an episode that the condition uses."""
+        seen, names = cohort.observation(i), self.where.names
+        known: dict[str, Any] = {"episode": cohort.ids[i], "steps": seen.T}
+        if "observed" in names:
+            known["observed"] = observed_value(asked(counterfactual(self.mdp, seen), self.objective))
+        if "logged" in names:
+            found = earned(self.mdp, seen, path_of(self.mdp, seen))
+            known["logged"] = None if found is None else found.logged
+        if "outcome" in names:
+            last, said = int(seen.states[-1]), None if cohort.said is None else cohort.said[i]
+            known["outcome"] = said or self.naming.outcome_name(UNRECORDED if last < 0 else int(self.codes[last]))
+        return known

@@ -1,31 +1,83 @@
-"""Who answers the batches: this process, or several of them. The answers are the same, bit for bit."""
+"""Who answers the batches: this process, or several of them. The answers are the same, bit for bit.
+
+A worker process that dies (the system ends processes where memory runs out) is replaced, and its batch is tried again.
+If that batch ends the second process too, it is divided until the episodes are found that do this; they are listed with
+this reason, and all others are answered.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import queue
-import subprocess
-import sys
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
 
-from tether.auditing.answers import Answers
-from tether.auditing.cluster import Written
+import tether_start
+from tether.auditing.answering import PreparedQuestion
+from tether.auditing.answers import Answers, gather, join
 from tether.auditing.cohort import Cohort
+from tether.auditing.engine import Answering, is_compiled, prepare
 from tether.auditing.question import Question
-from tether.auditing.worker import receive, send
-from tether.errors import QueryError, TetherError
+from tether.errors import QueryError
 from tether.model.mdp import MDP
 
-__all__ = ["Here", "Processes", "Threads", "WorkerError", "Workers", "core_count", "each", "make_workers"]
+if TYPE_CHECKING:
+    from loky import ProcessPoolExecutor
 
-Item = TypeVar("Item")
+    from tether.auditing.cluster import Written
+
+__all__ = [
+    "Here",
+    "NotSentError",
+    "Processes",
+    "Threads",
+    "Workers",
+    "core_count",
+    "make_workers",
+    "pickled",
+    "unpickled",
+]
 
 _WORTH, _WORTH_THREADS = 10_000, 4_000
 """From this many steps on, it is worth starting processes, and threads."""
+
+_MOST_FATAL = 8
+"""With more episodes than this that end their process, the audit stops: the cause is then not the episodes."""
+
+_FATAL = "the process that answered it was ended by the system, again and again, as where memory runs out"
+
+
+class NotSentError(QueryError):
+    """The model or the question cannot be sent to another process."""
+
+
+def pickled(mdp: MDP, question: Question) -> bytes:
+    """A model and a question, for another process; also with functions and classes of the caller's own program."""
+    import cloudpickle
+
+    try:
+        sent: bytes = cloudpickle.dumps((mdp, question))
+    except Exception as error:  # whatever an object of the caller raises
+        raise NotSentError(f"the model or the policy cannot be sent to other processes: {error}") from error
+    return sent
+
+
+def unpickled(sent: bytes) -> PreparedQuestion:
+    """What `pickled` returned, in another process."""
+    try:
+        mdp, question = pickle.loads(sent)
+    except Exception as error:  # such as a class of a module that is not there
+        what = f"the model or the policy cannot be read by other processes: {type(error).__name__}: {error}"
+        raise NotSentError(what) from None
+    return PreparedQuestion.of(mdp, question)
 
 
 class Workers(Protocol):
@@ -44,9 +96,6 @@ class Here:
     """The process itself, one batch after the other."""
 
     def __init__(self, mdp: MDP, question: Question) -> None:
-        from tether.auditing.answering import PreparedQuestion
-        from tether.auditing.engine import prepare
-
         self._answer = prepare(PreparedQuestion.of(mdp, question))
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
@@ -62,18 +111,18 @@ class Threads:
     """Several threads of this process, for compiled code that runs without Python's lock."""
 
     def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
-        from tether.auditing.answering import PreparedQuestion
-        from tether.auditing.engine import prepare
-
         asked = PreparedQuestion.of(mdp, question)
         self._threads, self._workers = ThreadPoolExecutor(workers), workers
-        self._free: queue.SimpleQueue[Callable[[Cohort], Answers]] = queue.SimpleQueue()
+        self._free: queue.SimpleQueue[Answering] = queue.SimpleQueue()
         for _ in range(workers):
             self._free.put(prepare(asked))
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
-        """As many at a time as there are threads."""
-        return each(self._threads.submit, self._ask, batches, 2 * self._workers)
+        """As many batches at a time as there are threads."""
+        flow = _Flow(batches, lambda cohort: self._threads.submit(self._ask, cohort), 2 * self._workers)
+        while done := flow.wait_for_some():
+            for number, _, future in done:
+                yield number, future.result()
 
     def _ask(self, cohort: Cohort) -> Answers:
         answer = self._free.get()
@@ -91,99 +140,186 @@ class Processes:
     """Several processes, each with the model. Nothing is forked, and nothing of the caller's program is run again."""
 
     def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
-        self._threads = ThreadPoolExecutor(workers)
-        self._every: list[_Process] = []
-        self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
-        try:
-            threads = max(1, core_count() // workers)
-            self._every += [_Process(threads) for _ in range(workers)]
-            for ready in [self._threads.submit(one.ask, (mdp, question)) for one in self._every]:
-                ready.result()
-        except BaseException:
-            self.close()
-            raise
-        for one in self._every:
-            self._free.put(one)
+        self._sent = pickled(mdp, question)
+        self._workers, self._wanted, self._n_labels, self._n_fatal = workers, workers, len(mdp.label_sets.ends), 0
+        self._pool: ProcessPoolExecutor | None = _start(workers, self._sent)
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
-        """As many at a time as there are processes."""
-        return each(self._threads.submit, self._ask, batches, 2 * len(self._every))
+        """As many batches at a time as there are processes. If one dies, those under way are answered again."""
+        flow = _Flow(batches, self._submit, 2 * self._workers)
+        while done := flow.wait_for_some():
+            if any(_is_lost(future) for _, _, future in done):
+                yield from self._answer_again([*done, *flow.wait_for_all()])
+                continue
+            for number, _, future in done:
+                yield number, future.result()
 
-    def _ask(self, cohort: Cohort) -> Answers:
-        one = self._free.get()
+    def _submit(self, cohort: Cohort) -> Future[Answers]:
+        from loky import BrokenProcessPool
+
+        if self._pool is None:
+            self._pool = _start(self._wanted, self._sent)
         try:
-            found: Answers = one.ask(cohort)
-        finally:
-            self._free.put(one)
-        return found
+            future: Future[Answers] = self._pool.submit(_answer, cohort)
+        except BrokenProcessPool as error:  # a process died while it had nothing to do
+            future = Future()
+            future.set_exception(error)
+        return future
+
+    def _answer_again(self, under_way: list[_Numbered]) -> Iterator[tuple[int, Answers]]:
+        """The answers to batches that were under way when a process died, one after the other in one process."""
+        self.close()
+        self._wanted = 1
+        for number, cohort, future in under_way:
+            yield number, self._answer_in_halves(cohort) if _is_lost(future) else future.result()
+        self.close()
+        self._wanted = self._workers
+
+    def _answer_in_halves(self, cohort: Cohort) -> Answers:
+        """The answers to a batch; if the process dies, to its halves, down to single episodes."""
+        future = self._submit(cohort)
+        if not _is_lost(future):
+            return future.result()
+        self.close()
+        if len(cohort) == 1:
+            return self._list_as_fatal(cohort)
+        middle = len(cohort) // 2
+        return join([self._answer_in_halves(cohort.part(*ends)) for ends in ((0, middle), (middle, len(cohort)))])
+
+    def _list_as_fatal(self, cohort: Cohort) -> Answers:
+        """The answer to an episode that ends the process that answers it: the reason why there is none."""
+        self._n_fatal += 1
+        if self._n_fatal > _MOST_FATAL:
+            raise QueryError(
+                f"more than {_MOST_FATAL} episodes ended the processes that answered them, as where memory runs out; "
+                "use fewer workers (workers=1). With a directory (out) the finished batches are kept"
+            )
+        return replace(gather(cohort.ids, [_FATAL], self._n_labels), said=cohort.said)
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""
-        for one in self._every:
-            one.end()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, kill_workers=True)
+            self._pool = None
 
 
-class _Process:
-    def __init__(self, threads: int) -> None:
-        environment = {**os.environ, "NUMBA_NUM_THREADS": str(threads)}
-        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(one for one in sys.path if one))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tether.auditing.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,  # Ctrl-C goes to the parent, which ends it
-        )
-
-    def ask(self, what: Any) -> Any:
-        """Send a question and wait for its answer."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            send(self._process.stdin, what)
-            found = receive(self._process.stdout)
-        except (EOFError, BrokenPipeError, ValueError) as error:
-            code = self._process.wait()
-            how = f"by signal {-code}" if code < 0 else f"with code {code}"
-            raise QueryError(
-                f"a worker of the audit ended {how}, as it does where memory runs out; use fewer workers (workers=1)"
-            ) from error
-        if isinstance(found, TetherError):
-            raise found
-        if isinstance(found, Exception):
-            raise WorkerError(found)
-        return found
-
-    def end(self) -> None:
-        self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
-        self._process.wait()
+_Numbered = tuple[int, Cohort, "Future[Answers]"]
 
 
-class WorkerError(Exception):
-    """An error in a worker that is not a tether error."""
+class _Flow:
+    """Numbered batches that are submitted one after the other, a few of them at the same time."""
+
+    def __init__(
+        self, batches: Iterable[tuple[int, Cohort]], submit: Callable[[Cohort], Future[Answers]], most: int
+    ) -> None:
+        self._batches, self._submit, self._most = iter(batches), submit, most
+        self._under_way: dict[Future[Answers], tuple[int, Cohort]] = {}
+
+    def wait_for_some(self) -> list[_Numbered]:
+        """Batches that are done, in the order of the log; none if all were returned before."""
+        for number, cohort in islice(self._batches, self._most - len(self._under_way)):
+            self._under_way[self._submit(cohort)] = number, cohort
+        return self._returned(wait(self._under_way, return_when=FIRST_COMPLETED).done if self._under_way else set())
+
+    def wait_for_all(self) -> list[_Numbered]:
+        """All batches that were submitted and not returned before, in the order of the log."""
+        return self._returned(wait(self._under_way).done)
+
+    def _returned(self, done: set[Future[Answers]]) -> list[_Numbered]:
+        return sorted(((*self._under_way.pop(one), one) for one in done), key=lambda one: one[0])
 
 
-def each(
-    submit: Callable[..., Any], ask: Callable[[Item], Any], items: Iterable[tuple[int, Item]], most: int
-) -> Iterator[tuple[int, Any]]:
-    """Results of numbered items as they are done, with at most ``most`` of them under way."""
-    under_way: dict[Future[Any], int] = {}
-    numbered = iter(items)
-    while True:
-        for number, item in numbered:
-            under_way[submit(ask, item)] = number
-            if len(under_way) >= most:
-                break
-        if not under_way:
-            return
-        done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-        for one in sorted(done, key=lambda one: under_way[one]):
-            yield under_way.pop(one), one.result()
+def _is_lost(future: Future[Answers]) -> bool:
+    """Whether the process that was to answer died; waits until this is known."""
+    from loky import BrokenProcessPool
+
+    return isinstance(future.exception(), BrokenProcessPool)
+
+
+def _start(workers: int, sent: bytes) -> ProcessPoolExecutor:
+    """Start processes, with what they need to answer; returns when all of them are ready."""
+    from loky import ProcessPoolExecutor
+
+    environment = {
+        "NUMBA_NUM_THREADS": str(max(1, core_count() // workers)),
+        "LOKY_MAX_MEMORY_LEAK_SIZE": "1e18",  # caches are meant to grow: no reason to start another process
+        "PYTHONFAULTHANDLER": os.environ.get("PYTHONFAULTHANDLER", ""),  # the death of a process is told in a sentence
+    }
+    others = set(multiprocessing.active_children())
+    try:
+        begin = tether_start.start_worker, (os.getpid(), sent)
+        pool = ProcessPoolExecutor(workers, env=environment, initializer=begin[0], initargs=begin[1])
+        with _without_interrupts():  # which the processes inherit: Ctrl-C goes to the parent, which ends them
+            ready = [pool.submit(_prepare) for _ in range(workers)]
+        for one in ready:
+            one.result()
+    except BaseException as error:
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()  # else this process would wait for it at its own end
+        if not isinstance(error, RuntimeError | OSError | MemoryError | ImportError):
+            raise
+        raise QueryError(
+            f"the processes of the audit ended before they were ready ({_last_words(error)}), as where memory runs "
+            "out; use fewer workers (workers=1)"
+        ) from error
+    return pool
+
+
+def _last_words(error: BaseException) -> str:
+    """The last line of what a process said before it ended, or the first line of the error itself."""
+    lines = str(error.__cause__ or "").strip(" \n\"'").splitlines()
+    return lines[-1].strip() if lines else (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Block Ctrl-C in this thread, and in the processes that it starts."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# --- In a worker process ------------------------------------------------------------------------------------
+
+
+@cache
+def _prepared() -> Answering:
+    """What answers batches in this process: prepared once."""
+    return prepare(unpickled(tether_start.sent()))
+
+
+def _prepare() -> None:
+    """Be ready to answer; from then on, what goes wrong here may be printed."""
+    _prepared()
+    tether_start.show_errors()
+
+
+def _answer(cohort: Cohort) -> Answers:
+    """The answers to a batch."""
+    try:
+        return _prepared()(cohort)
+    except Exception as error:
+        if _is_sendable(error):
+            raise
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None
+
+
+def _is_sendable(error: Exception) -> bool:
+    import cloudpickle
+
+    try:
+        pickle.loads(cloudpickle.dumps(error))
+    except Exception:
+        return False
+    return True
+
+
+# --- Which of them -----------------------------------------------------------------------------------------
 
 
 def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int) -> Workers:
@@ -191,8 +327,6 @@ def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int)
 
     Compiled code makes plans, and threads run it side by side; everything else needs processes.
     """
-    from tether.auditing.engine import is_compiled
-
     in_threads = is_compiled(question)
     wanted = workers or (core_count() if n_rows >= (_WORTH_THREADS if in_threads else _WORTH) else 1)
     if wanted == 1:
@@ -201,13 +335,10 @@ def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int)
         return Threads(mdp, question, wanted)
     try:
         return Processes(mdp, question, wanted)
-    except (WorkerError, pickle.PicklingError, AttributeError, TypeError) as error:
+    except NotSentError as error:
         if workers is None:  # not asked for
             return Here(mdp, question)
-        raise QueryError(
-            f"the model or the policy cannot be sent to other processes ({error}): its names, or its functions, are of "
-            "the program itself; put them into a module of their own, or use workers=1"
-        ) from error
+        raise QueryError(f"{error}; use workers=1, or a policy that can be pickled") from error
 
 
 def core_count() -> int:

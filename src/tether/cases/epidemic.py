@@ -15,6 +15,7 @@ from functools import lru_cache
 from math import comb
 from typing import NamedTuple
 
+from tether._foundation.words import counted
 from tether.cases.case import Case
 from tether.errors import QueryError
 from tether.model.mdp import MDP
@@ -23,6 +24,7 @@ from tether.observation.path import Path
 __all__ = ["EpidemicState", "epidemic"]
 
 _POPULATION, _STEPS = 10, 7
+_WORDS = {"NIL": "do nothing", "V_I": "vaccinate an infected person", "V_S": "vaccinate a susceptible person"}
 
 
 class EpidemicState(NamedTuple):
@@ -36,7 +38,7 @@ class EpidemicState(NamedTuple):
         return f"({self.S}, {self.I}, {self.V})"
 
 
-def epidemic(population: int = _POPULATION, steps: int = _STEPS) -> Case:
+def epidemic(*, population: int = _POPULATION, steps: int = _STEPS) -> Case:
     """The paper's outbreak: population 10, 20 doses, 2,541 states (S, I, V) with V fastest; or a larger one.
 
     Two conventions of the released table are kept, because the published sizes depend on them. Neither changes the
@@ -72,10 +74,16 @@ def epidemic(population: int = _POPULATION, steps: int = _STEPS) -> Case:
     if (population, steps) == (_POPULATION, _STEPS):
         observed = [(9, 1), (8, 2), (7, 3), (4, 6), (2, 8), (1, 9), (1, 9), (1, 9)]
         states = [EpidemicState(S, I, 2 * _POPULATION) for S, I in observed]
-        return Case("epidemic", _labelled(_listed()), {"observed": Path(states, ["NIL"] * _STEPS)})
+        return _case(_labelled(_listed()), Path(states, ["NIL"] * _STEPS))
     states = _likeliest_course(population, steps)
     mdp = _labelled(_explored(states[0], steps))
-    return Case("epidemic", mdp, {"observed": Path(states, ["NIL"] * steps)})
+    return _case(mdp, Path(states, ["NIL"] * steps))
+
+
+def _case(mdp: MDP, path: Path) -> Case:
+    steps, first, last = counted(path.T, "step"), path.states[0].I, path.states[-1].I
+    story = f"Nobody was vaccinated in {steps}; the number of infected people went from {first} to {last}."
+    return Case("epidemic", mdp, {"observed": path}, stories={"observed": story}, words=_WORDS)
 
 
 def _labelled(mdp: MDP) -> MDP:

@@ -47,7 +47,8 @@ def grid_world() -> Case:
     mdp = MDP.from_arrays(P, np.array(_REWARD, dtype=float), actions=_MOVES)
     mdp = mdp.with_labels({"goal": [_GOAL], "danger": [_PIT]})
     path = Path([0, 1, 2, *[_PIT] * 9], ["right", "right", "down", *["up"] * 8])
-    return Case("grid world", mdp, {"observed": path})
+    story = "The robot went right twice, then down into the pit, where it stayed."
+    return Case("grid world", mdp, {"observed": path}, stories={"observed": story})
 
 
 def _moved(s: int, move: tuple[int, int]) -> int:

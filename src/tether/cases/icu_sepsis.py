@@ -30,6 +30,7 @@ _PATHS = {
         [15, 5, 20, 5, 5, 10, 10, 10, 15, 5, 0],
     ),
 }
+_STORIES = {"death": "A patient in intensive care was treated in eleven steps, and died."}
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -114,7 +115,7 @@ def icu_sepsis(
     for array in (expert, read.initial, read.sofa):
         array.flags.writeable = False
     admissible = tuple(tuple(actions[a] for a in there) for there in read.admissible)
-    return IcuSepsisCase("icu-sepsis", mdp, paths, expert, read.initial, admissible, read.sofa)
+    return IcuSepsisCase("icu-sepsis", mdp, paths, expert, read.initial, admissible, read.sofa, stories=_STORIES)
 
 
 def _labels(n_states: int, n_actions: int, numbers: bool) -> tuple[list[Any], list[Any]]:

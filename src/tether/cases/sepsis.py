@@ -47,6 +47,17 @@ ACTIONS = tuple(
     for levels in product((0, 1), repeat=3)
 )
 
+_STORIES = {
+    "catastrophic": (
+        "A diabetic patient got ventilation and vasopressors, then antibiotics and ventilation twice, "
+        "and died at step 3."
+    ),
+    "suboptimal": (
+        "A diabetic patient got ventilation and vasopressors, then antibiotics and ventilation nine times, "
+        "and was still in hospital after ten steps."
+    ),
+}
+
 
 class SepsisState(NamedTuple):
     """A patient's vital signs and treatments."""
@@ -114,6 +125,7 @@ def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Ca
             "catastrophic": _path(mdp, [777, 939, 941, *[949] * 8], [3, 6, 6, *[0] * 7]),
             "suboptimal": _path(mdp, [777, 939, 869, 869, 861, 861, 869, 861, 861, 853, 853], [3, *[6] * 9]),
         },
+        stories=_STORIES,
     )
 
 

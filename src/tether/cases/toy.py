@@ -33,4 +33,5 @@ def toy() -> Case:
     <Path: 4 steps, 's0' –'a0'→ 's2' –'a0'→ 's5' –'a0'→ 's7' –'a0'→ 's7'>
     """
     mdp = MDP.from_table(*zip(*_TRANSITIONS, strict=True))
-    return Case("toy", mdp, {"observed": Path(["s0", "s2", "s5", "s7", "s7"], ["a0"] * 4)})
+    path = Path(["s0", "s2", "s5", "s7", "s7"], ["a0"] * 4)
+    return Case("toy", mdp, {"observed": path}, stories={"observed": "From s0 always by a0: to s2, to s5, and to s7."})

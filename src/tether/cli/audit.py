@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from tether.cli.answers import print_json
+from tether.cli.doing import signals_as_ctrl_c
 from tether.cli.options import (
     ModelOptions,
     PlanOptions,
@@ -95,6 +96,7 @@ def audit(
     from tether.io.opening import must_exist
     from tether.io.policies import open_policy
 
+    click.get_current_context().with_resource(signals_as_ctrl_c())
     must_exist(log)
     refuse_columns_alone(policy, policy_columns)
     if policy is not None and reports:

@@ -54,6 +54,11 @@ def _list(as_json: bool) -> None:
         paths = case.missing or ", ".join(f"{path} ({steps} steps)" for path, steps in case.paths.items())
         table.add_row(f"case:{case.name}", *sizes, paths)
         table.add_row("", "", "", case.about, style="dim")
+        for path, story in case.stories.items():
+            table.add_row("", "", "", story if len(case.stories) == 1 else f"{path}: {story}", style="dim")
+        if case.words:
+            actions = "; ".join(f"{action}: {words}" for action, words in case.words.items())
+            table.add_row("", "", "", f"Actions: {actions}.", style="dim")
     put(table)
 
 

@@ -55,7 +55,7 @@ def _look(episode: Episode, influence: Any) -> Check:
     if alone:
         episode.refuse_options_of_path()
     path = None if alone else episode.open_path
-    return check_opened(lambda: episode.open(check=True), path, episode.replay, influence)
+    return check_opened(episode.open, path, episode.replay, influence)
 
 
 def _print(episode: Episode, report: Check) -> None:

@@ -20,7 +20,7 @@ Examples:
 
 \b
 Formats, by their suffixes:
-  a saved model     a directory, or no suffix; keeps everything
+  a saved model     .tether, or no suffix; keeps everything
   csv, tsv          .csv .tsv (also .gz): one row per transition, with columns
                     state, action, next_state, probability[, reward]
   parquet, arrow    .parquet .pq .arrow .feather .ipc: the same
@@ -36,8 +36,8 @@ Formats, by their suffixes:
 def convert(source: ModelOptions, out: str, to: str | None, mean_rewards: bool, as_json: bool) -> None:
     """Convert a model from one format into another.
 
-    The format follows from the name. OUT without a suffix is a directory: a saved model, which opens fastest and
-    keeps everything (a discount, the counts of a learned model).
+    The format follows from the name. OUT without a suffix is a saved model, which opens fastest and keeps everything (a
+    discount, the counts of a learned model).
     """
     from tether.cli.screen import progress, put
     from tether.io.convert import convert as converted

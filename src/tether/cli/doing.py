@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
 import click
 
-__all__ = ["CONTINUED", "DOING", "DRAWING", "LIMITS", "READING", "REPLAYING", "note_continued", "note_doing"]
+__all__ = [
+    "CONTINUED",
+    "DOING",
+    "DRAWING",
+    "LIMITS",
+    "READING",
+    "REPLAYING",
+    "EndedBySignal",
+    "note_continued",
+    "note_doing",
+    "signals_as_ctrl_c",
+]
 
 DOING = "tether.doing"
 """The key in the context of a command: what is being done, and what would need less memory."""
@@ -12,7 +29,7 @@ DOING = "tether.doing"
 CONTINUED = "tether.continued"
 """The key in the context of a command: what continues it, if parts of its work are kept."""
 
-READING = "a saved model (tether convert MODEL DIRECTORY) need not be read as a whole"
+READING = "a saved model (tether convert MODEL FILE) is not held in memory as a whole"
 REPLAYING = "a shorter path needs less"
 LIMITS = "fewer k and m, or a shorter path, need less"
 DRAWING = "fewer draws need less"
@@ -30,3 +47,30 @@ def note_continued(by: str) -> None:
     ctx = click.get_current_context(silent=True)
     if ctx is not None:
         ctx.meta[CONTINUED] = by
+
+
+class EndedBySignal(KeyboardInterrupt):
+    """The system, or another program, asks this command to end."""
+
+    def __init__(self, number: int) -> None:
+        self.code = 128 + number
+        super().__init__(f"ended by {signal.Signals(number).name}")
+
+
+@contextmanager
+def signals_as_ctrl_c() -> Iterator[None]:
+    """End by SIGTERM and SIGHUP as by Ctrl-C, with a sentence; one that is ignored (``nohup``) stays ignored."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise EndedBySignal(number)
+
+    wanted = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    is_main = threading.current_thread() is threading.main_thread()
+    heard = [one for one in wanted if is_main and signal.getsignal(one) is signal.SIG_DFL]
+    for one in heard:
+        signal.signal(one, stop)
+    try:
+        yield
+    finally:
+        for one in heard:
+            signal.signal(one, signal.SIG_DFL)

@@ -93,16 +93,10 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
 
 def _audited(directory: str) -> dict[Any, Gained]:
     """What an audit found, by episode."""
-    from pyarrow import parquet
-
+    from tether.auditing.directory import open_tables
     from tether.explorer.offered import audit_of
 
-    file = os.path.join(directory, "episodes.parquet")
-    if not os.path.exists(file):
-        raise click.UsageError(
-            f"{directory}: there is no episodes.parquet: is it the directory of a complete tether audit?"
-        )
-    return audit_of(parquet.read_table(file, columns=["episode", "gain", "verdict"]))
+    return audit_of(open_tables(directory).read("episodes", ["episode", "gain", "verdict"]))
 
 
 def _is_log(episode: Episode) -> bool:

@@ -8,20 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
 import click
 
 from tether._version import __version__
-from tether.cli.doing import CONTINUED, DOING
+from tether.cli.doing import CONTINUED, DOING, EndedBySignal
 from tether.cli.hints import hints
-from tether.errors import SHOWN, TetherError
+from tether.errors import SHOWN, Problem, QueryError, TetherError
 
 __all__ = ["COMMANDS", "main"]
 
-_SECTIONS = {
+_SECTIONS: dict[str, dict[str, str | None]] = {
     "Answers": {
         "explain": "explain",
+        "review": "review",
         "sweep": "sweep",
         "choose-k": "sweep",
         "why": "why",
@@ -34,11 +36,14 @@ _SECTIONS = {
         "audit": "audit",
     },
     "Models and episodes": {"check": "check", "convert": "convert", "learn": "learn", "cases": "cases"},
-    "To look at": {"explore": "explore", "demo": "showcase", "reproduce": "showcase"},
+    "To look at": {"explore": "explore", "demo": "showcase", "reproduce": None},
 }
 
 COMMANDS = {name: module for section in _SECTIONS.values() for name, module in section.items()}
-"""Every command, and the module of this package that holds it."""
+"""Every command, and the module of this package that holds it; None if a program beside the library brings it."""
+
+_ENTRY_POINTS = "tether.commands"
+"""The group of entry points in which such a program names its command."""
 
 HELP = """What should have been done differently, and is that answer still about this episode?
 
@@ -47,8 +52,8 @@ Try:  tether explain case:epidemic
       tether explain MODEL PATH -k 3 -m 2"""
 
 EPILOG = """\b
-MODEL  a file (tether convert --help lists the formats), a saved model (a
-       directory), an embedded case (case:sepsis), or an environment of
+MODEL  a file (tether convert --help lists the formats), a saved model
+       (MDP.save), an embedded case (case:sepsis), or an environment of
        Gymnasium (gym:FrozenLake-v1)
 PATH   what happened: a file (CSV with columns t, state, action; JSON;
        Parquet), an episode of a log (log.csv#17), or a path of a case
@@ -73,7 +78,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"tether.cli.{COMMANDS[name]}"), name.replace("-", "_"))
+        module = COMMANDS[name]
+        if module is None:
+            return _command_of_a_program(name)
+        command: click.Command = getattr(import_module(f"tether.cli.{module}"), name.replace("-", "_"))
         return command
 
     def resolve_command(
@@ -103,6 +111,24 @@ class _Commands(click.Group):
             return result
 
 
+def _command_of_a_program(name: str) -> click.Command:
+    """The command that an installed program brings; without the program, one that says so."""
+    for point in entry_points(group=_ENTRY_POINTS, name=name):
+        command: click.Command = point.load()
+        return command
+
+    @click.command(
+        name, context_settings={"ignore_unknown_options": True}, add_help_option=False, short_help="Not installed."
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def missing(arguments: tuple[str, ...]) -> None:
+        raise QueryError(
+            f"'tether {name}' is not installed; install Tether again: pip install --force-reinstall tether"
+        )
+
+    return missing
+
+
 @contextmanager
 def _translated(ctx: click.Context) -> Iterator[None]:
     try:
@@ -115,26 +141,36 @@ def _translated(ctx: click.Context) -> Iterator[None]:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         ctx.exit(0)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         by = ctx.meta.get(CONTINUED)
         continued = f"; {by} continues where it stopped" if by else ""
-        click.echo(f"\ntether: interrupted{continued}", err=True)
-        ctx.exit(130)
+        how, code = (str(stop), stop.code) if isinstance(stop, EndedBySignal) else ("interrupted", 130)
+        click.echo(f"\ntether: {how}{continued}", err=True)
+        ctx.exit(code)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _say(f"{place}{error.strerror or error}")
         ctx.exit(2)
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't start new thread" not in str(error):
+            raise
         _say(_short_of_memory(ctx, error))
         ctx.exit(2)
 
 
-def _short_of_memory(ctx: click.Context, error: MemoryError) -> str:
+def _short_of_memory(ctx: click.Context, error: MemoryError | RuntimeError) -> str:
     """What was being done when memory ran out, and what would need less memory."""
     doing: tuple[str, str] = ctx.meta.get(DOING, ("", ""))
     while_doing = f" while {doing[0]}" if doing[0] else ""
     detail = f" ({error})" if str(error) else ""
     return f"there is not enough memory{while_doing}{detail}" + (f"; {doing[1]}" if doing[1] else "")
+
+
+def _check_threads(value: str) -> None:
+    """Refuse a number of threads with which the compiled code cannot be loaded."""
+    if value.strip().lstrip("+-").isdigit() and int(value) < 1:
+        what = f"NUMBA_NUM_THREADS is {value}"
+        raise QueryError(Problem(what, value=value, expectation="a number from 1", fix="set it, or remove it"))
 
 
 def _say(sentence: str) -> None:
@@ -146,6 +182,7 @@ def _say(sentence: str) -> None:
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """All commands."""
+    _check_threads(os.environ.get("NUMBA_NUM_THREADS", ""))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # no crash if the terminal cannot show a character

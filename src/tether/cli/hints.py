@@ -27,7 +27,7 @@ _OPTIONS = {
     "transitions": "--column P=NAME",
     "rewards": "--column R=NAME, or --column R= if there are none",
     "format": "--format NAME, or for what is written --to NAME",
-    "save": "a name without a suffix is a directory",
+    "save": "a name without a suffix is a saved model",
     "read_episodes": "name one of its episodes, FILE#ID",
     "max_unpacked": "TETHER_MAX_UNPACKED='4 GB' before the command",
 }

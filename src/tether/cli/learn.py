@@ -69,7 +69,7 @@ def learn(
 
     EPISODES is a table (CSV, Parquet, Arrow, Excel) with the columns episode, t, state, action and, where known,
     reward, next_state and outcome (how the episode ended: it becomes a terminal state). OUT without a suffix is a
-    directory: it keeps the counts, which credible intervals need. A table does not keep them.
+    saved model: it keeps the counts, which credible intervals need. A table does not keep them.
     """
     from tether.cli.screen import progress, put
     from tether.explanation.answers import as_data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -111,17 +110,14 @@ class ModelOptions:
 
         return names_in(self.model, self.format)
 
-    def open(self, check: bool = False) -> MDP:
-        """Read the model, and say so; with ``check`` also check every number of a saved model."""
+    def open(self) -> MDP:
+        """Read the model, and say so."""
         from tether.cli.screen import progress
         from tether.io.sources import open_model
-        from tether.model.mdp import MDP
 
         with progress() as say:
             say(f"reading {self.model}", READING)
             mdp = open_model(self.model, **self.reading)
-            if check and os.path.isdir(self.model):
-                mdp = MDP.load(self.model, check=True)
         if self.discount is not None:
             mdp = mdp.with_objective(discount=self.discount)
         return self._with_final_reward(mdp) if self.final_reward else mdp

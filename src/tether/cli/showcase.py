@@ -1,15 +1,13 @@
-"""``tether demo`` and ``tether reproduce``: two episodes, and published experiments."""
+"""``tether demo``: two episodes, and what should have been done differently."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import click
 
 from tether.cli.answers import print_json
 from tether.cli.options import as_json
 
-__all__ = ["demo", "reproduce"]
+__all__ = ["demo"]
 
 
 @click.command(
@@ -36,38 +34,3 @@ def demo(as_json: bool) -> None:
             {"title": story.title, "explanations": [named | explanation_data(one) for one in story.explanations()]}
         )
     print_json("demo", stories=stories)
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  tether reproduce
-  tether reproduce toy epidemic --out paper
-  tether reproduce --check"""
-)
-@click.argument("cases", nargs=-1, metavar="[CASE]...")
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("tether-reproduction"),
-    show_default=True,
-    help="Directory for the page, figures and numbers.",
-)
-@click.option(
-    "--sepsis-table", type=click.Path(path_type=Path), help="A copy of the sampled table (.npz, array tx_mat)."
-)
-@click.option("--check", "check_only", is_flag=True, help="Only check the exact numbers; write nothing.")
-@as_json
-def reproduce(cases: tuple[str, ...], out: Path, sepsis_table: Path | None, check_only: bool, as_json: bool) -> int:
-    """Published experiments, the paper's and others, beside the published numbers.
-
-    CASE is any of toy, grid_world, epidemic, sepsis, motivation, hidden_diabetes, notions; of other papers robust,
-    few_changes, off_policy; all by default. With --check, exit code 1 if a number has changed.
-    """
-    from tether.reproduce.screen import print_check, run_and_print
-
-    if check_only:
-        return 0 if print_check(cases, sepsis_table, as_json) else 1
-    run_and_print(cases, out, sepsis_table, as_json)
-    return 0

@@ -61,7 +61,7 @@ def why(
     where = None if state is None else find_name(cf.mdp.states, state, "state")
     pair = where, None if action is None else find_name(cf.mdp.actions, action, "action")
     about: dict[str, Any] = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
-    found = cf.why(t, *pair, k, uninfluenced=uninfluenced, **about)
+    found = cf.why(t, *pair, k=k, uninfluenced=uninfluenced, **about)
     answers = found if isinstance(found, tuple) else (found,)
     where, k = answers[0].state, answers[0].k
     if as_json:

@@ -27,8 +27,8 @@ def steps_of(graph: Graph) -> Steps:
     supports = [layer.observed.next_state.reshape(n, -1) for layer in graph.layers]
     begin = starts(np.tile([one.shape[1] for one in supports], n))
     support = np.concatenate([one[copy] for copy in range(n) for one in supports])
-    flat = (np.asarray(one, np.int64).reshape(-1) for one in columns)
-    return Steps(np.arange(n + 1) * graph.T, *flat, begin, support)
+    state, action, pair, outcome = (np.asarray(one, np.int64).reshape(-1) for one in columns)
+    return Steps(np.arange(n + 1) * graph.T, state, action, pair, outcome, begin, support)
 
 
 def ended_of(graph: Graph) -> Flags | None:

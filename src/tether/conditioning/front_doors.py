@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tether.evaluation.evaluate import Evaluation
     from tether.explanation.decisions import Decisions
+    from tether.explanation.mistakes import Review
     from tether.explanation.what_if import WhatIf
     from tether.explorer.notebook import Inline
     from tether.influence.classes import Classes
@@ -255,6 +256,40 @@ class CounterfactualDoors:
 
         return decide(self, objective, m, rule, influence, minimise)
 
+    def review(
+        self: Any,
+        against: Any = "best",
+        *,
+        objective: Property | None = None,
+        minimise: bool = False,
+        horizon: int | None = None,
+    ) -> Review:
+        """Mistake or luck: what could be known when it was decided, and what only chance did.
+
+        Decisions are judged by the plain model: no causal model is needed. Only `tether.Review.foreseeable` uses the
+        counterfactual MDP.
+
+        Parameters
+        ----------
+        against : "best", "usual", or a policy
+            What decisions are judged against; see `tether.review`.
+        objective, minimise
+            What is asked for instead of the largest return; see `tether`.
+        horizon : int, optional
+            Over how many steps; see `tether.review`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> review = tether.counterfactual(case.mdp, case.path).review()
+        >>> review, round(review.foreseeable, 3)
+        (<Review: expected -1, mistakes 35.86, luck -1.141, observed -38>, 37.0)
+        """
+        from tether.explanation.mistakes import review_counterfactual
+
+        return review_counterfactual(self, against, objective, minimise, horizon)
+
     def what_if(
         self: Any,
         actions: Mapping[int, Any] | None = None,
@@ -292,9 +327,9 @@ class CounterfactualDoors:
 
     def classify(
         self,
+        *,
         t: int,
         k: int | None = None,
-        *,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
@@ -322,7 +357,7 @@ class CounterfactualDoors:
         'influenced and reachable'
         """
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
-        return question.classify(t, k, rollout=rollout)
+        return question.classify(t=t, k=k, rollout=rollout)
 
     @overload
     def why(
@@ -330,8 +365,8 @@ class CounterfactualDoors:
         t: int,
         state: Any = None,
         action: None = None,
-        k: int | None = None,
         *,
+        k: int | None = None,
         rule: Rule = ...,
         influence: str | Influence = ...,
         objective: Property | None = ...,
@@ -344,8 +379,8 @@ class CounterfactualDoors:
         t: int,
         state: Any = None,
         action: Any = ...,
-        k: int | None = None,
         *,
+        k: int | None = None,
         rule: Rule = ...,
         influence: str | Influence = ...,
         objective: Property | None = ...,
@@ -357,8 +392,8 @@ class CounterfactualDoors:
         t: int,
         state: Any = None,
         action: Any = None,
-        k: int | None = None,
         *,
+        k: int | None = None,
         rule: Rule = "definition",
         influence: str | Influence = "support",
         objective: Property | None = None,
@@ -393,7 +428,7 @@ class CounterfactualDoors:
         [('NIL', 1), ('V_I', 8), ('V_S', 8)]
         """
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
-        found: Why | tuple[Why, ...] = question.why(t, state, action, k, uninfluenced=uninfluenced)
+        found: Why | tuple[Why, ...] = question.why(t, state, action, k=k, uninfluenced=uninfluenced)
         return found
 
     def pareto(

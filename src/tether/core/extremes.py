@@ -57,16 +57,13 @@ def worst_values(
     while done < wanted.size:
         nodes = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
         done = _worst_of_batch(
-            model, *_arrays(steps), taken, most, worth, np.array(kinds), wanted, done, *nodes,
+            model, steps.start, steps.state, steps.action, steps.pair, steps.outcome, taken, most, worth,
+            np.array(kinds), wanted, done, *nodes,
             np.zeros((most + 1) * model.n_states, np.int64), np.zeros((2, (most + 1) * model.n_states)),
             limits_for(longest), row_scratch_for(longest), np.empty(0), found,
         )  # fmt: skip
         size *= 4  # an episode that needs more is begun again
     return found
-
-
-def _arrays(steps: Steps) -> tuple[Ints, ...]:
-    return steps.start, steps.state, steps.action, steps.pair, steps.outcome
 
 
 def _taken(model: Model, steps: Steps, layers: list[Layer], visits: list[Visits]) -> _Taken:

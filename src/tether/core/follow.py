@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -131,7 +132,7 @@ def _take_choices(
 
 
 @kernel
-def _is_change(model: Model, s: int, number: int, observed: int) -> bool:
+def _is_change(model: Model, s: Any, number: Any, observed: Any) -> Any:
     """Whether a pair, by its number, changes the observed action; none does in an absorbing state without it."""
     if observed < 0 or model.pair_action[model.pair_start[s] + number] == observed:
         return False

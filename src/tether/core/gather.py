@@ -9,6 +9,8 @@ A node without pairs ends a path: κ = 1, and no influence follows. The rules ar
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -63,7 +65,7 @@ def _enter_levels(after: Nodes, b: int, n_states: int, near: Ints, kappa: Ints, 
 @kernel
 def _extremes(
     next_state: Ints, start: int, stop: int, levels: Ints, base: int, least: int, most: int
-) -> tuple[int, int]:
+) -> tuple[Any, Any]:
     """The smallest distance and the largest κ of the successors of a row.
 
     Reading stops once the first is at most ``least`` and the second at least ``most``: no more can change.
@@ -106,7 +108,7 @@ def _gather_range(
                 start, stop = stop, row_start[first + at - begin + 1]
                 closest, worst = _extremes(next_state, start, stop, levels, 0, 1, most)
                 nearest = min(nearest, closest + 1)
-                worst = max(worst, np.int64(own[at]), min(closest + 1, cap))
+                worst = max(worst, own[at], min(closest + 1, cap))
                 own[at] = worst
                 lowest = min(lowest, worst)
             near[node], kappa[node] = min(nearest, FAR), lowest
@@ -129,7 +131,7 @@ def _gather_range(
                 start, stop = row_start[x], row_start[x + 1]
                 closest, worst = _extremes(next_state, start, stop, levels, base, 1, most)
             distance = 1 if is_influenced else min(closest + 1, FAR)
-            worst = max(worst, np.int64(own[at]), min(distance, cap))
+            worst = max(worst, own[at], min(distance, cap))
             own[at] = worst
             nearest, lowest = min(nearest, distance), min(lowest, worst)
             e += is_edited

@@ -13,7 +13,7 @@ than `ROUNDING` times it. Rows of numbers are padded, because four sums are take
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -110,7 +110,7 @@ def plan_layer(
 
 
 @kernel
-def find_pair(model: Model, s: int, action: int) -> int:
+def find_pair(model: Model, s: Any, action: Any) -> Any:
     """The number of an action among the pairs of a state, -1 if it is not available."""
     begin, end = model.pair_start[s], model.pair_start[s + 1]
     guess = begin + max(action, 0)
@@ -123,7 +123,7 @@ def find_pair(model: Model, s: int, action: int) -> int:
 
 
 @kernel
-def is_absorbing(model: Model, s: int) -> bool:
+def is_absorbing(model: Model, s: Any) -> Any:
     """Whether every action of a state leads back to it for certain."""
     for x in range(model.pair_start[s], model.pair_start[s + 1]):
         start = model.row_start[x]
@@ -273,7 +273,7 @@ def _plan_chunks(
 
 
 @kernel
-def _find_node(nodes: Nodes, b: int, state: int) -> int:
+def _find_node(nodes: Nodes, b: int, state: Any) -> Any:
     """The node of a state in an episode, with a run of 0."""
     low, high = nodes.first[b], nodes.first[b + 1]
     while low < high:

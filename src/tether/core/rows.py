@@ -32,9 +32,9 @@ _UNKNOWN, _APART, _TOUCHES = 0, 1, 2
 
 
 class MadeRows(NamedTuple):
-    """Edited rows of some groups, one group after the other: how many each has, and the rows, pairs ascending."""
+    """Edited rows of some groups, one group after the other: the size of each group, and the rows, pairs ascending."""
 
-    count: Ints
+    size: Ints
     pair: Ints
     meets: Flags
     start: Ints
@@ -156,7 +156,7 @@ class RowStore:
 
     def _add(self, keys: Ints, made: MadeRows) -> None:
         n_rows = int(self.pair.size)
-        self._group_start = np.concatenate((self._group_start, n_rows + np.cumsum(made.count)))
+        self._group_start = np.concatenate((self._group_start, n_rows + np.cumsum(made.size)))
         for name in ("pair", "meets", "strength", "next_state", "probability"):
             setattr(self, name, self._room[name].add(getattr(made, name)))
         self.start = self._room["start"].add(self.start[-1] + made.start[1:])
@@ -217,7 +217,7 @@ class Touched(NamedTuple):
 
 
 @kernel
-def _place(keys: Ints, key: int) -> int:
+def _place(keys: Ints, key: Any) -> Any:
     """Where a key is in the hash table, or the free place where it belongs."""
     mask = np.uint64(keys.size - 1)
     at = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(20)) & mask

@@ -31,7 +31,7 @@ from tether.plan.chain import Taken, Visits, build_chain
 from tether.plan.objective import asked, asked_model, objective_name, value_name
 from tether.plan.rewards import ExpectedRewards
 
-__all__ = ["Solution", "best_for_anyone", "evaluate_nominal", "simulate", "solve"]
+__all__ = ["Solution", "backward_values", "best_for_anyone", "choice_type", "evaluate_nominal", "simulate", "solve"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,11 +90,9 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
     T, wanted = _length(mdp, steps), make_property(objective)
     every = np.arange(mdp.n_states, dtype=np.int32)
-    values, choices = np.empty((T + 1, mdp.n_states)), np.empty((T, mdp.n_states), dtype=_choice_type(mdp))
-    for t, value, choice in _backward(*asked_model(mdp, wanted), (every,) * (T + 1), minimise):
-        values[t] = value
-        if t < T:
-            choices[t] = choice
+    values, choices = np.empty((T + 1, mdp.n_states)), np.empty((T, mdp.n_states), dtype=choice_type(mdp))
+    for t, table in backward_values(*asked_model(mdp, wanted), (every,) * T, tuple(choices[:, :, None]), minimise):
+        values[t] = table[:, 1]
     values = 0.0 - values if minimise else values
     if wanted is not None:
         values[np.isfinite(values)] = np.clip(values[np.isfinite(values)], 0.0, 1.0)
@@ -102,45 +100,49 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
     return Solution(mdp, T, values, choices, wanted, bool(minimise))
 
 
-def _choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
+def choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
     """A small integer type that can number the actions of a state."""
     return np.int8 if mdp.n_actions < np.iinfo(np.int8).max else np.int32
 
 
-def _backward(
-    world: MDP, decided: Decided | None, states: Sequence[Ints], minimise: bool
-) -> Iterator[tuple[int, Floats, Ints]]:
-    """Backward induction without any limit, t = T … 0, over some states of each time.
+def backward_values(
+    world: MDP, decided: Decided | None, states: Sequence[Ints], choices: Sequence[Ints], minimise: bool
+) -> Iterator[tuple[int, Floats]]:
+    """Backward induction without any limit, t = T … 0: yields the time and a table by state, valid for ``states[t]``.
 
-    Yields the time, V of its states, and which of the pairs of each state is the best, -1 if there is none.
+    The table has two columns: the size of the numbers that were added up, which rounding errors are relative to, and V
+    (negated with ``minimise``). It is overwritten two times later. ``choices[t]`` is written: for each of these states,
+    which of its pairs is the best, -1 if it has none. What can follow a state must be among the states one step later.
     """
     from tether.core.plan import Goal, Limits, Numbers, OnPath, plan_layer
 
-    T, sign = len(states) - 1, -1.0 if minimise else 1.0
+    T, sign, n = len(states), -1.0 if minimise else 1.0, world.n_states
     model, expected, final = model_of(world.form), ExpectedRewards(world), sign * final_rewards(world)
     limits, numbers = Limits(np.empty(0, np.int16), np.zeros(1, np.int64)), Numbers(1, 1, 1)
     nowhere = np.full(1, -1)
     path = OnPath(nowhere, nowhere, np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros(1, np.int64), 0, 0)
-    after, values = Layer(Nodes(np.zeros(2, np.int64), states[T][:0], NO_RUNS, np.zeros(1, np.int64)), NO_EDITS), None
-    for t in range(T, -1, -1):
+    every = np.arange(n, dtype=np.int32)
+    after = Layer(Nodes(np.array([0, n]), every, NO_RUNS, np.zeros(n + 1, np.int64)), NO_EDITS)
+    values = np.zeros((n, numbers.width))
+    values[:, 0], values[:, 1] = np.abs(final), final
+    tables = np.zeros((2, n, 2))
+    tables[T % 2] = values[:, :2]
+    yield T, tables[T % 2]
+    for t in range(T - 1, -1, -1):
         here = states[t].astype(np.int64)
         count = world.form.pair_start[here + 1] - world.form.pair_start[here]
-        stuck = np.flatnonzero(count == 0) if t < T else np.empty(0, np.int64)
         over = np.zeros(here.size, bool) if decided is None else decided.ended[here]
-        stuck, resting = stuck[~over[stuck]], over & (count > 0)
+        stuck, resting = (count == 0) & ~over, over & (count > 0)
         count[over] = 0
-        if t == T:
-            count[:] = 0
         layer = Layer(Nodes(np.array([0, here.size]), states[t], NO_RUNS, starts(count)), NO_EDITS)
-        reward = sign * expected.of_pairs(t, states[t]) if t < T else np.empty(0)
-        before, choice = np.empty((here.size, numbers.width)), np.full((here.size, 1), -1, _choice_type(world))
+        before, reward = np.empty((here.size, numbers.width)), sign * expected.of_pairs(t, states[t])
         goal = Goal(reward, np.empty(0), final, world.discount, nowhere)
-        known = np.empty((0, numbers.width)) if values is None else values
-        plan_layer(model, layer, after.nodes, limits, goal, before, numbers, known, numbers, choice, path, True)
+        plan_layer(model, layer, after.nodes, limits, goal, before, numbers, values, numbers, choices[t], path, True)
         before[stuck, 1] = -np.inf
-        choice[resting] = 0  # after the decision the action does not matter
+        choices[t][stuck], choices[t][resting] = -1, 0  # after the decision the action does not matter
         after, values = layer, before
-        yield t, before[:, 1], choice[:, 0]
+        tables[t % 2][here] = before[:, :2]
+        yield t, tables[t % 2]
 
 
 def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, minimise: bool = False) -> Evaluation:
@@ -159,11 +161,13 @@ def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, mi
     mdp, asking = cf.mdp, asked(cf, objective)
     world, decided = asked_model(mdp, objective)
     reached = nominal_rollout(asking.graph)
-    states = [_with_ended(reached, t) for t in range(cf.T + 1)]
-    choices = [choice for _, _, choice in _backward(world, decided, states, minimise)][::-1]
+    states = [_with_ended(reached, t) for t in range(cf.T)]
+    choices = [np.full((layer.size, 1), -1, dtype=choice_type(mdp)) for layer in states]
+    for _ in backward_values(world, decided, states, choices, minimise):
+        pass
 
     def decide(t: int, visits: Visits) -> Taken:
-        local = choices[t][places_among(states[t], visits.states)].astype(np.int64)
+        local = choices[t][places_among(states[t], visits.states), 0].astype(np.int64)
         if np.any(local < 0):  # the policy itself says what is wrong
             best = mdp.solve(cf.T, objective=objective, minimise=minimise)
             return decider(mdp, make_policy(mdp, best, cf.T))(t, visits)

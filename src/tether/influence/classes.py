@@ -87,6 +87,7 @@ def classify(
     reached: Callable[[int], Thresholds],
     rule: Rule,
     influence: Influence,
+    *,
     t: int,
     k: int,
     rollout: Any = "counterfactual",

@@ -129,6 +129,7 @@ def why(
     t: int,
     state: Any,
     action: Any,
+    *,
     k: int,
     uninfluenced: int = 0,
 ) -> Why:

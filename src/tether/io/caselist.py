@@ -27,6 +27,10 @@ class CaseEntry:
         How many; None if something that the case needs is not installed.
     paths : dict
         What to write as PATH on the command line, and the number of steps of each.
+    stories : dict
+        What happened on each path, in a sentence, by what to write as PATH.
+    words : dict
+        Actions in words, where their names are abbreviations.
     missing : str or None
         What the case needs and is not installed.
 
@@ -42,6 +46,8 @@ class CaseEntry:
     states: int | None
     actions: int | None
     paths: dict[str, int]
+    stories: dict[str, str]
+    words: dict[str, str]
     missing: str | None
 
 
@@ -62,9 +68,12 @@ def case_entry(name: str) -> CaseEntry:
     try:
         case, _ = open_case(f"{PREFIX}{name}")
     except QueryError as error:  # something it needs is not installed
-        return CaseEntry(name, about_case(name), None, None, {}, str(error))
-    paths = {source: case.paths[path].T for source, path in path_names(name, case).items()}
-    return CaseEntry(name, about_case(name), case.mdp.n_states, case.mdp.n_actions, paths, None)
+        return CaseEntry(name, about_case(name), None, None, {}, {}, {}, str(error))
+    sources = path_names(name, case)
+    paths = {source: case.paths[path].T for source, path in sources.items()}
+    stories = {source: case.stories[path] for source, path in sources.items()}
+    sizes = case.mdp.n_states, case.mdp.n_actions
+    return CaseEntry(name, about_case(name), *sizes, paths, stories, dict(case.words), None)
 
 
 def write_case(name: str, folder: str | os.PathLike[str]) -> list[str]:

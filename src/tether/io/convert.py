@@ -66,7 +66,7 @@ def convert(
     source : MDP, str or path
         A model, or what `tether.io.open_model` opens.
     target : path
-        Its suffix says the format; a name without one is a directory, which keeps everything.
+        Its suffix says the format; a name without one is a saved model, which keeps everything.
     to : str, optional
         The format of the target, if its name does not say it.
     mean_rewards : bool

@@ -22,7 +22,7 @@ from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
 from tether.io.columns import Columns
 from tether.model.names import is_missing, plain
-from tether.model.storage.named import class_of
+from tether.model.stored_names import class_of
 from tether.observation.ends import outcome_names
 
 __all__ = ["OPTIONAL", "LogShape", "are_timestamps", "make_shape"]

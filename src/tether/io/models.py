@@ -1,6 +1,6 @@
 """Any model file: its format, and the reader or writer for it.
 
-A directory is a model that `tether.MDP.save` wrote. Any other format is found from the suffix, or given.
+A model that `tether.MDP.save` wrote is known by its contents. Any other format is found from the suffix, or given.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from tether.errors import Problem, QueryError
 from tether.io.files import File, file_error, name_of
 from tether.model.mdp import MDP
+from tether.model.storage import is_saved_model
 
 __all__ = ["FORMATS", "format_by_suffix", "format_of", "read_model", "write_model"]
 
@@ -42,7 +43,7 @@ FORMATS: dict[str, Format] = {
     "mat": Format((".mat",), *_ARRAYS),
     "prism": Format((".tra",), "tether.io.prism", "read_prism", "write_prism", has_labels=True),
     "drn": Format((".drn",), "tether.io.drn", "read_drn", "write_drn", has_labels=True),
-    "directory": Format((), "tether.io.models", "_load", "_save", has_labels=True),
+    "saved": Format((".tether",), "tether.io.models", "_load", "_save", has_labels=True),
 }
 """The formats of models."""
 
@@ -53,7 +54,7 @@ def read_model(file: File, format: str | None = None, **options: Any) -> MDP:
     Parameters
     ----------
     file : path
-        A saved model's directory, or a file whose suffix is known: see `FORMATS`.
+        A saved model, or a file whose suffix is known: see `FORMATS`.
     format : str, optional
         One of `FORMATS`, where the suffix does not tell.
     **options
@@ -76,7 +77,7 @@ def read_model(file: File, format: str | None = None, **options: Any) -> MDP:
 
 
 def write_model(mdp: MDP, file: File, format: str | None = None, **options: Any) -> None:
-    """Write a model, in the format its name says: a known suffix, or none for a directory (see `tether.MDP.save`).
+    """Write a model, in the format its name says: a known suffix, or none for a saved model (`tether.MDP.save`).
 
     Parameters
     ----------
@@ -102,26 +103,28 @@ def write_model(mdp: MDP, file: File, format: str | None = None, **options: Any)
 
 
 def format_of(file: File, format: str | None = None) -> str:
-    """The format of a file: the given one, else by suffix; a directory, or a name without a suffix, is a saved model.
+    """The format of a file: the given one, else by suffix; a name without a suffix is a saved model.
+
+    A file that `tether.MDP.save` wrote is a saved model whatever its name.
 
     Examples
     --------
     >>> from tether.io.models import format_of
     >>> format_of("clinic.csv.gz"), format_of("dice.tra"), format_of("saved/clinic")
-    ('csv', 'prism', 'directory')
+    ('csv', 'prism', 'saved')
     """
     if format is not None:
         if format not in FORMATS:
             raise QueryError(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
         return format
     path = Path(name_of(file))
-    if path.is_dir() or not path.suffix:
-        return "directory"
+    if not path.suffix or path.is_dir() or is_saved_model(path):
+        return "saved"
     found = format_by_suffix(path.name)
     if found is not None:
         return found
     known = ", ".join(f"{name} ({', '.join(one.suffixes)})" for name, one in FORMATS.items() if one.suffixes)
-    wrong = f"the name does not say what format this is in; models are {known}, or a directory that MDP.save wrote"
+    wrong = f"the name does not say what format this is in; models are {known}, or a file that MDP.save wrote"
     raise file_error(file, Problem(wrong, fix="rename it, or say which: format='csv'", argument="format"))
 
 

@@ -22,7 +22,7 @@ def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
     Parameters
     ----------
     source : str or path
-        A file that `tether.io.read_model` reads, a directory that `MDP.save` wrote, ``case:`` and the name of an
+        A file that `tether.io.read_model` reads, or that `MDP.save` wrote, ``case:`` and the name of an
         embedded case, or ``gym:`` and the name of an environment of Gymnasium.
     **options
         How to read it (``format``, ``columns``, ``order``, ``terminal``), for `tether.io.read_model`.
@@ -120,9 +120,10 @@ def names_in(source: str, format: str | None = None) -> Literal["columns", "arra
     ('columns', 'arrays', 'columns', None)
     """
     from tether.io.models import FORMATS, format_by_suffix
+    from tether.model.storage import is_saved_model
 
     if format is None:
-        format = None if os.path.isdir(source) else format_by_suffix(source)
+        format = None if is_saved_model(source) else format_by_suffix(source)
     return FORMATS[format].named if format in FORMATS else None
 
 

@@ -1,6 +1,6 @@
 """What may stand for a model, a path or a policy where only text can be given: on a command line, in a settings file.
 
-A model is a file, a directory that `MDP.save` wrote, an embedded case (``case:sepsis``), or an environment of Gymnasium
+A model is a file, also one that `MDP.save` wrote, an embedded case (``case:sepsis``), or an environment of Gymnasium
 (``gym:FrozenLake-v1``). A path is a file, an episode of a log (``log.csv#17``), or a path of a case
 (``case:sepsis-suboptimal``).
 """

@@ -146,7 +146,7 @@ def check_plain(mdp: MDP, file: File, what: str) -> None:
     }
     lost = [one for one, there in beyond.items() if there]
     if lost:
-        fix = "save it as a directory, which can: mdp.save('<directory>')"
+        fix = "save it as a model, which can: mdp.save('<file>')"
         problem = Problem(f"{what} cannot hold what this model has: {', '.join(lost)}", fix=fix, argument="save")
         raise file_error(file, problem)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.words import counted
-from tether.model.place import Place, pickled_as
+
+if TYPE_CHECKING:
+    from tether.model.storage import SavedFile
 
 __all__ = ["Counts"]
 
@@ -68,7 +70,7 @@ class Counts:
     empty_rewards: Literal["", "last", "zero", "mean"] = ""
     empty: int = 0
     unplaced: int = 0
-    place: Place | None = field(default=None, init=False)
+    place: SavedFile | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.transitions.flags.writeable = False
@@ -77,7 +79,7 @@ class Counts:
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor, as in `Form`: a pickle does not keep arrays read-only.
         contents = Counts, tuple(getattr(self, one.name) for one in fields(self) if one.init)
-        return pickled_as(self.place, "counts", contents)
+        return contents if self.place is None else self.place.reduce("counts", contents)
 
     @property
     def concentration(self) -> Floats:

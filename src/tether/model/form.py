@@ -22,13 +22,15 @@ change: there was no other choice.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.core.batch import Model
-from tether.model.place import Place, pickled_as
+
+if TYPE_CHECKING:
+    from tether.model.storage import SavedFile
 
 __all__ = [
     "LARGEST_REWARD",
@@ -96,7 +98,7 @@ class Form:
     rewards: Rewards
     rounding: Rounding
     terminal: Ints
-    place: Place | None = field(default=None, init=False, repr=False)
+    place: SavedFile | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for array in (self.pair_start, self.pair_action, self.row_start, self.next_state, self.probability):
@@ -107,7 +109,7 @@ class Form:
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor, not field by field: a pickle does not keep arrays read-only.
         contents = Form, tuple(getattr(self, one.name) for one in fields(self) if one.init)
-        return pickled_as(self.place, "form", contents)
+        return contents if self.place is None else self.place.reduce("form", contents)
 
 
 def model_of(form: Form) -> Model:

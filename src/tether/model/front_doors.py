@@ -27,12 +27,12 @@ class ModelDoors:
 
     __slots__ = ()
 
-    def save(self: Any, directory: str | os.PathLike[str]) -> None:
-        """Write the model to a directory: plain ``.npy`` files and a small JSON.
+    def save(self: Any, file: str | os.PathLike[str]) -> None:
+        """Write the model to one file, with everything it has: names, rewards, labels, counts, horizon, discount.
 
-        The directory appears when it is complete. An older saved model there is replaced in one step; a directory with
-        other files is not replaced. Names can be saved if they are numbers, texts, truth values or (named) tuples of
-        these.
+        The file appears when it is complete. An older saved model there is replaced in one step; any other file is not
+        replaced. Names can be saved if they are numbers, texts, truth values or (named) tuples of these. Other programs
+        can read the arrays: the file has the format safetensors.
 
         Examples
         --------
@@ -44,19 +44,14 @@ class ModelDoors:
         """
         from tether.model.storage import save
 
-        save(self, directory)
+        save(self, file)
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], *, check: bool = False) -> MDP:
+    def load(cls, file: str | os.PathLike[str]) -> MDP:
         """Open a model that `save` wrote; its arrays are mapped from disk, and shared between processes.
 
-        Parameters
-        ----------
-        directory : path
-        check : bool
-            Read and check every number again. By default this is done once for each version of the files, when a
-            model is first opened: about half a second for 12 million transitions. The user's cache directory remembers
-            it, so that opening the model again is fast whatever its size.
+        First every byte is read and checked: a file that is damaged or cut off is an error. Names are decoded when one
+        is first used.
 
         Examples
         --------
@@ -64,19 +59,19 @@ class ModelDoors:
         >>> case = tether.cases.grid_world()
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     case.mdp.save(f"{folder}/grid")
-        ...     mdp = tether.MDP.load(f"{folder}/grid", check=True)
+        ...     mdp = tether.MDP.load(f"{folder}/grid")
         ...     tether.counterfactual(mdp, case.path).plan(k=4, m=1).value
         -897.0
         """
         from tether.model.storage import load
 
-        return load(directory, check)
+        return load(file)
 
     def in_memory(self: Any) -> MDP:
         """The same model with all its numbers in memory, and not on disk.
 
-        A model that was opened from disk pickles as its place, and is opened there again. This copy pickles with its
-        numbers, for machines that do not share the disk. It is also independent of later changes of the files.
+        A model that was opened from disk pickles as the name of its file, and is opened there again. This copy pickles
+        with its numbers, for machines that do not share the disk. It is also independent of later changes of the file.
 
         Examples
         --------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from tether.model.from_table import form_from_table
 from tether.model.front_doors import ModelDoors
 from tether.model.labels import Labels, LabelSets, check_names, with_label_sets
 from tether.model.names import Names, make_names, name_list
-from tether.model.place import Place, pickled_as
+
+if TYPE_CHECKING:
+    from tether.model.storage import SavedFile
 
 __all__ = ["MDP"]
 
@@ -50,7 +52,7 @@ class MDP(ModelDoors):
         Reward of the state in which an episode ends. Set by `with_objective`.
     counts : Counts or None
         How often each transition was seen, for a model learned from episodes.
-    place : Place or None
+    place : SavedFile or None
         Where the model is on disk, if it was opened from there and not changed since.
     label_sets : LabelSets
         The labels that were given, as indices. Set by `with_labels`; `labels` shows them by name.
@@ -81,7 +83,7 @@ class MDP(ModelDoors):
     final_reward: Floats | None = None
     counts: Counts | None = None
     label_sets: LabelSets = field(default_factory=LabelSets)
-    place: Place | None = field(default=None, init=False)
+    place: SavedFile | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.final_reward is not None:
@@ -90,7 +92,7 @@ class MDP(ModelDoors):
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor, as in `Form`: a pickle does not keep arrays read-only.
         contents = MDP, tuple(getattr(self, one.name) for one in fields(self) if one.init)
-        return pickled_as(self.place, "model", contents)
+        return contents if self.place is None else self.place.reduce("model", contents)
 
     @classmethod
     def from_arrays(

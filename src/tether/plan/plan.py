@@ -126,7 +126,7 @@ class Plan(PlanDoors, Tabular):
         """Number of steps."""
         return self.cf.T
 
-    def action(self, t: int, state: Any, changes_left: int, uninfluenced: int = 0) -> Any:
+    def action(self, t: int, state: Any, changes_left: int, *, uninfluenced: int = 0) -> Any:
         """What to do at step ``t`` in ``state`` with ``changes_left``.
 
         ``uninfluenced`` is the number of uninfluenced steps just passed; only the rule `assured` uses it. The answer is

@@ -267,14 +267,14 @@ class Tethered:
 
     @overload
     def why(
-        self, t: int, state: Any = None, action: None = None, k: int | None = None, *, uninfluenced: int = 0
+        self, t: int, state: Any = None, action: None = None, *, k: int | None = None, uninfluenced: int = 0
     ) -> tuple[Why, ...]: ...
     @overload
     def why(
-        self, t: int, state: Any = None, action: Any = ..., k: int | None = None, *, uninfluenced: int = 0
+        self, t: int, state: Any = None, action: Any = ..., *, k: int | None = None, uninfluenced: int = 0
     ) -> Why: ...
     def why(
-        self, t: int, state: Any = None, action: Any = None, k: int | None = None, *, uninfluenced: int = 0
+        self, t: int, state: Any = None, action: Any = None, *, k: int | None = None, uninfluenced: int = 0
     ) -> Why | tuple[Why, ...]:
         """Why a pair is allowed for k, or is not; see `CounterfactualMDP.why`.
 
@@ -291,11 +291,11 @@ class Tethered:
         state = cf.path.states[cf.time(t)] if state is None else state
 
         def answer(one: Any) -> Why:
-            return why(cf, self.thresholds, self.thresholds_everywhere, t, state, one, k, uninfluenced)
+            return why(cf, self.thresholds, self.thresholds_everywhere, t, state, one, k=k, uninfluenced=uninfluenced)
 
         return tuple(map(answer, cf.mdp.actions_in(state))) if action is None else answer(action)
 
-    def classify(self, t: int, k: int | None = None, *, rollout: str = "counterfactual") -> Classes:
+    def classify(self, *, t: int, k: int | None = None, rollout: str = "counterfactual") -> Classes:
         """Class of each state at time t = 0 … T; see `CounterfactualMDP.classify`.
 
         Examples
@@ -307,7 +307,7 @@ class Tethered:
         """
         from tether.influence.classes import classify
 
-        return classify(self.asked, self.thresholds, self.rule, self.influence, t, self.length(k), rollout)
+        return classify(self.asked, self.thresholds, self.rule, self.influence, t=t, k=self.length(k), rollout=rollout)
 
     def pareto(
         self,

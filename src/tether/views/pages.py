@@ -2,7 +2,7 @@
 
 The templates are in ``templates/``: `page.html` is the frame of every page, with its style sheet and the rule that it
 loads nothing; `report.html` is the report; `audit.html` is the overview of a log; `answer.html`, `decisions.html`,
-`pieces.html` are parts that pages share; `reproduction.html` shows experiments beside the published numbers.
+`pieces.html` are parts that pages share.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LONG_WORDS = re.compile(r"(\S{16,})")
 _BREAKS = re.compile(r"(?<=\w[/_])(?=\w)")
 
 
-def render(template: str, **contents: Any) -> str:
-    """A page from one of the templates.
+def render(template: str, package: str = "tether.views", **contents: Any) -> str:
+    """A page from one of the templates; another package's templates may extend and import them.
 
     >>> page = render("page.html", title="<b>")
     >>> "<title>&lt;b&gt;</title>" in page
     True
     """
-    return _environment().get_template(template).render(**contents)
+    return _environment(package).get_template(template).render(**contents)
 
 
 def source(name: str) -> str:
@@ -42,7 +42,7 @@ def source(name: str) -> str:
     >>> source("style.css")[:2]
     '/*'
     """
-    environment = _environment()
+    environment = _environment("tether.views")
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0]
 
@@ -59,11 +59,11 @@ def drawing(markup: str) -> Any:
 
 
 @cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def _environment(package: str) -> Environment:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("tether.views"),
+        loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "tether.views"))]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_printable,

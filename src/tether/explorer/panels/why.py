@@ -84,7 +84,7 @@ def _actions(asked: Asked, answer: EpisodeAnswer, t: int, s: int) -> list[dict[s
     state, rows = cf.mdp.states[s], []
     for action in cf.mdp.actions_in(state):
         asked.check()
-        found = answer.tied.why(t, state, action, answer.plan.k)
+        found = answer.tied.why(t, state, action, k=answer.plan.k)
         a = cf.mdp.actions.find(action)
         rows.append(
             {

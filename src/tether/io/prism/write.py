@@ -31,10 +31,11 @@ _OTHERS = (".srew", ".rews", ".rewt")
 def write_prism(mdp: MDP, file: File) -> None:
     """Write a model as PRISM's explicit files: ``.tra``, ``.sta``, ``.lab`` and ``.trew``.
 
-    The files appear together, when all are complete. The format cannot hold a discount or a final reward; they are left
-    out. Names of states that are not made of whole numbers and truth values are replaced by the index. In the names of
-    actions and labels ``_`` replaces characters that PRISM does not allow. If the name of every action is the index of
-    its choice in every state, no names of actions are written; otherwise an action 3 is called ``a3``.
+    The files appear when all are complete, ``.tra`` as the last one. The format cannot hold a discount or a final
+    reward; they are left out. Names of states that are not made of whole numbers and truth values are replaced by the
+    index. In the names of actions and labels ``_`` replaces characters that PRISM does not allow. If the name of every
+    action is the index of its choice in every state, no names of actions are written; otherwise an action 3 is called
+    ``a3``.
 
     Labels are written to ``.lab``. Without a label ``init``, the first state is the initial one. Without a label
     ``deadlock`` (a file that was read may have had one), the states without actions get it.
@@ -71,7 +72,7 @@ def write_prism(mdp: MDP, file: File) -> None:
         ".trew": _rewards(mdp, rewards),
     }
     folder, name = os.path.split(stem)
-    with written_into(folder or ".") as target:
+    with written_into(folder or ".", last=f"{name}.tra") as target:
         for suffix, lines in texts.items():
             with (target / (name + suffix)).open("w", encoding="utf-8", newline="\n") as handle:
                 handle.writelines(lines)

@@ -4,8 +4,8 @@ Every function takes library records or plain numbers, draws into ``ax`` or into
 returns the axes. Matplotlib is imported when something is drawn, never `pyplot`: no window, no backend, no
 global state. Values for every k and m are in `values`, quantities over time in `course`, the layered graph in
 `classes`, the motivating picture in `occupancy`, outcomes over time in `outcomes`, decisions in `decisions`, the
-gains of a log in `gains`, means over any number in `curves`, sets of causal models in `guarantees`, the figures of
-``plan.plot()`` and ``table.plot()`` in `plans`; `style` is the common style.
+gains of a log in `gains`, means over any number in `curves`, sets of causal models in `guarantees`, mistake or luck in
+`waterfall`, the figures of ``plan.plot()`` and ``table.plot()`` in `plans`; `style` is the common style.
 
 >>> import tether
 >>> case = tether.cases.epidemic()
@@ -29,6 +29,7 @@ from tether.views.figures.plans import plot_plan, plot_sweep
 from tether.views.figures.style import styled
 from tether.views.figures.tradeoffs import plot_lines, plot_lost, plot_pareto
 from tether.views.figures.values import plot_sizes, plot_values
+from tether.views.figures.waterfall import plot_review, review_in_text
 
 __all__ = [
     "forget",
@@ -50,6 +51,7 @@ __all__ = [
     "plot_pareto",
     "plot_plan",
     "plot_ranked_gains",
+    "plot_review",
     "plot_shares",
     "plot_sizes",
     "plot_strip",
@@ -57,6 +59,7 @@ __all__ = [
     "plot_tailoring",
     "plot_tails",
     "plot_values",
+    "review_in_text",
     "save",
     "styled",
 ]

@@ -89,7 +89,7 @@ def plot_classes(
         layers = reached_states(found.graph)
         codes = classify_layers(cf, found, layers, k)
     else:
-        classes = [question.classify(t, k, rollout=rollout).codes for t in range(cf.T + 1)]
+        classes = [question.classify(t=t, k=k, rollout=rollout).codes for t in range(cf.T + 1)]
         found = thresholds(_nominal(cf), question.rule, question.influence, up_to=k)
         layers = reached_states(found.graph)
         codes = tuple(code[states] for code, states in zip(classes, layers, strict=True))

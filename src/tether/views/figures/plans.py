@@ -84,4 +84,4 @@ def plot_sweep(table: Sweep, m: int | None = None, ax: Axes | None = None) -> Ax
         return plot_heat(table, ax)
     if not isinstance(m, int | np.integer) or isinstance(m, bool):
         raise QueryError(f"m must be a whole number, or None for the whole table, not {m!r}")
-    return plot_lost(table, int(m), ax, enough_k(table, int(m)))
+    return plot_lost(table, int(m), ax, suggested=enough_k(table, int(m)))

@@ -75,7 +75,7 @@ def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
 
 
 def plot_lost(
-    table: Sweep, m: int, ax: Axes | None = None, suggested: int | None = None, chosen: int | None = None
+    table: Sweep, m: int, ax: Axes | None = None, *, suggested: int | None = None, chosen: int | None = None
 ) -> Axes:
     """The value at each k, and what it loses against no tether at all (the axis on the right).
 

@@ -117,7 +117,7 @@ def draw_influence(outlook: Evaluation, who: str = "plan") -> Drawing:
 def draw_values(table: Sweep, plan: Plan, suggested: int | None) -> Drawing:
     """The best value with m changes against k; without a tether and as observed for comparison."""
     ax = chart(_HIGH + 70.0, left=_LEFT + 8.0, bottom=_BOTTOM + 52.0, right=52.0)
-    return _drawn(figures.plot_lost(table, plan.m, ax, suggested, plan.k), "limits", "")
+    return _drawn(figures.plot_lost(table, plan.m, ax, suggested=suggested, chosen=plan.k), "limits", "")
 
 
 def draw_certificate(certificate: Certificate) -> Drawing:

@@ -1,0 +1,246 @@
+"""What decisions are judged against: the values of the plain model, under its best policy or another, step by step.
+
+They are made from the last time to the first, for the states that matter only: those that the episodes could reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints, places_among, read_only
+from tether.conditioning.layers import expand, walking
+from tether.conditioning.rows import Rows, spans
+from tether.errors import Problem, QueryError
+from tether.evaluation.plain import backward_values, choice_type
+from tether.evaluation.policy import array_decider, decider, make_policy
+from tether.model.form import all_pair_states
+from tether.model.mdp import MDP
+from tether.model.properties import Decided, Property, make_property
+from tether.plan.chain import Decide, Taken, Visits, or_rest
+from tether.plan.objective import asked_model
+from tether.plan.rewards import ExpectedRewards
+
+__all__ = ["Layer", "Standard", "is_best", "usual_practice"]
+
+
+def usual_practice(mdp: MDP) -> Floats:
+    """Usual practice of a learned model: for each pair (s, a), the share n_sa / n_s of the times that s was seen.
+
+    In a state without any count, each action has the same share: there is nothing to choose in it, or nothing is known.
+
+    Examples
+    --------
+    >>> import tether
+    >>> paths = [tether.Path(["sick", "well"], [action]) for action in ("treat", "treat", "wait")]
+    >>> usual_practice(tether.learn(paths)).round(2).tolist()
+    [0.67, 0.33, 0.5, 0.5]
+    """
+    if mdp.counts is None:
+        message = "usual practice is known for a learned model only, from its counts"
+        raise QueryError(Problem(message, value="usual", fix="learn the model (tether.learn), or give a policy"))
+    form, owner = mdp.form, all_pair_states(mdp.form.pair_start)
+    times = np.add.reduceat(mdp.counts.transitions, form.row_start[:-1]).astype(np.float64)
+    total = np.bincount(owner, times, minlength=mdp.n_states)[owner]
+    shares: Floats = np.where(total > 0, times / np.maximum(total, 1.0), 1.0 / np.diff(form.pair_start)[owner])
+    return shares
+
+
+def is_best(against: Any) -> bool:
+    """Whether ``against`` is the best of the model, not a policy of its own."""
+    return isinstance(against, str) and against in ("best", "optimal")
+
+
+class Layer(NamedTuple):
+    """Values at one time: by state, size and V (negated with ``minimise``); and the pair taken in given states."""
+
+    t: int
+    table: Floats
+    taken: Callable[[Ints], Ints]
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """What decisions are judged against: the best of the plain model, or a policy; for a return or a property.
+
+    Attributes
+    ----------
+    against : "best", "usual" or a policy
+        See `tether.evaluation.policy`; ``"usual"`` is `usual_practice`.
+    objective : Property or None
+    minimise : bool
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> import numpy as np
+    >>> Standard(grid.mdp).values_at(0, 11, np.array([0])).round(3), Standard(grid.mdp, "random").by_steps_left
+    (array([540.775]), True)
+    """
+
+    mdp: MDP
+    against: Any = "best"
+    objective: Property | None = None
+    minimise: bool = False
+    kept: tuple[Layer, ...] = ()
+
+    def __post_init__(self) -> None:
+        make_property(self.objective)
+        if isinstance(self.against, str) and self.against == "observed":
+            message = "decisions cannot be judged against 'observed': that is what was done"
+            raise QueryError(Problem(message, value="observed", fix="give 'best', 'usual', 'random' or a policy"))
+
+    @property
+    def is_best(self) -> bool:
+        """Whether decisions are judged against the best."""
+        return is_best(self.against)
+
+    @cached_property
+    def world(self) -> tuple[MDP, Decided | None]:
+        """The model whose returns are the values, and which of its states decide the property."""
+        return asked_model(self.mdp, self.objective)
+
+    @cached_property
+    def shares(self) -> Floats | None:
+        """The policy as a share of each pair, if it is one of those that do not depend on time."""
+        if not isinstance(self.against, str):
+            return None
+        if self.against == "usual":
+            return usual_practice(self.mdp)
+        if self.against == "random":
+            return 1.0 / np.diff(self.mdp.form.pair_start)[all_pair_states(self.mdp.form.pair_start)]
+        return None
+
+    @cached_property
+    def by_steps_left(self) -> bool:
+        """Whether values depend on the number of steps left alone, so that episodes of any length share them."""
+        return (self.is_best or self.shares is not None) and self.world[0].rewards.horizon is None
+
+    def tabulated(self, horizon: int) -> Standard:
+        """With the values of all states kept for so many steps, for a log that is reviewed in many batches.
+
+        Nothing is kept for a policy that is asked state by state: it may not have an answer for every state.
+        """
+        if not (self.is_best or self.shares is not None):
+            return self
+        every = np.arange(self.mdp.n_states, dtype=np.int32)
+        layers = self._best([every] * horizon) if self.is_best else self._followed(lambda _t, _s: every, horizon)
+        return replace(self, kept=tuple(layer._replace(table=layer.table.copy()) for layer in layers))
+
+    def layers(self, horizon: int, entering: Sequence[Ints], observed: Sequence[Ints]) -> Iterator[Layer]:
+        """Values at t = horizon … 0, of the states that matter.
+
+        ``entering[t]`` are the states in which episodes begin at t, ``observed[t]`` the pairs that were taken then.
+        """
+        if self.kept and self.kept[0].t == horizon:
+            yield from self.kept
+            return
+        if not self.is_best:
+            yield from self._followed(lambda t, reached: np.union1d(reached, entering[t]), horizon, observed)
+            return
+        world, states = self.world[0], []
+        reached = np.empty(0, np.int32)
+        with walking(world) as walk:
+            for t in range(horizon):
+                if not np.isin(entering[t], reached).all():
+                    reached = read_only(np.union1d(reached, entering[t]).astype(np.int32))
+                states.append(reached)
+                reached = walk.onward(reached, Rows.none())
+        yield from self._best(states)
+
+    def values_at(self, t: int, horizon: int, states: Ints) -> Floats:
+        """The value of each of some states at time t of a horizon."""
+        entering = [np.empty(0, np.int64)] * horizon
+        if t < horizon:
+            entering[t] = np.unique(states)
+        layers = self.layers(horizon, entering, [np.empty(0, np.int64)] * horizon)
+        found: Floats = next(layer.table for layer in layers if layer.t == t)[states, 1]
+        return 0.0 - found if self.minimise else found
+
+    def _best(self, states: Sequence[Ints]) -> Iterator[Layer]:
+        world, decided = self.world
+        first = world.form.pair_start
+        choices = [np.full((layer.size, 1), -1, dtype=choice_type(world)) for layer in states]
+        for t, table in backward_values(world, decided, states, choices, self.minimise):
+
+            def taken(wanted: Ints, t: int = t) -> Ints:
+                chosen: Ints = first[wanted] + choices[t][places_among(states[t], wanted), 0]
+                return chosen
+
+            yield Layer(t, table, taken)
+
+    def _followed(
+        self, states: Callable[[int, Ints], Ints], horizon: int, observed: Sequence[Ints] | None = None
+    ) -> Iterator[Layer]:
+        """Values of a policy; ``states(t, reached)`` are those of a layer, from those that the layer before reaches."""
+        (world, decided), decide, sign = self.world, self.decide(horizon), -1.0 if self.minimise else 1.0
+        form, rewards = world.form, ExpectedRewards(world)
+        layers: list[tuple[Ints, Taken]] = []
+        reached = np.empty(0, np.int64)
+        for t in range(horizon):
+            here = np.asarray(states(t, reached), np.int64)
+            chosen = Taken.for_certain(here)
+            if here.size:  # no episode may have begun yet
+                visits = Visits(here, np.zeros_like(here), np.zeros_like(here))
+                chosen = decide(t, visits) if decided is None else or_rest(world, t, visits, decide, decided.ended)
+            layers.append((here, chosen))
+            if observed is not None:
+                pairs = np.union1d(chosen.pairs, observed[t])
+                reached = np.unique(form.next_state[spans(form.row_start[pairs], form.row_start[pairs + 1])[1]])
+        tables = np.zeros((2, world.n_states, 2))
+        if world.final_reward is not None:
+            tables[horizon % 2] = np.stack((np.abs(world.final_reward), sign * world.final_reward), axis=1)
+        yield Layer(horizon, tables[horizon % 2], lambda wanted: wanted)
+        for t in range(horizon - 1, -1, -1):
+            here, chosen = layers[t]
+            earned = rewards.of_pairs(t, here.astype(np.int32))[chosen.pairs]
+            owner, entry, chance = expand(world, None, chosen.pairs)
+            after = tables[(t + 1) % 2][form.next_state[entry]] * chance[:, None]
+            size = np.abs(earned) + world.discount * np.bincount(owner, after[:, 0], minlength=earned.size)
+            value = sign * earned + world.discount * np.bincount(owner, after[:, 1], minlength=earned.size)
+            table = tables[t % 2]
+            for column, of_pairs in enumerate((size, value)):
+                weighted = of_pairs * chosen.probability
+                table[here, column] = np.bincount(chosen.source, weighted, minlength=here.size)
+            table[here[np.bincount(chosen.source, minlength=here.size) == 0]] = np.inf, -np.inf  # no action there
+            yield Layer(t, table, _likeliest(here, chosen))
+
+    def decide(self, horizon: int) -> Decide:
+        """What the policy does at each time of a horizon."""
+        mdp, shares = self.mdp, self.shares
+        if shares is not None:
+            return _by_shares(mdp, shares)
+        policy = "optimal" if self.is_best else self.against
+        found = array_decider(mdp, policy)
+        if found is not None:
+            return found
+        return decider(mdp, make_policy(mdp, policy, horizon, objective=self.objective, minimise=self.minimise))
+
+
+def _by_shares(mdp: MDP, shares: Floats) -> Decide:
+    first = mdp.form.pair_start
+
+    def decide(_t: int, visits: Visits) -> Taken:
+        source, pairs = spans(first[visits.states], first[visits.states + 1])
+        some = np.flatnonzero(shares[pairs] > 0)
+        none = np.zeros(some.size, np.int64)
+        return Taken(source[some], pairs[some], shares[pairs[some]], none, none)
+
+    return decide
+
+
+def _likeliest(states: Ints, chosen: Taken) -> Callable[[Ints], Ints]:
+    """Look-up of the pair that is taken most likely in each of ``states``; the lowest of equals."""
+
+    def taken(wanted: Ints) -> Ints:
+        order = np.lexsort((chosen.pairs, -chosen.probability, chosen.source))
+        first = order[np.searchsorted(chosen.source[order], places_among(states, wanted))]
+        found: Ints = chosen.pairs[first]
+        return found
+
+    return taken

@@ -1,0 +1,365 @@
+"""Mistake or luck, in one record: what was to be expected, what decisions cost, what chance added, and what happened.
+
+`tether.evaluation.review` has the definitions and the numbers; here they get names, sentences and tables. Nothing in it
+needs a causal model, but for `Review.foreseeable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.markup import html_table, paragraphs
+from tether.conditioning.conditioned import CounterfactualMDP
+from tether.evaluation.evaluate import evaluate_decider
+from tether.evaluation.outcomes import outcome_of
+from tether.evaluation.plain import best_for_anyone
+from tether.evaluation.review import Batch, horizons, review_batch
+from tether.evaluation.standard import Standard, is_best
+from tether.explanation.reviewing import review_headline, review_sentences
+from tether.influence.one_step import Support
+from tether.model.mdp import MDP
+from tether.model.properties import Property, make_property
+from tether.observation.changes import nothing_to_change
+from tether.observation.earned import Earned, earned
+from tether.observation.indices import path_of
+from tether.observation.path import Observation, Path, observe
+from tether.plan.objective import asked
+
+if TYPE_CHECKING:
+    import pyarrow
+    from matplotlib.axes import Axes
+
+__all__ = ["Review", "ReviewedStep", "review", "review_counterfactual"]
+
+_NO_ACTION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedStep:
+    """One step of an observed episode: what was decided, what that cost, and what chance did.
+
+    Attributes
+    ----------
+    t : int
+    state : name
+        The observed state.
+    action : name or None
+        What was done; None where nothing was left to decide: the state is absorbing, or the property was decided.
+    best : name or None
+        What would have been best, given the model and this state: the action itself, if none was better. Against a
+        policy: what it does there most likely.
+    expected : float
+        What was to be expected from here on (V_t), with the best decisions or those of the policy.
+    mistake : float
+        What the decision cost, compared with these; 0 for the best. It could be known at the time. Negative only
+        against a policy: better than what it does.
+    luck : float
+        What the outcome added to what was to be expected of this decision; negative for bad luck.
+    weight : float
+        What 1 at this step adds to the return: discount^t.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> step = tether.review(grid.mdp, grid.path).steps[2]
+    >>> step.action, step.best, round(step.mistake, 3), round(step.luck, 3)
+    ('down', 'right', 1257.751, -121.372)
+    """
+
+    t: int
+    state: Any
+    action: Any
+    best: Any
+    expected: float
+    mistake: float
+    luck: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Review(Tabular):
+    """Mistake or luck: how what was to be expected became what happened; made by `tether.review`.
+
+    Always ``expected - mistakes + luck == observed``, up to rounding; with ``minimise`` less is better, and
+    ``expected + mistakes - luck == observed``. Mistakes are always what decisions cost, luck what chance gave.
+
+    Attributes
+    ----------
+    against : "best", "usual" or a policy
+        What decisions are judged against.
+    horizon : int
+        Up to which time: the length of the episode, or more.
+    expected : float
+        What was to be expected at the beginning, before any decision: a return, or the probability of the property.
+    mistakes : float
+        What all decisions together cost (discounted). It could be known at the time.
+    luck : float
+        What chance added to it (discounted); negative for bad luck.
+    observed : float
+        The return of the episode by the model's rewards; 1 or 0 for a property. An outcome that was not recorded, and
+        steps after the last one, count as expected.
+    unlike : float
+        What the log's own rewards add to that: ``observed + unlike`` is the return that the log has. 0 without such
+        rewards.
+    steps : tuple of ReviewedStep
+    outcome : str or None
+        How the episode ended: the label of the last state, or its name if it is absorbing.
+    earned : Earned or None
+        The return by the log beside the one by the model, for a return; None for a log without rewards.
+    cf : CounterfactualMDP or None
+        The counterfactual MDP that was asked, if one was: for `foreseeable`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> review = tether.review(patient.mdp, patient.path)
+    >>> review
+    <Review: expected -2369, mistakes 0, luck -4481, observed -6850>
+    >>> print(*review.sentences(str)[:2])
+    Every decision was the model's best at the time. The death was bad luck, most of it at step 2.
+    """
+
+    mdp: MDP
+    against: Any
+    objective: Property | None
+    minimise: bool
+    horizon: int
+    expected: float
+    mistakes: float
+    luck: float
+    observed: float
+    unlike: float
+    steps: tuple[ReviewedStep, ...]
+    outcome: str | None = None
+    earned: Earned | None = None
+    was_cut: bool = False
+    """Whether the record stops before the horizon, in a state that is not absorbing."""
+    cf: CounterfactualMDP | None = None
+
+    @property
+    def T(self) -> int:
+        """Number of steps of the episode."""
+        return len(self.steps)
+
+    @property
+    def is_best(self) -> bool:
+        """Whether decisions are judged against the best of the model."""
+        return is_best(self.against)
+
+    @cached_property
+    def foreseeable(self) -> float | None:
+        """The foreseeable gain: what the best policy of the plain model, or that of ``against``, gains in this episode.
+
+        It is the value of that policy in the counterfactual MDP less the observed return (with ``minimise``, the other
+        way round): what somebody who knew only the model would have got with the luck of this episode. It may be
+        negative. Over many episodes its mean is that of the mistakes. None without a counterfactual MDP: ask
+        ``cf.review()``. This number rests on the causal model.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> round(tether.counterfactual(grid.mdp, grid.path).review().foreseeable, 3)
+        1445.117
+        """
+        if self.cf is None:
+            return None
+        value = _value_in_replay(self.cf, self)
+        return self.observed - value if self.minimise else value - self.observed
+
+    def largest(self) -> ReviewedStep | None:
+        """The step whose mistake cost most; None without a mistake.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.review(case.mdp, case.path).largest().t
+        1
+        """
+        worst = max(self.steps, key=lambda step: step.weight * step.mistake)
+        return worst if worst.mistake > 0 else None
+
+    def headline(self) -> str:
+        """The finding in a few words.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> tether.review(grid.mdp, grid.path).headline()
+        '3 mistakes cost 1,320, most of it at step 2'
+        """
+        return review_headline(self)
+
+    def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
+        """Mistake or luck, first; then the account, and what it rests on. ``name`` turns a name into text."""
+        return review_sentences(self, name)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per step, with the fields of `ReviewedStep` as columns.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.review(case.mdp, case.path).to_arrow().column_names
+        ['t', 'state', 'action', 'best', 'expected', 'mistake', 'luck', 'weight']
+        """
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {"t": pa.array([step.t for step in self.steps], type=pa.int64())}
+        columns["state"] = name_array([step.state for step in self.steps], self.mdp.states)
+        for which in ("action", "best"):
+            columns[which] = name_array([getattr(step, which) for step in self.steps], self.mdp.actions)
+        for which in ("expected", "mistake", "luck", "weight"):
+            columns[which] = pa.array([getattr(step, which) for step in self.steps], type=pa.float64())
+        return pa.table(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """From what was to be expected to what happened, mistake by mistake and luck by luck: a waterfall.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.review(case.mdp, case.path).plot().get_title("left")
+        '6 mistakes cost 35.9, the largest part at step 1'
+        """
+        from tether.views.figures import plot_review
+
+        return plot_review(self, ax)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences(str))
+
+    def __repr__(self) -> str:
+        numbers = (f"{what} {getattr(self, what):.4g}" for what in ("expected", "mistakes", "luck", "observed"))
+        return f"<Review: {', '.join(numbers)}>"
+
+    def _repr_html_(self) -> str:
+        head = ("t", "state", "action", "best", "expected", "mistake", "luck")
+        rows = [
+            (
+                step.t,
+                step.state,
+                *(("ended", "") if step.action is None else (step.action, step.best)),
+                f"{step.expected:.6g}",
+                f"{step.mistake:.4g}",
+                f"{step.luck:.4g}",
+            )
+            for step in self.steps
+        ]
+        return paragraphs(self.sentences(str)) + html_table(head, rows)
+
+
+def review(
+    mdp: MDP,
+    path: Path,
+    against: Any = "best",
+    *,
+    objective: Property | None = None,
+    minimise: bool = False,
+    horizon: int | None = None,
+) -> Review:
+    """Mistake or luck: what could be known when it was decided, and what only chance did.
+
+    Parameters
+    ----------
+    mdp : MDP
+    path : Path
+        The observed episode; each step must be possible in the model.
+    against : "best", "usual", or a policy
+        What decisions are judged against: the best of the plain model; for a learned model, usual practice: each action
+        as often as the log has it in that state; or any policy (`tether.evaluation.policy`).
+    objective : `tether.reach` (goal), `tether.avoid` (bad) or `tether.until` (hold, goal), optional
+        A property instead of the return: values are then the probability that it holds.
+    minimise : bool
+        Less is better: for costs, and for unwanted outcomes.
+    horizon : int, optional
+        Over how many steps decisions are judged. By default the episode's own; for an episode that ended in an
+        absorbing state, the horizon of the model, if it has one: nobody could know that it would end early. What comes
+        after the last step counts as expected.
+
+    Returns
+    -------
+    Review
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> found = tether.review(case.mdp, case.path)
+    >>> round(found.expected, 3), round(found.mistakes, 3), round(found.luck, 3), found.observed
+    (-1.0, 35.859, -1.141, -38.0)
+    """
+    return _review(Standard(mdp, against, make_property(objective), bool(minimise)), observe(mdp, path), horizon, None)
+
+
+def review_counterfactual(
+    cf: CounterfactualMDP, against: Any, objective: Any, minimise: bool, horizon: int | None
+) -> Review:
+    """Review the observed episode of a counterfactual MDP; see `CounterfactualMDP.review`."""
+    standard = Standard(cf.mdp, against, make_property(objective), bool(minimise))
+    return _review(standard, cf.observation, horizon, cf)
+
+
+def _review(standard: Standard, seen: Observation, horizon: Any, cf: CounterfactualMDP | None) -> Review:
+    mdp, batch = standard.mdp, Batch.of(seen)
+    until = horizons(mdp, batch, horizon)
+    found = review_batch(standard, batch, until)
+    columns, steps = found.steps, []
+    for t in range(seen.T):
+        over, best = bool(columns.ended[t]), int(columns.best[t])
+        steps.append(
+            ReviewedStep(
+                t,
+                mdp.states[int(seen.states[t])],
+                None if over else mdp.actions[int(seen.actions[t])],
+                None if over else mdp.actions[int(mdp.form.pair_action[best])],
+                *(float(getattr(columns, name)[t]) for name in ("expected", "mistake", "luck", "weight")),
+            )
+        )
+    last = int(seen.states[-1])
+    outcome = None if last < 0 else outcome_of(mdp, last)
+    stays = last >= 0 and bool(nothing_to_change(mdp.form, np.array([last]), _NO_ACTION)[0])
+    return Review(
+        mdp=mdp,
+        against=standard.against,
+        objective=standard.objective,
+        minimise=standard.minimise,
+        horizon=int(until[0]),
+        expected=float(found.expected[0]),
+        mistakes=float(found.mistakes[0]),
+        luck=float(found.luck[0]),
+        observed=float(found.observed[0]),
+        unlike=float(found.unlike[0]),
+        steps=tuple(steps),
+        outcome=None if outcome is None else outcome.name,
+        earned=earned(mdp, seen, path_of(mdp, seen)) if standard.objective is None else None,
+        was_cut=int(until[0]) > seen.T and not stays,
+        cf=cf,
+    )
+
+
+def _value_in_replay(cf: CounterfactualMDP, found: Review) -> float:
+    """The value, in the counterfactual MDP, of the policy that decisions are judged against; up to the horizon."""
+    standard = Standard(cf.mdp, found.against, found.objective, found.minimise)
+    if found.objective is not None and found.steps[0].action is None:  # it was over before the first decision
+        return found.observed
+    if standard.is_best and found.horizon == cf.T:
+        return best_for_anyone(cf, found.objective, found.minimise).value
+    outlook = evaluate_decider(asked(cf, found.objective), standard.decide(found.horizon), Support())
+    ends = standard.values_at(cf.T, found.horizon, outlook.chain.visits[-1].states)
+    after = float(outlook.occupancy[-1] @ ends)
+    if found.objective is not None:
+        return after
+    return float(outlook.returns.mean[-1]) + cf.mdp.discount**cf.T * after

@@ -1,0 +1,218 @@
+"""Mistake or luck, in sentences: the verdict first, then the account of it, then what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tether._foundation.rounding import rounding_of
+from tether._foundation.words import counted, percent, three_digits
+
+if TYPE_CHECKING:
+    from tether.explanation.mistakes import Review, ReviewedStep
+
+__all__ = ["review_headline", "review_sentences"]
+
+Name = Callable[[Any], str]
+"""Turns a state or an action into text."""
+
+_NOUNS = {"died": "death", "dead": "death", "death": "death"}
+"""Outcomes that a sentence calls by a noun."""
+
+
+def review_sentences(found: Review, name: Name) -> list[str]:
+    """Mistake or luck; then the account, and what it rests on."""
+    if all(step.action is None or len(found.mdp.actions_in(step.state)) == 1 for step in found.steps):
+        was_over = all(step.action is None for step in found.steps)
+        why = "it was over at the beginning" if was_over else "at every step only one action was available"
+        verdict = [f"There was nothing to decide: {why}.", _luck(found, "", name)]
+    elif not found.is_best:
+        verdict = [_compared(found, name), _luck(found, "", name)]
+    elif found.largest() is None:
+        verdict = ["Every decision was the model's best at the time.", _luck(found, "", name)]
+    else:
+        verdict = [_mistakes(found, name), _luck(found, " more", name)]
+    logged = "" if found.earned is None else found.earned.sentence()
+    said = [*verdict, _account(found), *_until(found), _replayed(found), logged, _learned(found)]
+    return [sentence for sentence in said if sentence]
+
+
+def review_headline(found: Review) -> str:
+    """The finding in a few words."""
+    worst, amount = found.largest(), _amount(found)
+    if found.is_best and worst is not None:
+        bad = [step for step in found.steps if step.mistake > 0]
+        if len(bad) == 1:
+            return f"One mistake, at step {worst.t}, cost {amount(found.mistakes)}"
+        where = _where(bad, lambda step: step.weight * step.mistake)
+        return f"{counted(len(bad), 'mistake')} cost {amount(found.mistakes)}, {where}"
+    compared = "No mistake" if found.is_best else f"Compared with {_standard(found)}: {_difference(found)}"
+    return f"{compared}; {_luck_in_short(found)}"
+
+
+def _difference(found: Review) -> str:
+    if _is_nothing(found, found.mistakes):
+        return "no better, no worse"
+    return f"{_amount(found)(abs(found.mistakes))} {'worse' if found.mistakes > 0 else 'better'}"
+
+
+def _luck_in_short(found: Review) -> str:
+    if _is_nothing(found, found.luck):
+        return "it went as expected"
+    kind = "good" if found.luck > 0 else "bad"
+    return f"{kind} luck, {_where_luck(found)}"
+
+
+def _mistakes(found: Review, name: Name) -> str:
+    worst, bad = found.largest(), [step for step in found.steps if step.mistake > 0]
+    assert worst is not None
+    cost = _cost(found, worst)
+    what = f"at step {worst.t}, {name(worst.action)} instead of {name(worst.best)} {cost}"
+    if len(bad) == 1:
+        return f"One decision was a mistake that could be known at the time: {what}."
+    return (
+        f"{len(bad)} decisions were mistakes that could be known at the time; together they cost "
+        f"{_amount(found)(found.mistakes)}. The largest: {what}."
+    )
+
+
+def _cost(found: Review, step: ReviewedStep) -> str:
+    """What a mistake cost, as the end of a sentence."""
+    cost = _amount(found)(step.weight * step.mistake)
+    if found.objective is None:
+        return f"cost {cost} of the expected return"
+    chance = f"the chance that {found.objective.in_words}"
+    after = step.expected + step.mistake if found.minimise else step.expected - step.mistake
+    before, later = percent(step.expected), percent(after)
+    verb = "raised" if found.minimise else "lowered"
+    return f"{verb} {chance} by {cost}" if before == later else f"{verb} {chance} from {before} to {later}"
+
+
+def _compared(found: Review, name: Name) -> str:
+    standard, amount = _standard(found), _amount(found)
+    worse = [step for step in found.steps if step.mistake > 0]
+    better = [step for step in found.steps if step.mistake < 0]
+    if not worse and not better:
+        return f"No decision was better or worse than {standard}."
+    parts = []
+    for which, word in ((worse, "worse"), (better, "better")):
+        if which:
+            most = max(which, key=lambda step: step.weight * abs(step.mistake))
+            total = amount(abs(sum(step.weight * step.mistake for step in which)))
+            instead = f" instead of {name(most.best)}" if most.best != most.action else ""
+            largest = "" if len(which) == 1 else "the largest part "
+            were = "decision was" if len(which) == 1 else "decisions were"
+            parts.append(
+                f"{len(which)} {were} {word}, by {total}{' in all' if largest else ''}, "
+                f"{largest}at step {most.t} ({name(most.action)}{instead})"
+            )
+    return f"Compared with {standard}: {'; '.join(parts)}."
+
+
+def _standard(found: Review) -> str:
+    return "usual practice" if isinstance(found.against, str) and found.against == "usual" else "the policy"
+
+
+def _luck(found: Review, more: str, name: Name) -> str:
+    """What luck did; ``more`` if mistakes were told before."""
+    if all(step.luck == 0 for step in found.steps):
+        return "Luck played no part."
+    if _is_nothing(found, found.luck):
+        return "Good and bad luck made up for each other."
+    where = _where_luck(found)
+    if more:
+        amount = _amount(found)(abs(found.luck))
+        return f"Bad luck cost {amount} more, {where}." if found.luck < 0 else f"Good luck gave {amount}, {where}."
+    if found.luck > 0:
+        return f"It went better than expected by good luck, {where}."
+    event = _event(found, name)
+    return f"{event} was bad luck, {where}." if event else f"It went worse than expected by bad luck, {where}."
+
+
+def _event(found: Review, name: Name) -> str:
+    """What happened, as the beginning of a sentence; empty where the episode has no outcome."""
+    if found.objective is not None and found.outcome not in found.objective.sets:
+        return f"That {_happened(found)}" if found.observed in (0.0, 1.0) else ""
+    if found.outcome is None:
+        return ""
+    noun = _NOUNS.get(found.outcome.lower())
+    return f"The end, {name(found.outcome)}," if noun is None else f"The {noun}"
+
+
+def _happened(found: Review) -> str:
+    """That the property held, or that it did not; its chance, if that is not known."""
+    assert found.objective is not None
+    if found.observed not in (0.0, 1.0):
+        return f"{percent(found.observed)} are left"
+    return found.objective.in_words if found.observed else found.objective.failed_in_words
+
+
+def _where_luck(found: Review) -> str:
+    """At which step there was most luck of the sign of the sum."""
+    sign = 1.0 if found.luck > 0 else -1.0
+    return _where([step for step in found.steps if sign * step.luck > 0], lambda step: step.weight * abs(step.luck))
+
+
+def _where(steps: Sequence[ReviewedStep], size: Callable[[ReviewedStep], float]) -> str:
+    most, total = max(steps, key=size), sum(map(size, steps))
+    part = "all of it" if len(steps) == 1 else "most of it" if size(most) > total / 2 else "the largest part"
+    return f"{part} at step {most.t}"
+
+
+def _account(found: Review) -> str:
+    """From what was to be expected to what happened, in one line."""
+    sign, property_ = -1.0 if found.minimise else 1.0, found.objective
+    start = three_digits(found.expected)
+    if property_ is not None:
+        start = f"a chance of {percent(found.expected)} that {property_.in_words}"
+    parts = [f"Expected {start}"]
+    decisions = "mistakes" if found.is_best else "decisions"
+    for name, part in ((decisions, -sign * found.mistakes), ("luck", sign * found.luck)):
+        amount = "0" if _is_nothing(found, part) else f"{'+' if part > 0 else '-'}{_amount(found)(abs(part))}"
+        parts.append(f"{name} {amount}")
+    end = f"it came to {three_digits(found.observed)}" if property_ is None else _happened(found)
+    return f"{', '.join(parts)}: {end}."
+
+
+def _until(found: Review) -> list[str]:
+    """What the horizon means, where it is longer than the episode."""
+    if found.horizon == found.T:
+        return []
+    sentence = f"Decisions are judged over {found.horizon} steps"
+    if not found.was_cut:
+        return [f"{sentence}: nobody could know that the episode would end after {found.T}."]
+    return [f"{sentence}. The record stops after {found.T}; what was to be expected from there on stands for the rest."]
+
+
+def _replayed(found: Review) -> str:
+    gain = found.foreseeable
+    if gain is None:
+        return ""
+    who = "the model's best decisions" if found.is_best else _standard(found)
+    start = f"With the luck of this episode, {who} would have come to"
+    if _is_nothing(found, gain):
+        return f"{start} the same."
+    change = f"{_amount(found)(abs(gain))} {'better' if gain > 0 else 'worse'}"
+    return f"{start} {change} than what happened; only this number rests on the causal model."
+
+
+def _learned(found: Review) -> str:
+    if found.mdp.counts is None or all(step.mistake == 0 for step in found.steps):
+        return ""
+    return "The model was learned from a log: a small difference between two decisions may be an error of estimation."
+
+
+def _amount(found: Review) -> Callable[[float], str]:
+    """A part of the account in words: of a return, or in percentage points."""
+    if found.objective is None:
+        return three_digits
+
+    def in_points(share: float) -> str:
+        points = three_digits(100 * share)
+        return f"{points} percentage point{'' if points == '1' else 's'}"
+
+    return in_points
+
+
+def _is_nothing(found: Review, part: float) -> bool:
+    return abs(part) <= rounding_of(found.expected, found.observed)

@@ -1,0 +1,152 @@
+"""Mistake or luck: a waterfall from what was to be expected to what happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tether._foundation.markup import with_minus_signs
+from tether._foundation.words import cut, three_digits
+from tether.explanation.mistakes import Review
+from tether.explanation.naming import shown
+from tether.views.figures.style import (
+    BLACK,
+    GREY,
+    SMALL,
+    VERMILLION,
+    axes,
+    number_axis,
+    single_line,
+    styled,
+    text_width,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_review", "review_in_text"]
+
+_BARS = 12
+"""How many mistakes and lucks have a bar of their own; the smaller ones share two."""
+
+_LUCK, _EXPECTED = "#b0b0b0", "#e8e8e8"
+
+_ROW = 0.3
+"""The height of a bar and the space around it, in inches."""
+
+_NAME = 34
+"""Letters of a bar's name."""
+
+
+class _Bar(NamedTuple):
+    """A bar: its name, its ends, its colour and the number at it."""
+
+    name: str
+    begin: float
+    end: float
+    colour: str
+    text: str
+
+
+def plot_review(review: Review, ax: Axes | None = None) -> Axes:
+    """A bar for each mistake and for the luck of each step, from what was to be expected to what happened.
+
+    Time goes down. Mistakes are orange, luck is grey, what happened is black. `review_in_text` has the same in words.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import plot_review
+    >>> patient = tether.cases.sepsis()
+    >>> ax = plot_review(tether.review(patient.mdp, patient.path))
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['expected', 'step 0: luck', 'step 1: luck', 'step 2: luck', 'what happened']
+    """
+    bars = _bars(review)
+    scale = 100.0 if review.objective is not None else 1.0
+    with styled():
+        ax = axes(ax, (5.5, 1.1 + _ROW * len(bars)), "x")
+        for i, bar in enumerate(bars):
+            low, high = sorted((scale * bar.begin, scale * bar.end))
+            ax.barh(i, high - low, 0.62, left=low, color=bar.colour, edgecolor="#555555", linewidth=0.5)
+            if i + 1 < len(bars):  # leads on to the next bar
+                ax.plot([scale * bar.end] * 2, [i, i + 1], color=GREY, linewidth=0.6, zorder=0)
+        ax.set_yticks(range(len(bars)), [single_line(bar.name) for bar in bars])
+        for label in ax.get_yticklabels():
+            label.set_parse_math(False)
+        ax.tick_params(axis="y", length=0)
+        ax.set_ylim(len(bars) - 0.4, -0.6)
+        _write_numbers(ax, bars, scale)
+        number_axis(ax.xaxis)
+        ax.set_xlabel(_axis_name(review))
+        ax.set_title(with_minus_signs(review.headline()), loc="left", fontweight="bold", wrap=True)
+    return ax
+
+
+def review_in_text(review: Review) -> str:
+    """What the waterfall shows, in words with its values: for those who cannot see it.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.views.figures import review_in_text
+    >>> patient = tether.cases.sepsis()
+    >>> review_in_text(tether.review(patient.mdp, patient.path))
+    'No mistake; bad luck, most of it at step 2. Expected −2,370; step 0: luck −534; step 1: luck +440; step 2: luck −4,390; what happened −6,850.'
+    """  # noqa: E501
+    values = "; ".join(f"{single_line(bar.name)} {bar.text}" for bar in _bars(review))
+    return f"{with_minus_signs(review.headline())}. {values[0].upper()}{values[1:]}."
+
+
+def _axis_name(review: Review) -> str:
+    if review.objective is None:
+        return "expected return"
+    return f"chance that {cut(review.objective.in_words, 50)}, %"
+
+
+def _bars(review: Review) -> list[_Bar]:
+    scale = 100.0 if review.objective is not None else 1.0
+    sign = -1.0 if review.minimise else 1.0
+
+    def text(value: float, signed: bool = True) -> str:
+        plus = "+" if signed and value > 0 else ""
+        return with_minus_signs(f"{plus}{three_digits(scale * value)}")
+
+    parts = _parts(review)
+    level = review.expected
+    bars = [_Bar("expected", 0.0, level, _EXPECTED, text(level, False))]
+    for name, amount, colour in parts:
+        bars.append(_Bar(name, level, level + sign * amount, colour, text(sign * amount)))
+        level += sign * amount
+    return [*bars, _Bar("what happened", 0.0, review.observed, BLACK, text(review.observed, False))]
+
+
+def _parts(review: Review) -> list[tuple[str, float, str]]:
+    """Each mistake and luck with its name, what it adds (in the good direction) and its colour; small ones together."""
+    found: list[tuple[str, float, str]] = []
+    for step in review.steps:
+        if step.mistake != 0:
+            instead = f" instead of {shown(step.best)}" if step.best != step.action else ""
+            name = cut(f"step {step.t}: {shown(step.action)}{instead}", _NAME)
+            found.append((name, -step.weight * step.mistake, VERMILLION if step.mistake > 0 else _EXPECTED))
+        if step.luck != 0:
+            found.append((f"step {step.t}: luck", step.weight * step.luck, _LUCK))
+    if len(found) <= _BARS:
+        return found
+    kept = set(sorted(range(len(found)), key=lambda i: -abs(found[i][1]))[: _BARS - 2])
+    shared = []
+    for colour, name in ((VERMILLION, "{} other decisions"), (_LUCK, "luck of {} other steps")):
+        others = [one[1] for i, one in enumerate(found) if i not in kept and (one[2] == _LUCK) == (colour == _LUCK)]
+        if others:
+            shared.append((name.format(len(others)), sum(others), colour))
+    return [*(one for i, one in enumerate(found) if i in kept), *shared]
+
+
+def _write_numbers(ax: Axes, bars: list[_Bar], scale: float) -> None:
+    """The number of each bar at its right, with room for it."""
+    ends = [scale * end for bar in bars for end in (bar.begin, bar.end)]
+    width = (max(ends) - min(ends)) or 1.0
+    widest = max(text_width(bar.text) for bar in bars)
+    ax.set_xlim(min(ends) - 0.03 * width, max(ends) + width * (0.03 + widest / 200))
+    for i, bar in enumerate(bars):
+        at: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": SMALL}
+        ax.annotate(bar.text, (max(scale * bar.begin, scale * bar.end), i), **at)
