@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import tether
-from tether.auditing import directory, engine, fingerprint, logs, streamed, textlog
+from tether.auditing import directory, fingerprint, logs, streamed, textlog
 from tether.auditing.fingerprint import digest_of_policy
 from tether.auditing.where import make_where
 from tether.cli import main
@@ -272,18 +272,16 @@ def test_where_nothing_can_be_written_nothing_is_left_half_done(tmp_path, monkey
     "asked",
     [
         {"m": 2},  # in threads, by the engine
-        {"objective": tether.reach("goal")},  # in processes
-        {"k": None, "policy": "random"},
+        {"objective": tether.reach("goal")},
+        {"k": None, "policy": "random"},  # in processes
     ],
     ids=["plans", "property", "policy"],
 )
-def test_any_number_of_workers_gives_the_bytes_of_the_single_calls(tmp_path, monkeypatch, asked):
+def test_any_number_of_workers_gives_the_same_bytes(tmp_path, asked):
     log = [*LOG, tether.Path([0, 15], ["right"])]
     ask(tmp_path / "single", log, workers=1, certify=True, **asked)
-    monkeypatch.setattr(engine, "_LOADING", 0.0)
-    for workers in (1, 2):
-        ask(tmp_path / str(workers), log, workers=workers, certify=True, **asked)
-        assert contents(tmp_path / str(workers)) == contents(tmp_path / "single")
+    ask(tmp_path / "two", log, workers=2, certify=True, **asked)
+    assert contents(tmp_path / "two") == contents(tmp_path / "single")
 
 
 def test_what_cannot_be_sent_to_other_processes_is_told():
@@ -418,7 +416,8 @@ def test_the_command(tmp_path, monkeypatch):
     )
     assert done.exit_code == 0, done.output
     values = parquet.read_table("right/episodes.parquet").column("value").to_pylist()
-    assert values[0] == tether.counterfactual(MDP, LOG[0]).evaluate(lambda _state: "right").value
+    followed = tether.counterfactual(MDP, LOG[0]).evaluate(lambda _state: "right")
+    assert values[0] == pytest.approx(followed.value, rel=1e-12)
     assert "audit.html" in done.output
     assert sorted(file.name for file in (tmp_path / "right").iterdir() if file.suffix == ".html") == ["audit.html"]
     done = CliRunner().invoke(

@@ -1,18 +1,18 @@
-"""What a person at a terminal sees while a command works."""
+"""What is said while a command works."""
 
 import io
 import time
 
 from rich.console import Console
-from tether._kernels.compiling import compiling
 
 from tether.cli import screen
 
 
-def test_that_kernels_are_compiled_is_said_while_it_lasts(monkeypatch):
+def test_why_the_first_answer_takes_long_is_said_while_it_lasts(monkeypatch):
     shown = io.StringIO()
-    monkeypatch.setattr(screen, "Console", lambda **_options: Console(file=shown, force_terminal=True))
+    monkeypatch.setattr(screen, "Console", lambda **_options: Console(file=shown, force_terminal=True, width=200))
     monkeypatch.setattr(screen, "_PATIENCE", 0.0)
+    monkeypatch.setattr(screen, "_LONG", 0.3)
 
     def waited_for(words: str) -> bool:
         latest = time.monotonic() + 10
@@ -23,15 +23,13 @@ def test_that_kernels_are_compiled_is_said_while_it_lasts(monkeypatch):
     with screen.progress() as say:
         say("planning")
         assert waited_for("planning …")
-        with compiling():
-            assert waited_for("compiling (once) …")
-        shown.truncate(0)
-        assert waited_for("planning …")
+        assert "compiles" not in shown.getvalue()
+        assert waited_for("planning … (the first answer of an installation compiles code, once: some seconds)")
 
 
 def test_nobody_is_told_in_a_pipe(monkeypatch):
     shown = io.StringIO()
     monkeypatch.setattr(screen, "Console", lambda **_options: Console(file=shown, force_terminal=False))
-    with screen.progress() as say, compiling():
+    with screen.progress() as say:
         say("planning")
     assert shown.getvalue() == ""

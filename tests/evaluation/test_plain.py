@@ -61,7 +61,7 @@ def test_however_the_states_are_cut_into_pieces_the_bits_are_the_same(world, pie
     whole = world.cf.mdp.solve(world.T)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tether._kernels.parallel.LARGE", 1)
-        patch.setattr("tether.plan.backward.CHUNKS", pieces)
+        patch.setattr("tether.core.plan.CHUNKS", pieces)
         cut = world.cf.mdp.solve(world.T)
     assert whole.values.tobytes() == cut.values.tobytes()
     np.testing.assert_array_equal(whole.choices, cut.choices)
@@ -327,17 +327,6 @@ def test_what_cannot_be_simulated(grid):
         explored(3).simulate("random", 2, start=3)
     with pytest.raises(tether.QueryError, match="t = 0: the policy names None in state 3; available are"):
         explored(3).simulate("optimal", 2, start=3)
-
-
-@pytest.mark.compiled
-def test_the_plain_model_is_solved_by_the_kernel_that_was_compiled_for_plans():
-    from tether._kernels.plan import plan_nodes
-
-    case = tether.cases.toy()
-    tether.counterfactual(case.mdp, case.path).plan(2, 1)
-    before = set(plan_nodes.signatures)
-    case.mdp.solve(3)
-    assert set(plan_nodes.signatures) == before
 
 
 @pytest.mark.compiled

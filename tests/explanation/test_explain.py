@@ -240,7 +240,7 @@ def test_compiling_is_said_where_it_lasts_and_is_not_counted(monkeypatch, capsys
     monkeypatch.setattr(demo, "toy", lambda: time.sleep(1.3) or tether.cases.toy())
     monkeypatch.setattr(demo, "put", lambda *what: noted.extend(what))
     demo._compile()
-    assert noted == ["compiling (once) …"]
+    assert noted == [demo.COMPILING]
     monkeypatch.setattr(demo, "toy", tether.cases.toy)
     noted.clear()
     demo._compile()

@@ -13,7 +13,7 @@ from worlds import World, in_package, rules_and_criteria, tiny_worlds, worlds
 
 import tether
 from tether.observation.changes import nothing_to_change
-from tether.plan.backward import _numbers, choice_type, solve_backward
+from tether.plan.backward import solve_backward
 
 RULES = ("definition", "published", "printed", "assured")
 
@@ -69,12 +69,6 @@ def test_where_there_is_nothing_to_change(world):
 # --- Many actions, and ties over long horizons ------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "kind"), [(127, np.int8), (128, np.int32), (40_000, np.int32)])
-def test_choices_number_every_action(n, kind):
-    mdp = tether.MDP.from_table(["s"] * n, range(n), ["s"] * n, [1.0] * n)
-    assert choice_type(mdp) is kind
-
-
 def test_more_actions_than_a_small_integer_counts():
     n = 40_000
     reward = np.zeros(n)
@@ -116,32 +110,23 @@ def test_over_long_horizons_ties_are_still_ties(seed):
     assert [mdp.solve(200).action(t, 1) for t in (0, 100, 199)] == [0, 0, 0]
 
 
-# --- Few numbers per node, and large layers ----------------------------------------------------------
-
-
-def further_apart(*arguments):
-    """Numbers of a node as they are, with more space up to those of the next node."""
-    numbers = _numbers(*arguments)
-    return numbers._replace(step=numbers.step + 4)
+# --- Large layers ------------------------------------------------------------------------------------
 
 
 @given(worlds(), rules_and_criteria(), st.data())
-def test_few_numbers_in_registers_are_those_in_memory(world, asked, data):
-    """Plans with m = 2 or 3 for one k: the same bits in every node, not only in those that are visited."""
+def test_on_all_cores_the_choices_are_the_same(world, asked, data):
+    """In every node, not only in those that are visited."""
     assume(world.T >= 2)
     rule, criterion = asked
     found = world.cf.tether(rule=rule, influence=in_package(criterion)).thresholds()
     m, k = data.draw(st.integers(2, min(3, world.T))), np.array([data.draw(st.integers(1, world.T + 1))])
-    in_registers = solve_backward(found, k, m, keep=True)
+    alone = solve_backward(found, k, m, keep=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tether.plan.backward._numbers", further_apart)
-        in_memory = solve_backward(found, k, m, keep=True)
         patch.setattr("tether._kernels.parallel.LARGE", 1)
         on_all_cores = solve_backward(found, k, m, keep=True)
-    for other in (in_memory, on_all_cores):
-        assert in_registers.values.tobytes() == other.values.tobytes()
-        for one, another in zip(in_registers.choices, other.choices, strict=True):
-            np.testing.assert_array_equal(one, another)
+    assert alone.values.tobytes() == on_all_cores.values.tobytes()
+    for one, another in zip(alone.choices, on_all_cores.choices, strict=True):
+        np.testing.assert_array_equal(one, another)
 
 
 # --- Memory that is too small -----------------------------------------------------------------------

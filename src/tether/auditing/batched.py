@@ -47,7 +47,7 @@ class Engine:
     def __call__(self, cohort: Cohort) -> Answers:
         """The answers to a batch."""
         asked, steps = self._asked, np.diff(cohort.start)
-        fit = np.array([one is None for one in cohort.problem]) & (steps > 0) & (steps <= MAX_STEPS)
+        fit = np.array([one is None for one in cohort.problem], dtype=bool) & (steps > 0) & (steps <= MAX_STEPS)
         table = _Table(cohort.start, len(asked.mdp.label_sets.ends))
         size = max(1, min(_BATCH, _SCRATCH // max(asked.mdp.n_states, 1)))
         for some in self._groups(np.flatnonzero(fit), steps, size):
@@ -228,17 +228,17 @@ class _Batch:
         rule = world.asked.question.rule
         kappa = thresholds(world.model, self.steps, self.layers, rule, world.ended, up_to)
         m = min(m, T)
-        observed = self._solve(kappa.layers, kappa.of_pairs, np.array([1]), 0).values[:, 0, 0]
         each = np.minimum(lengths + 1, up_to)
         if k is None:
-            values = self._solve(kappa.layers, kappa.of_pairs, np.arange(1, T + 2), m).values[:, :, m]
-            each = _enough(values, observed, lengths)
+            values = self._solve(kappa.layers, kappa.of_pairs, np.arange(1, T + 2), m).values
+            each = _enough(values[:, :, m], values[:, 0, 0], lengths)
         # With one k per episode: a pair is allowed for k = 1 if its κ is at most the k of its episode.
         allowed = [
             np.where(of_pairs <= _per_pair(layer, each), 1, 2).astype(np.int16)
             for layer, of_pairs in zip(kappa.layers, kappa.of_pairs, strict=False)
         ]
         solved = self._solve(kappa.layers, allowed, np.array([1]), m, keep=True)
+        observed = solved.values[:, 0, 0]  # with no change: what was done, whatever k is
         return self._follow_plan(kappa.layers, solved, observed, each, m)
 
     def _solve(self, layers: list[Layer], kappa: list[Ints], ks: Ints, m: int, *, keep: bool = False) -> Any:

@@ -2,5 +2,5 @@
 
 `mdp` is the model; `form` has the arrays behind it; `names` the names of states and actions; `from_arrays`,
 `from_table` and `from_function` build it; `describe` counts its contents; `storage` keeps a model on disk.
-May import: _kernels, _foundation, errors.
+May import: core, _kernels, _foundation, errors.
 """
