@@ -32,7 +32,7 @@ CALM, WILD = tether.Path(["calm", "calm", "end"], ["stay", "go"]), tether.Path([
 def command(folder, *more):
     """``tether audit`` of a log, in many small batches, by two processes."""
     code = "from tether.auditing import logs; logs.BATCH = 4; from tether.cli import main; main()"
-    words = ["audit", "case:grid-world", folder / "log.csv", "-o", folder / "out", "--objective", "reach goal"]
+    words = ["audit", "case:grid-world", folder / "log.csv", "-o", folder / "out", "--policy", "random"]
     words += ["--workers", "2", "--reports", "0", "--no-certificate", *more]
     return [sys.executable, "-c", code, *map(str, words)]
 
@@ -181,7 +181,7 @@ workers.tether_start = type("Little", (), {"start_worker": staticmethod(start_wi
 mdp = tether.cases.grid_world().mdp
 log = [mdp.simulate("random", 4, rng=seed) for seed in range(8)]
 try:
-    tether.audit(mdp, log, objective=tether.reach("goal"), workers=2)
+    tether.audit(mdp, log, policy="random", workers=2)
 except tether.QueryError as error:
     print(error)
 """
