@@ -51,12 +51,16 @@ def open_arrow(file: File, max_unpacked: int | str | None = None) -> Opened:
         fix = "save it again in version 2, which is Arrow"
         raise file_error(file, Problem("this is the old Feather, version 1", fix=fix))
     limit = unpacked_limit(len(data), max_unpacked)
-    table = guarded(file, "an Arrow file", lambda: _valid(_read_batches(file, data, limit)))
+    table = guarded(file, "an Arrow file", lambda: _read_batches(file, data, limit))
     return list(table.column_names), table.select
 
 
 def _read_batches(file: File, data: bytes, limit: int) -> Any:
-    """All batches of a file; each may be compressed by itself."""
+    """The table of an IPC file; each batch may be compressed by itself.
+
+    A batch is validated before anything else is asked of it: even its size, if its data is damaged, can end the process
+    with a segmentation fault.
+    """
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -67,17 +71,17 @@ def _read_batches(file: File, data: bytes, limit: int) -> Any:
         opened = batches = ipc.open_stream(data)
     size, kept = 0, []
     for batch in batches:
-        size += batch.nbytes
+        size += _valid(batch).nbytes
         if size > limit:
             raise too_large(file, limit)
         kept.append(batch)
     return pa.Table.from_batches(kept, opened.schema)
 
 
-def _valid(table: Any) -> Any:
-    """The table, if it is valid: a damaged one would be read beyond its memory."""
-    table.validate(full=True)
-    return table
+def _valid(data: Any) -> Any:
+    """The table or batch, if it is valid: a damaged one would be read beyond its memory."""
+    data.validate(full=True)
+    return data
 
 
 def guarded(file: File, what: str, read: Callable[[], Any]) -> Any:
