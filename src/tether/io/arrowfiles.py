@@ -18,6 +18,10 @@ Opened = tuple[list[str], Callable[[list[str]], Any]]
 """The names of a file's columns, and a way to read some of them."""
 
 
+_SMALL = 1 << 17
+"""Up to this many rows a file is read without threads: one that still reads when Python ends would abort it."""
+
+
 def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     """Open a Parquet file."""
     from pyarrow import parquet
@@ -35,9 +39,13 @@ def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     def load(names: list[str]) -> Any:
         # In memory a row takes at least 8 bytes per column, even if it takes fewer in the file.
         limit = unpacked_limit(os.path.getsize(file), max_unpacked)
-        if opened.metadata.num_rows * 8 * max(len(names), 1) > limit:
-            raise too_large(file, limit, f"its table of {opened.metadata.num_rows:,} rows")
-        return guarded(file, "a Parquet file", lambda: _valid(opened.read(columns=names).select(names)))
+        rows = opened.metadata.num_rows
+        if rows * 8 * max(len(names), 1) > limit:
+            raise too_large(file, limit, f"its table of {rows:,} rows")
+        with opened:
+            return guarded(
+                file, "a Parquet file", lambda: _valid(opened.read(names, use_threads=rows > _SMALL).select(names))
+            )
 
     return list(opened.schema_arrow.names), load
 
