@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tether._foundation.writing import written
@@ -12,7 +13,16 @@ from tether.io.files import File, ends_of, file_error, name_of, read_bytes, too_
 from tether.io.names import are_whole, texts_of
 from tether.model.names import Names
 
-__all__ = ["damaged", "guarded", "label_column", "open_arrow", "open_parquet", "write_arrow"]
+__all__ = [
+    "damaged",
+    "guarded",
+    "label_column",
+    "open_arrow",
+    "open_footer",
+    "open_parquet",
+    "parquet_pieces",
+    "write_arrow",
+]
 
 Opened = tuple[list[str], Callable[[list[str]], Any]]
 """The names of a file's columns, and a way to read some of them."""
@@ -24,8 +34,6 @@ _SMALL = 1 << 17
 
 def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     """Open a Parquet file."""
-    from pyarrow import parquet
-
     head, tail = ends_of(file, 4)
     if not head:
         raise file_error(file, Problem("the file is empty", expectation="a Parquet file"))
@@ -34,7 +42,7 @@ def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     if tail != b"PAR1":
         wrong = "the file is cut off: it begins like a Parquet file, but does not end like one"
         raise file_error(file, Problem(wrong, fix="copy it again"))
-    opened = guarded(file, "a Parquet file", lambda: parquet.ParquetFile(name_of(file)))
+    opened = open_footer(file)
 
     def load(names: list[str]) -> Any:
         # In memory a row takes at least 8 bytes per column, even if it takes fewer in the file.
@@ -50,6 +58,28 @@ def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     return list(opened.schema_arrow.names), load
 
 
+def open_footer(file: File) -> Any:
+    """Open a Parquet file of pyarrow's (`pyarrow.parquet.ParquetFile`), whose footer can be read."""
+    from pyarrow import parquet
+
+    def read() -> Any:
+        opened = parquet.ParquetFile(name_of(file))
+        _ = opened.schema_arrow.names  # which are decoded only now
+        return opened
+
+    return guarded(file, "a Parquet file", read)
+
+
+def parquet_pieces(file: File, rows: int) -> Iterator[Any]:
+    """The tables of a Parquet file, up to ``rows`` rows each, without errors of pyarrow and with valid cells."""
+    import pyarrow as pa
+
+    with open_footer(file) as opened:
+        batches = opened.iter_batches(batch_size=rows, use_threads=opened.metadata.num_rows > _SMALL)
+        while (batch := guarded(file, "a Parquet file", lambda: next(batches, None))) is not None:
+            yield guarded(file, "a Parquet file", partial(_valid, pa.Table.from_batches([batch])))
+
+
 def open_arrow(file: File, max_unpacked: int | str | None = None) -> Opened:
     """Open an Arrow file: Feather, or IPC as a file or a stream."""
     data = read_bytes(file)
@@ -60,7 +90,7 @@ def open_arrow(file: File, max_unpacked: int | str | None = None) -> Opened:
         raise file_error(file, Problem("this is the old Feather, version 1", fix=fix))
     limit = unpacked_limit(len(data), max_unpacked)
     table = guarded(file, "an Arrow file", lambda: _read_batches(file, data, limit))
-    return list(table.column_names), table.select
+    return guarded(file, "an Arrow file", lambda: list(table.column_names)), table.select
 
 
 def _read_batches(file: File, data: bytes, limit: int) -> Any:
