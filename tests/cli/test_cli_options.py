@@ -57,6 +57,20 @@ def test_one_of_several_reward_models_is_named(tmp_path):
     assert json.loads(run("sweep", file, path, "--reward-model", "time", "--json"))["observed_value"] == 5
 
 
+def test_with_an_objective_no_rewards_are_read(tmp_path):
+    """So that nobody has to say which, and is then told that they do not count."""
+    file, path = tmp_path / "m.drn", tmp_path / "path.csv"
+    file.write_text(
+        "@type: MDP\n@parameters\n\n@reward_models\ncost time\n@nr_states\n2\n@nr_choices\n2\n@model\n"
+        "state 0 [0, 0] init\n\taction go [3, 5]\n\t\t1 : 1\nstate 1 [0, 0] goal\n\taction go [3, 5]\n\t\t1 : 1\n"
+    )
+    path.write_text("t,state,action\n0,0,go\n1,1,\n")
+    assert json.loads(run("explain", file, path, "-k", 1, "--objective", "reach goal", "--json"))["value"] == 1
+    assert "--reward-model: this is about rewards" in run(
+        "explain", file, path, "--objective", "reach goal", "--reward-model", "time", code=2
+    )
+
+
 def test_states_that_prism_cannot_name_are_numbered_and_that_is_said(tmp_path):
     assert "written as numbers" not in run("convert", "case:epidemic", tmp_path / "e.tra")
     table = tmp_path / "m.csv"

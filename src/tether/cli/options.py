@@ -117,7 +117,7 @@ class ModelOptions:
 
         with progress() as say:
             say(f"reading {self.model}", READING)
-            mdp = open_model(self.model, **self.reading)
+            mdp = open_model(self.model, **{**self._without_rewards, **self.reading})
         if self.discount is not None:
             mdp = mdp.with_objective(discount=self.discount)
         return self._with_final_reward(mdp) if self.final_reward else mdp
@@ -127,6 +127,14 @@ class ModelOptions:
 
         rewards = {find_name(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
         return mdp.with_objective(final_reward=rewards)
+
+    @property
+    def _without_rewards(self) -> dict[str, Any]:
+        """How to leave out the rewards of a file, if an objective is asked for: none counts then."""
+        from tether.io.opening import rewards_left_out
+
+        objective = click.get_current_context().params.get("objective")
+        return {} if objective is None else rewards_left_out(self.model, self.format)
 
     @property
     def reading(self) -> dict[str, Any]:

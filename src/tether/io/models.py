@@ -20,7 +20,10 @@ __all__ = ["FORMATS", "format_by_suffix", "format_of", "read_model", "write_mode
 
 
 class Format(NamedTuple):
-    """One format of models: its suffixes, its reader and writer, what has names in it, and if it can hold labels."""
+    """One format of models: its suffixes, its reader and writer, what has names in it, and if it can hold labels.
+
+    ``no_rewards`` is the option of the reader, and its value, that leaves out the rewards.
+    """
 
     suffixes: tuple[str, ...]
     module: str
@@ -28,10 +31,12 @@ class Format(NamedTuple):
     writer: str
     named: Literal["columns", "arrays"] | None = None
     has_labels: bool = False
+    no_rewards: tuple[str, Any] | None = None
 
 
 _TABLES: tuple[str, str, str, Literal["columns"]] = ("tether.io.tables", "read_table", "write_table", "columns")
 _ARRAYS: tuple[str, str, str, Literal["arrays"]] = ("tether.io.matrices", "read_arrays", "write_arrays", "arrays")
+_NO_STRUCTURE, _NO_ARRAY = ("reward_model", False), ("rewards", None)
 
 FORMATS: dict[str, Format] = {
     "csv": Format((".csv", ".csv.gz"), *_TABLES),
@@ -39,10 +44,10 @@ FORMATS: dict[str, Format] = {
     "parquet": Format((".parquet", ".pq"), *_TABLES),
     "arrow": Format((".arrow", ".feather", ".ipc"), *_TABLES),
     "xlsx": Format((".xlsx", ".xlsm"), *_TABLES),
-    "npz": Format((".npz",), *_ARRAYS),
-    "mat": Format((".mat",), *_ARRAYS),
-    "prism": Format((".tra",), "tether.io.prism", "read_prism", "write_prism", has_labels=True),
-    "drn": Format((".drn",), "tether.io.drn", "read_drn", "write_drn", has_labels=True),
+    "npz": Format((".npz",), *_ARRAYS, no_rewards=_NO_ARRAY),
+    "mat": Format((".mat",), *_ARRAYS, no_rewards=_NO_ARRAY),
+    "prism": Format((".tra",), "tether.io.prism", "read_prism", "write_prism", None, True, _NO_STRUCTURE),
+    "drn": Format((".drn",), "tether.io.drn", "read_drn", "write_drn", None, True, _NO_STRUCTURE),
     "saved": Format((".tether",), "tether.io.models", "_load", "_save", has_labels=True),
 }
 """The formats of models."""
