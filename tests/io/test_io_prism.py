@@ -363,3 +363,19 @@ def test_files_of_two_models_are_never_read_together(tmp_path, monkeypatch, file
         read_prism(tmp_path / "m.tra")
     write_prism(new, tmp_path / "m.tra")
     assert read_prism(tmp_path / "m.tra").states == new.states
+    assert sorted(os.listdir(tmp_path)) == ["m.lab", "m.sta", "m.tra", "m.trew"]
+
+
+def test_a_tolerance_for_rounded_numbers(tmp_path):
+    tra = save(tmp_path, tra=TRA.replace("0.75", "0.745"))
+    with pytest.raises(FileError, match=r"sum to 0\.995, not 1; if they were rounded: tolerance=0\.01"):
+        read_prism(tra)
+    assert read_prism(tra, tolerance=0.01).row(0, "go")[1].tolist() == pytest.approx([0.25 / 0.995, 0.745 / 0.995])
+
+
+def test_paths_have_states_as_prism_writes_them(tmp_path):
+    sta = "(x,on)\n0:(0,true)\n1:(0,false)\n2:(1,true)\n"
+    mdp = read_prism(save(tmp_path, tra=TRA, sta=sta))
+    for first, second in (("(0,true)", "(0,false)"), ("(0, True)", "( 0 , False )")):
+        (tmp_path / "path.csv").write_text(f't,state,action\n0,"{first}",go\n1,"{second}",\n')
+        assert tether.io.read_path(tmp_path / "path.csv", mdp).states == ((0, True), (0, False))

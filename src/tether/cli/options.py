@@ -85,6 +85,7 @@ class ModelOptions:
     reward_model: str | None
     state_rewards: str | None
     transition_rewards: str | None
+    tolerance: float | None
 
     def split_columns(self) -> tuple[dict[str, str], dict[str, str]]:
         """What ``--column`` says about MODEL; and what about PATH or a log: the names that MODEL cannot have."""
@@ -156,7 +157,8 @@ class ModelOptions:
             "state_rewards": self.state_rewards,
             "transition_rewards": self.transition_rewards,
         }
-        return {name: value for name, value in given.items() if value} | arrays
+        exactly = {} if self.tolerance is None else {"tolerance": self.tolerance}  # 0 is one, too
+        return {name: value for name, value in given.items() if value} | arrays | exactly
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,7 @@ class Episode(ModelOptions):
             "--reward-model": self.reward_model,
             "--state-rewards": self.state_rewards,
             "--transition-rewards": self.transition_rewards,
+            "--tolerance": self.tolerance,
             "--time": self.time,
             "--step": self.step,
         }
@@ -319,6 +322,11 @@ _READING = [
     click.option("--reward-model", metavar="NAME", help="Which rewards to take, if a DRN or PRISM model has several."),
     click.option("--state-rewards", metavar="FILE", help="State rewards of a PRISM model, if they are not beside it."),
     click.option("--transition-rewards", metavar="FILE", help="Its transition rewards, if they are not beside it."),
+    click.option(
+        "--tolerance",
+        type=float,
+        help="How far from 1 the probabilities of an action may sum, in a file of few digits.",
+    ),
 ]
 
 _MODEL = [click.argument("model"), *_READING]

@@ -67,7 +67,8 @@ class Solution:
     def value(self, state: Any = None, t: int = 0) -> float:
         """Expected return from ``state`` at time t = 0 … horizon on; -∞ if states without actions cannot be avoided.
 
-        By default the state is the one in which episodes start, as in `MDP.simulate`. For a property, the probability that it holds. With ``minimise``, ∞ if such states cannot be avoided.
+        By default the state is the one in which episodes start, as in `MDP.simulate`. For a property, the probability
+        that it holds. With ``minimise``, ∞ if such states cannot be avoided.
         """
         return float(self.values[time_index(t, self.horizon), _start(self.mdp, state, "state")])
 

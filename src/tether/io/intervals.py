@@ -5,8 +5,8 @@ probability is an interval: its exact bounds. If the set of causal models is a b
 sets, with known probabilities), the intervals describe it exactly, and the checker's answer is ours. For
 ``"stability"`` and for uncertain probabilities they are wider than the set: the checker's answer is a bound of ours.
 
-Both tools need rewards of at least 0, and Storm some above 0. Every path has the same number of steps, so rewards can be
-shifted: subtract ``shift`` from the answer. PRISM needs lower ends above 0: there they are raised to ``floor``.
+Both tools need rewards of at least 0, and Storm some above 0. Every path has the same number of steps, so rewards can
+be shifted: subtract ``shift`` from the answer. PRISM needs lower ends above 0: there they are raised to ``floor``.
 """
 
 from __future__ import annotations

@@ -20,11 +20,19 @@ from tether.io.valuations import read_valuation, valuation_class, variable_names
 
 __all__ = ["Body", "Parsed"]
 
-_PARTS = re.compile(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^\s\[{"]+')
+_PARTS = re.compile(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^\s\[\]{}"]+')
 _NAME = re.compile(r'(\{[^}]*\}|"[^"]*"|[^\s\[]+)\s*(.*)')
 _UNNAMED = "__NOLABEL__"
 
 _wholes, _numbers = partial(array, "q"), partial(array, "d")
+
+
+def _parts(text: str) -> list[str]:
+    """Rewards, observations and labels of a line; `ValueError` if something is none of these."""
+    rest = _PARTS.sub("", text).strip()
+    if rest:
+        raise ValueError(f"{quoted(rest[0])} in {quoted(text)} is never closed, or never opened")
+    return _PARTS.findall(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,7 @@ class Body:
         self.states[state] = at
         self.state = state
         reward = 0.0
-        for part in _PARTS.findall(rest):
+        for part in _parts(rest):
             if part.startswith("["):
                 reward = self._reward(part)
             elif part.startswith("{"):
@@ -131,7 +139,7 @@ class Body:
         if self.header.chain and self.choices:
             raise ValueError(f"the state {self.state} has a second action, but the model is a DTMC")
         name, rewards, labels = found.group(1).strip('"'), 0.0, []
-        for part in _PARTS.findall(found.group(2)):
+        for part in _parts(found.group(2)):
             if part.startswith("["):
                 rewards = self._reward(part)
             else:
@@ -163,7 +171,7 @@ class Body:
             return
         self.values[self.state] = [read_valuation(part.strip()) for part in text[1:-1].split("&")]
 
-    def finish(self) -> Parsed:
+    def finish(self, tolerance: float) -> Parsed:
         """Check sizes and sums, and sort the rows."""
         n_states, complaints = len(self.states), self.complaints
         complete = complaints.total == 0
@@ -185,7 +193,7 @@ class Body:
         rows = sort_transitions(
             pair_state[pair], pair_choice[pair], after, value, pair_label[pair], line, list(self.codes), complaints
         )
-        check_rows(rows, complaints)
+        check_rows(rows, complaints, tolerance)
         complaints.raise_any()
         of_pair, of_state = self._rewards(n_states, pair_state)
         return Parsed(rows, n_states, self._names(n_states), of_pair, of_state, self.labels)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.problems import Complaints
 from tether._foundation.writing import read_together
-from tether.io.explicit import build
+from tether.io.explicit import TOLERANCE, build
 from tether.io.plaintext import File, raise_all
 from tether.io.prism.companions import Companion, Files, all_names, files_of
 from tether.io.prism.rewards import read_state_rewards, read_transition_rewards
@@ -18,6 +18,7 @@ from tether.model.mdp import MDP
 
 __all__ = ["read_prism"]
 
+
 def read_prism(
     file: File,
     *,
@@ -26,6 +27,7 @@ def read_prism(
     state_rewards: Companion = None,
     transition_rewards: Companion = None,
     reward_model: str | Literal[False] | None = None,
+    tolerance: float = TOLERANCE,
     max_unpacked: int | str | None = None,
 ) -> MDP:
     r"""Read a model from PRISM's explicit files, of an MDP or of a DTMC (then with one action, 0).
@@ -42,6 +44,9 @@ def read_prism(
         Which rewards to take, if there are several: the name in the headings of their files,
         ``# Reward structure "fuel"``, or else the number that PRISM gives the files, as in ``robot2.srew``. False for
         none.
+    tolerance : float
+        How far from 1 the probabilities of a choice may sum: more for a file that was written with few digits. They
+        are then divided by their sum.
     max_unpacked : int or str, optional
         The most bytes that each compressed file (``.gz``) may unpack to: ``"4 GB"``. By default 256 MB, or 100 times
         its size if that is more.
@@ -79,13 +84,14 @@ def read_prism(
         "transition_rewards": transition_rewards,
     }
     return read_together(
-        all_names(file, given), lambda: _read(files_of(file, given, reward_model, max_unpacked), max_unpacked)
+        all_names(file, given),
+        lambda: _read(files_of(file, given, reward_model, max_unpacked), tolerance, max_unpacked),
     )
 
 
-def _read(files: Files, max_unpacked: int | str | None) -> MDP:
+def _read(files: Files, tolerance: float, max_unpacked: int | str | None) -> MDP:
     in_tra, in_sta, in_lab, in_srew, in_trew = (Complaints(name or "") for name in files)
-    header, rows, n_states = read_transitions(files.tra, in_tra, max_unpacked)
+    header, rows, n_states = read_transitions(files.tra, in_tra, tolerance, max_unpacked)
     in_tra.raise_any()
     names = None if files.sta is None else read_states(files.sta, n_states, in_sta, max_unpacked)
     labels = {} if files.lab is None else read_labels(files.lab, n_states, in_lab, max_unpacked)
@@ -98,4 +104,4 @@ def _read(files: Files, max_unpacked: int | str | None) -> MDP:
         with np.errstate(over="ignore"):  # the model refuses rewards that are not finite
             reward = extra if reward is None else reward + extra
     raise_all(in_sta, in_lab, in_srew, in_trew)
-    return build(files.tra, rows, n_states, names, reward, of_state, labels)
+    return build(files.tra, rows, n_states, names, reward, of_state, labels, tolerance)
