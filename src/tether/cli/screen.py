@@ -36,13 +36,12 @@ def put(*what: str | Text | Table, style: str = "") -> None:
     that the name of a file stays in one piece.
     """
     screen = Console(highlight=False, markup=False, emoji=False)
+    width = screen.width
     with screen.capture() as captured:
         for one in what:
-            if isinstance(one, str):
-                width = max([screen.width, *map(cell_len, one.split())])
-                screen.print(Text(_glued(one)), style=style or None, width=width, crop=False)
-            else:
-                screen.print(one, style=style or None)
+            words = one.split() if isinstance(one, str) else []
+            screen.width = max([width, *map(cell_len, words)])
+            screen.print(Text(_glued(one)) if isinstance(one, str) else one, style=style or None)
     lines = captured.get().replace(_GLUE, " ").splitlines()
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
 
