@@ -437,3 +437,16 @@ def test_a_tolerance_for_rounded_numbers(tmp_path):
     assert mdp.row(0, "a")[1].tolist() == pytest.approx([1 / 3, 2 / 3])
     with pytest.raises(QueryError, match="tolerance must be a number ≥ 0, not -1"):
         read_drn(save(tmp_path, text), tolerance=-1)
+
+
+@pytest.mark.parametrize("comment", ["//[x=1", "//x=1]", "//[x=1]]"])
+def test_half_of_the_values_of_a_state_is_an_error(tmp_path, comment):
+    """Without them all other states would lose their names, too; a file in which no state has values has comments."""
+    text = "@type: MDP\n@nr_states\n2\n@nr_choices\n2\n@model\n"
+    text += "state 0 init\n//[x=0]\n\taction a\n\t\t1 : 1\nstate 1\n//[x=1]\n\taction a\n\t\t1 : 1\n"
+    assert read_drn(save(tmp_path, text)).states[1] == 1
+    with pytest.raises(FileError, match=r"line 12: expected the values of variables as '//\[x=1 & !on\]', found '//"):
+        read_drn(save(tmp_path, text.replace("//[x=1]", comment)))
+    assert (
+        read_drn(save(tmp_path, text.replace("//[x=0]", "// a note").replace("//[x=1]", "// [see there"))).n_states == 2
+    )

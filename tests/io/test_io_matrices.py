@@ -442,3 +442,14 @@ def test_sparse_indices_beyond_the_matrix(tmp_path):
     assert rows in sink.getvalue()
     (tmp_path / "a.mat").write_bytes(sink.getvalue().replace(rows, struct.pack("<3i", 0, 1, 9_999_999)))
     assert message(str(tmp_path / "a.mat"), FileError).startswith("the sparse matrix 'P' is damaged: ")
+
+
+def test_a_damaged_directory_of_an_archive(tmp_path):
+    """Under another name the names of the actions would not be found, and be numbers without a word."""
+    np.savez(tmp_path / "a.npz", P=P, R=R, actions=np.array(["go", "stay"]))
+    data = (tmp_path / "a.npz").read_bytes()
+    at = data.rindex(b"actions.npy")
+    (tmp_path / "a.npz").write_bytes(data[:at] + b"bctions.npy" + data[at + 11 :])
+    assert "File name in directory 'bctions.npy' and header b'actions.npy' differ" in message(
+        str(tmp_path / "a.npz"), FileError
+    )

@@ -22,6 +22,7 @@ __all__ = ["Body", "Parsed"]
 
 _PARTS = re.compile(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^\s\[\]{}"]+')
 _NAME = re.compile(r'(\{[^}]*\}|"[^"]*"|[^\s\[]+)\s*(.*)')
+_VALUATION = re.compile(r"\[[^\[\]]*\]")
 _UNNAMED = "__NOLABEL__"
 
 _wholes, _numbers = partial(array, "q"), partial(array, "d")
@@ -70,6 +71,7 @@ class Body:
     state: int = -1
     choices: int = 0
     has_rewards: bool = False
+    half_comments: list[tuple[int, str]] = field(default_factory=list)
 
     def read(self, at: int, text: str) -> None:
         """Read a line."""
@@ -81,7 +83,7 @@ class Body:
             elif text.startswith("state"):
                 self._state(at, text[5:].strip())
             elif text.startswith("//"):
-                self._comment(text[2:].strip())
+                self._comment(at, text[2:].strip())
             elif text:
                 raise ValueError(f"expected 'state …', 'action …' or 'next-state : probability', found {quoted(text)}")
         except ValueError as error:
@@ -165,15 +167,21 @@ class Body:
         self.has_rewards = True
         return numbers[self.reward]
 
-    def _comment(self, text: str) -> None:
+    def _comment(self, at: int, text: str) -> None:
         """The values of variables, as Storm writes them: ``[x=1 & !on]``. Other comments are ignored."""
-        if self.state < 0 or self.state in self.values or not (text.startswith("[") and text.endswith("]")):
+        if self.state < 0 or self.state in self.values:
+            return
+        if not _VALUATION.fullmatch(text):
+            if text.startswith("[") or text.endswith("]"):
+                self.half_comments.append((at, text))
             return
         self.values[self.state] = [read_valuation(part.strip()) for part in text[1:-1].split("&")]
 
     def finish(self, tolerance: float) -> Parsed:
         """Check sizes and sums, and sort the rows."""
         n_states, complaints = len(self.states), self.complaints
+        for at, text in self.half_comments if self.values else ():  # the others would lose their names with this one
+            complaints.add(f"expected the values of variables as '//[x=1 & !on]', found {quoted('//' + text)}", line=at)
         complete = complaints.total == 0
         pair = np.frombuffer(self.row_pair, dtype=np.int64)
         pair_state, pair_choice, pair_label = (
