@@ -34,7 +34,7 @@ from tether.io import convert, read_episodes, read_model, read_path, write_episo
 BATCH, PATIENCE = 200, 120.0
 """How many files a child reads, and for how many seconds it is waited for."""
 
-CHECKED = (".gz", ".npz", ".xlsx", "saved")
+CHECKED = (".gz", ".npz", ".xlsx", ".tether")
 """Files with checksums: what was changed in them is noticed."""
 
 GRAMMAR = {".drn": b'[]{}":', ".tra": b" \n", ".sta": b"(),:", ".lab": b'":=', ".srew": b" \n", ".trew": b" \n",
@@ -51,7 +51,7 @@ def make_files(folder: Path) -> dict[str, Callable[[Path], Any]]:
     path = tether.Path([f"room {s}" for s in case.path.states], case.path.actions, outcome="out")
     log = {i: mdp.simulate("optimal", 6, rng=i, noise=0.3) for i in range(6)}
     readers: dict[str, Callable[[Path], Any]] = {}
-    for name in ("m.csv", "m.csv.gz", "m.parquet", "m.arrow", "m.npz", "m.mat", "m.drn", "saved"):
+    for name in ("m.csv", "m.csv.gz", "m.parquet", "m.arrow", "m.npz", "m.mat", "m.drn", "m.tether"):
         convert(mdp, folder / name)
         readers[name] = model_in
     values = [(x, on) for x in range(4) for on in (False, True)]
@@ -92,7 +92,7 @@ def write_workbook(file: Path, source: Path) -> None:
 
 def model_in(file: Path) -> Any:
     """All of a model: transitions and labels, in no order."""
-    mdp = tether.MDP.load(file, check=True) if file.is_dir() else read_model(file)
+    mdp = read_model(file)
     rows = {
         (repr(s), repr(a), repr(to)): (float(p), mdp.reward(s, a, to))
         for s in mdp.states for a in mdp.actions_in(s) for to, p in zip(*mdp.row(s, a), strict=True)
@@ -135,11 +135,9 @@ def one_case(seed: str, folder: Path, readers: dict[str, Callable[[Path], Any]],
     rng = random.Random(seed)
     name = rng.choice(sorted(readers))
     file = folder / name
-    part = rng.choice(sorted(one for one in file.rglob("*") if one.is_file())) if file.is_dir() else file
-    before = part.read_bytes()
+    before = file.read_bytes()
     after, only_grammar = changed(before, rng, GRAMMAR.get(file.suffix, b""))
-    part.write_bytes(after)
-    about = f"{name}{f' ({part.name})' if part != file else ''}"
+    file.write_bytes(after)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -149,11 +147,11 @@ def one_case(seed: str, folder: Path, readers: dict[str, Callable[[Path], Any]],
     except Exception as error:
         where = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename).is_relative_to(TETHER)]
         place = f"{Path(where[-1].filename).relative_to(TETHER)}:{where[-1].lineno}" if where else "?"
-        return f"{about}: traceback: {type(error).__name__} in {place}: {str(error)[:100]}"
+        return f"{name}: traceback: {type(error).__name__} in {place}: {str(error)[:100]}"
     finally:
-        part.write_bytes(before)
+        file.write_bytes(before)
     if found != known[name] and (only_grammar or name.endswith(CHECKED)):
-        return f"{about}: another answer, without a word"
+        return f"{name}: another answer, without a word"
     return None
 
 
