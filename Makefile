@@ -1,5 +1,5 @@
 # Two commands for users: `make demo` and `make test`. Each sets up all it needs, in .venv.
-# Also: `make coverage` (which lines the tests reach), `make docs` (the site), `make bench` (measurements), `make test-random` (new random examples), `make format`, `make clean`.
+# Also: `make coverage` (which lines the tests reach), `make docs` (the site), `make bench` (measurements), `make test-random` (new random examples), `make test-oldest` and `make test-newest` (other versions of the dependencies), `make fuzz` (damaged files), `make format`, `make clean`.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info)' 2>/dev/null && echo $$p && break; done)
@@ -14,7 +14,7 @@ CORES ?= $(shell $(RUN) -c 'import os; print(max(1, min(4, len(os.sched_getaffin
 # The tests that exercise the kernels: run once more with the JIT off, so that coverage sees inside them.
 KERNELS := tests/kernels tests/counterfactual/test_gumbel.py tests/influence/test_rules.py $(wildcard tests/plan/test_planning*.py) tests/plan/test_backward.py tests/plan/test_sweep.py tests/plan/test_uncertain.py
 
-.PHONY: demo test kernels lint types imports modules modules-of-tests unit coverage test-random docs bench format clean
+.PHONY: demo test kernels lint types imports modules modules-of-tests unit coverage test-random test-oldest test-newest fuzz docs bench format clean
 
 demo: $(VENV)/installed
 	@$(RUN) -m tether.cli.demo
@@ -71,6 +71,22 @@ coverage: $(VENV)/installed-dev $(VENV)/installed-coverage
 test-random: $(VENV)/installed-dev
 	@HYPOTHESIS_PROFILE=random $(RUN) -m pytest tests -n $(CORES) --dist worksteal
 
+# Not part of `make test`: the tests with the oldest versions that pyproject.toml allows, and with the newest there are, each
+# in an environment of its own that is made anew.
+test-oldest test-newest: test-%:
+	@echo "the $* versions of all dependencies …"
+	@$(PYTHON) -m venv --clear $(VENV)-$*
+	@$(VENV)-$*/bin/python -m pip install --quiet --upgrade pip
+	@$(PYTHON) tests/oldest_versions.py > $(VENV)-$*/oldest.txt
+	@$(VENV)-$*/bin/python -m pip install --quiet --no-compile $(if $(findstring oldest,$*),--constraint $(VENV)-$*/oldest.txt) --editable ".[dev]"
+	@$(VENV)-$*/bin/python -m pytest tests src/tether --doctest-modules -rs -n $(CORES) --dist worksteal
+
+# Not part of `make test`: changes files of every format at random, for SECONDS seconds, and lists crashes, tracebacks and
+# answers that changed without a word. SEED is printed, and repeats a run.
+SECONDS ?= 180
+fuzz: $(VENV)/installed-dev
+	@$(RUN) tests/fuzz/files.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
 docs: $(VENV)/installed-docs
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 	@echo "the documentation is in site/: open site/index.html"
@@ -83,7 +99,7 @@ format: $(VENV)/installed-dev
 	@$(RUN) -m ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist site tether-demo tether-reproduction
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist site tether-demo tether-reproduction
 
 # The newest pip resolves the dependencies in half the time of the pip that comes with older Pythons.
 $(RUN):

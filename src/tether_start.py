@@ -23,10 +23,13 @@ _LOOK = 0.2
 def main() -> None:
     """Load the command line and run it; Ctrl-C while it loads ends it with 130 and without a traceback."""
     signal.signal(signal.SIGINT, _leave)
-    from tether.cli import main as run
+    os.environ["MPLBACKEND"] = "agg"  # figures go into files: a backend that is not installed is no reason to fail
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # for a standard stream that was closed, which is None
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+        from tether.cli import main as run
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    run(prog_name="tether")
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        run(prog_name="tether")
 
 
 def start_worker(parent: int, what: bytes) -> None:

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -570,3 +571,22 @@ def test_a_large_log_is_learned_from_piece_by_piece(tmp_path, monkeypatch, rows,
         refused = CliRunner().invoke(main, ["learn", log, "other"])
         assert refused.exit_code == 2
         assert words in " ".join(refused.output.split())
+
+
+def test_a_damaged_page_of_a_part_is_an_error_that_names_it(tmp_path, rows):
+    parts_of(tmp_path / "parts", rows, [20])
+    whole = sorted((tmp_path / "parts").iterdir())[1].read_bytes()
+    for at in range(4, len(whole) // 2, 7):
+        part = sorted((tmp_path / "parts").iterdir())[1]
+        part.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        with suppress(tether.TetherError):
+            tether.audit(MDP, tmp_path / "parts", k=3, certify=False)
+
+
+def test_parts_whose_columns_differ_are_an_error(tmp_path, rows):
+    parts_of(tmp_path / "parts", rows, [20])
+    first = sorted((tmp_path / "parts").iterdir())[0]
+    table = parquet.read_table(first)
+    parquet.write_table(table.set_column(2, "state", table.column("state").cast(pa.string())), first)
+    with pytest.raises(tether.FileError, match=r"its files do not fit together: .*; give each column the same type"):
+        tether.audit(MDP, tmp_path / "parts", k=3, certify=False)

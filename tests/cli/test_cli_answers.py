@@ -349,6 +349,8 @@ def test_robust_tells_what_the_library_guarantees(tmp_path):
     assert (default["assume"], default["export"]) == ("stability", None)
     shown = words("robust", "case:epidemic", "-k", 6, "-m", 4, "--export", tmp_path / "o.nm")
     assert 'R{"reward"}maxmin=? [ F "done" ] is the guaranteed return plus 72.' in shown
+    shown = words("robust", "case:epidemic", "-k", 6, "-m", 4, "--export", tmp_path / "o.drn")
+    assert "is the guaranteed return plus 72, if Storm resolves the uncertainty robustly." in shown
 
 
 def test_robust_on_a_learned_model(tmp_path):

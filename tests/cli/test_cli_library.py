@@ -47,7 +47,7 @@ SAME = {"seed": ("rng", "seed"), "output": ("file",), "certificate": ("certifica
 FILES = {
     *("model", "path", "format", "columns", "order", "reward_order", "terminal", "discount", "final_reward"),
     *("reward_model", "state_rewards", "transition_rewards", "path_columns", "time", "step", "as_json", "log", "out"),
-    *("log_columns", "policy", "policy_columns", "t"),
+    *("log_columns", "policy", "policy_columns", "t", "tolerance"),
 }
 """What names files, columns and the answer's form; and what has no default in either."""
 

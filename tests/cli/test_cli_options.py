@@ -57,6 +57,20 @@ def test_one_of_several_reward_models_is_named(tmp_path):
     assert json.loads(run("sweep", file, path, "--reward-model", "time", "--json"))["observed_value"] == 5
 
 
+def test_with_an_objective_no_rewards_are_read(tmp_path):
+    """So that nobody has to say which, and is then told that they do not count."""
+    file, path = tmp_path / "m.drn", tmp_path / "path.csv"
+    file.write_text(
+        "@type: MDP\n@parameters\n\n@reward_models\ncost time\n@nr_states\n2\n@nr_choices\n2\n@model\n"
+        "state 0 [0, 0] init\n\taction go [3, 5]\n\t\t1 : 1\nstate 1 [0, 0] goal\n\taction go [3, 5]\n\t\t1 : 1\n"
+    )
+    path.write_text("t,state,action\n0,0,go\n1,1,\n")
+    assert json.loads(run("explain", file, path, "-k", 1, "--objective", "reach goal", "--json"))["value"] == 1
+    assert "--reward-model: this is about rewards" in run(
+        "explain", file, path, "--objective", "reach goal", "--reward-model", "time", code=2
+    )
+
+
 def test_states_that_prism_cannot_name_are_numbered_and_that_is_said(tmp_path):
     assert "written as numbers" not in run("convert", "case:epidemic", tmp_path / "e.tra")
     table = tmp_path / "m.csv"
@@ -172,3 +186,13 @@ def test_the_format_that_is_said_decides_whose_the_columns_are(arrays):
 def test_a_column_that_nothing_could_have_is_refused(arrays, call, why):
     (arrays / "saved").mkdir()
     assert why in run(*call, code=2)
+
+
+def test_a_tolerance_for_rounded_files(tmp_path):
+    table = tmp_path / "m.csv"
+    table.write_text("state,action,next_state,probability\na,x,a,0.333\na,x,b,0.666\nb,x,b,1\n")
+    assert "(On the command line: if the file was rounded, --tolerance NUMBER.)" in run("check", table, code=1)
+    assert "a sound model" in " ".join(run("check", table, "--tolerance", 0.01).split())
+    table.write_text("state,action,next_state,probability\na,x,a,0.3333333\na,x,b,0.6666666\nb,x,b,1\n")
+    assert "a sound model" in " ".join(run("check", table).split())
+    assert "expected 1 (tolerance 0)" in " ".join(run("check", table, "--tolerance", 0, code=1).split())

@@ -183,3 +183,21 @@ def test_in_a_terminal_of_that_width(columns):
     lines = [line.split("\r")[-1] for line in plain.replace("\r\n", "\n").split("\n")]
     assert max(len(line) for line in lines) <= columns
     assert any("548.12" in line for line in lines)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_standard_stream_that_is_closed_is_no_traceback(closed):
+    done = subprocess.run(
+        f"'{sys.executable}' -m tether check case:toy {closed}", shell=True, capture_output=True, text=True, check=True
+    )
+    assert "Traceback" not in done.stderr
+    assert ("a sound model" in done.stdout) == (closed == "2>&-")
+
+
+def test_figures_need_no_backend(tmp_path):
+    """They go into files, so one that is not installed does not matter."""
+    env = {**os.environ, "MPLBACKEND": "nowhere"}
+    subprocess.run(
+        [*TETHER, "report", "case:toy", "-o", tmp_path / "toy.html"], env=env, capture_output=True, check=True
+    )
+    assert (tmp_path / "toy.html").stat().st_size > 0

@@ -3,6 +3,7 @@
 import io
 import time
 
+from commands import run
 from rich.console import Console
 
 from tether.cli import screen
@@ -33,3 +34,13 @@ def test_nobody_is_told_in_a_pipe(monkeypatch):
     with screen.progress() as say:
         say("planning")
     assert shown.getvalue() == ""
+
+
+def test_the_name_of_a_file_stays_in_one_piece(tmp_path):
+    folder = tmp_path / ("long-" * 30)
+    folder.mkdir()
+    file = folder / "m.csv"
+    file.write_text("state,action,next_state,probability\na,x,a,0.5\n")
+    assert str(file) in run("check", file, code=1)
+    file.write_text("state,action,next_state,probability\na,x,a,1\n")
+    assert str(folder / "m.drn") in run("convert", file, folder / "m.drn")

@@ -238,6 +238,31 @@ def test_the_optimal_policy_is_worth_its_value(world):
     assert named.std == given_.std
 
 
+def test_without_a_start_it_is_the_only_initial_state(grid):
+    from_5 = grid.with_labels({"init": [5]})
+    assert from_5.evaluate("random", 4).mean == grid.evaluate("random", 4, start=5).mean
+    assert from_5.simulate("random", 4, rng=0) == grid.simulate("random", 4, start=5, rng=0)
+    assert from_5.simulate("random", 4, start=6, rng=0).states[0] == 6
+    assert from_5.solve(4).value() == grid.solve(4).value(5) != grid.solve(4).value() == grid.solve(4).value(0)
+    assert from_5.solve(4).value(t=2) == grid.solve(4).value(5, 2)
+
+
+@pytest.mark.parametrize(
+    ("ask", "argument"),
+    [
+        (lambda mdp: mdp.evaluate("random", 4), "start"),
+        (lambda mdp: mdp.simulate("random", 4), "start"),
+        (lambda mdp: mdp.solve(4).value(), "state"),
+    ],
+)
+def test_of_several_initial_states_one_must_be_given(grid, ask, argument):
+    with pytest.raises(tether.QueryError) as caught:
+        ask(grid.with_labels({"init": [5, 7]}))
+    assert str(caught.value) == (
+        f"in which state does it start? The model has 2 with the label 'init': 5, 7; give one: {argument}=5"
+    )
+
+
 def test_without_a_start_it_is_the_first_state(grid):
     assert grid.evaluate("random", 3).likeliest(0) == (0, 1.0)
     assert grid.evaluate("random", 3, start=15).mean == 300.0

@@ -1,13 +1,14 @@
 """Columns from files that are wrong: every way says what, where and how to mend it; none is a crash."""
 
 import gzip
+import random
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from modelfiles import mutated
-from pyarrow import parquet
+from pyarrow import ipc, parquet
 from tablefiles import HEAD, LABELS, SAME, TABLE, TEXT, WANTED, bytes_of, in_a_folder, read, refusal
 
 import tether
@@ -240,3 +241,25 @@ def test_random_bytes_as_parquet_and_arrow(tmp_path, data):
     no_crash(tmp_path / "b.parquet", b"PAR1" + data + b"PAR1")
     no_crash(tmp_path / "a.arrow", data)
     no_crash(tmp_path / "b.arrow", b"ARROW1\0\0" + data + b"ARROW1")
+
+
+# --- What kills pyarrow ------------------------------------------------------------------------
+
+
+def damaged_arrow(seed):
+    """An IPC file of dictionaries with a few bytes changed."""
+    words = pa.array(["a", "b", "c"] * 30).dictionary_encode()
+    table = pa.table({"state": words, "action": words, "probability": [1.0] * 90})
+    sink, rng = pa.BufferOutputStream(), random.Random(seed)
+    with ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    data = bytearray(sink.getvalue().to_pybytes())
+    for _ in range(rng.randint(1, 4)):
+        data[rng.randrange(len(data))] = rng.randrange(256)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", [74, 132, 135, 366, 501])
+def test_a_damaged_arrow_file_does_not_end_the_session(write, seed):
+    """pyarrow 26 dies (SIGSEGV) if it is asked for the size of such a batch before the batch is validated."""
+    assert "it cannot be read as an Arrow file; it is damaged" in refusal(write("a.arrow", damaged_arrow(seed)))

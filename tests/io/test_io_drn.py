@@ -409,3 +409,44 @@ def test_we_read_what_storm_writes(tmp_path):
         mdp = read_drn(tmp_path / "model.drn")
         assert rows_of_ours(mdp) == rows_of_storm(stormpy.build_model_from_drn(str(tmp_path / "model.drn")))
         assert mdp.states[0] != 0  # labelled by the values of variables
+
+
+# --- What was read as something else without a word ------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", ["[1.5", "1.5]", "[[1.5]", "[1.5]]", '"goal', "{a"])
+@pytest.mark.parametrize("line", ["state 0 [0] init", "\taction go [3]"])
+def test_a_bracket_that_is_never_closed_is_an_error(tmp_path, line, wrong):
+    text = (
+        "@type: MDP\n@parameters\n\n@reward_models\ncost\n@nr_states\n1\n@nr_choices\n1\n@model\n"
+        "state 0 [0] init\n\taction go [3]\n\t\t0 : 1\n"
+    )
+    assert read_drn(save(tmp_path, text)).reward(0, "go") == 3
+    with pytest.raises(
+        FileError, match=r"line 1[12]: (.* is never closed, or never opened|expected a number, found '\[)"
+    ):
+        read_drn(save(tmp_path, text.replace(line, f"{line.partition('[')[0]}{wrong}")))
+
+
+def test_a_tolerance_for_rounded_numbers(tmp_path):
+    text = "@type: MDP\n@nr_states\n2\n@nr_choices\n2\n@model\n"
+    text += "state 0 init\n\taction a\n\t\t0 : 0.333\n\t\t1 : 0.666\nstate 1\n\taction a\n\t\t1 : 1\n"
+    with pytest.raises(FileError, match=r"sum to 0\.999, not 1; if they were rounded: tolerance=0\.001"):
+        read_drn(save(tmp_path, text))
+    mdp = read_drn(save(tmp_path, text), tolerance=0.001001)
+    assert mdp.row(0, "a")[1].tolist() == pytest.approx([1 / 3, 2 / 3])
+    with pytest.raises(QueryError, match="tolerance must be a number ≥ 0, not -1"):
+        read_drn(save(tmp_path, text), tolerance=-1)
+
+
+@pytest.mark.parametrize("comment", ["//[x=1", "//x=1]", "//[x=1]]"])
+def test_half_of_the_values_of_a_state_is_an_error(tmp_path, comment):
+    """Without them all other states would lose their names, too; a file in which no state has values has comments."""
+    text = "@type: MDP\n@nr_states\n2\n@nr_choices\n2\n@model\n"
+    text += "state 0 init\n//[x=0]\n\taction a\n\t\t1 : 1\nstate 1\n//[x=1]\n\taction a\n\t\t1 : 1\n"
+    assert read_drn(save(tmp_path, text)).states[1] == 1
+    with pytest.raises(FileError, match=r"line 12: expected the values of variables as '//\[x=1 & !on\]', found '//"):
+        read_drn(save(tmp_path, text.replace("//[x=1]", comment)))
+    assert (
+        read_drn(save(tmp_path, text.replace("//[x=0]", "// a note").replace("//[x=1]", "// [see there"))).n_states == 2
+    )

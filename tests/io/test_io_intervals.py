@@ -135,9 +135,27 @@ def test_what_is_said_and_refused(tmp_path):
     assert (tmp_path / "again.prism").read_text() == text
 
 
-def test_storm_reads_it(tmp_path):
-    stormpy = pytest.importorskip("stormpy")
-    case = tether.cases.epidemic()
-    tether.robust(case.mdp, case.path, assume="nothing").write(tmp_path / "outbreak.drn", k=6, m=4)
-    model = stormpy.build_interval_model_from_drn(str(tmp_path / "outbreak.drn"))
-    assert model.nr_states > 0
+@given(world=worlds(), data=st.data())
+def test_storm_answers_the_question_with_the_guaranteed_value(tmp_path_factory, world, data):
+    stormpy = pytest.importorskip("stormpy", minversion="2.0")
+    sure = tether.robust(world.cf.mdp, world.path, assume="nothing")
+    k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
+    made = sure.write(tmp_path_factory.mktemp("made") / "episode.drn", k, m)
+    model = stormpy.build_model_from_drn[stormpy.Interval](made.file)
+    wanted = stormpy.parse_properties(made.question)[0]
+    robustly = stormpy.UncertaintyResolutionMode.ROBUST
+    found = stormpy.model_checking(model, wanted, uncertainty_resolution_mode=robustly).get_value(0)
+    value = sure.plan(k, m).value
+    assert found - made.shift == pytest.approx(value, abs=1e-9 * max(1.0, abs(value), made.shift))
+
+
+@given(world=worlds())
+def test_the_question_for_storm_counts_the_steps_to_the_end(tmp_path_factory, world):
+    file = tmp_path_factory.mktemp("made") / "episode.drn"
+    made = tether.robust(world.cf.mdp, world.path, assume="nothing").write(file, world.T + 1, world.T)
+    _, choices, labels = read_drn(file.read_text())
+    here, steps = {0}, 0
+    while not any("done" in labels[s] for s in here):
+        here, steps = {to for s, _, row in choices if s in here for to, _, _ in row}, steps + 1
+    assert [labels[s] for s in here] == [["done"]]  # on every path at the same time
+    assert made.question == f'R{{"reward"}}max=? [ C<={steps} ]'

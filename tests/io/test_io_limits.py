@@ -286,3 +286,12 @@ def test_npz_members_of_any_bytes(tmp_path):
             archive.writestr("P.npy", mutated(stream.getvalue(), np.random.default_rng(seed), int(rng.integers(1, 6))))
         with suppress(tether.TetherError):
             read_arrays(tmp_path / "a.npz", rewards=None)
+
+
+def test_a_limit_in_the_environment_that_is_none_is_refused_for_every_file(monkeypatch, tmp_path):
+    """Also for one that is not compressed: a setting that is wrong is not passed over."""
+    monkeypatch.setenv(VARIABLE, "x")
+    for name in ("a.csv", "a.drn", "a.tra", "a.arrow", "a.npz"):
+        (tmp_path / name).write_bytes(b"state,action,next_state,probability\na,b,c,1\n")
+        with pytest.raises(tether.QueryError, match="TETHER_MAX_UNPACKED: 'x' is not a size"):
+            tether.io.read_model(tmp_path / name)

@@ -326,6 +326,20 @@ def test_no_pickle_is_loaded(tmp_path):
     )
 
 
+def test_a_name_with_an_impossible_letter(tmp_path):
+    """It is beyond Unicode: NumPy's conversion to Python raises a SystemError, or a ValueError."""
+    names = np.array([0x110000, 1, 2], np.uint32).view("<U1")
+    np.savez(tmp_path / "a.npz", P=P, R=R, states=names)
+    assert "it cannot be read as an array file; it is damaged" in message(str(tmp_path / "a.npz"), FileError)
+
+
+def test_damaged_names_are_not_replaced_by_numbers(tmp_path):
+    np.savez(tmp_path / "a.npz", P=P, R=R, states=np.array(["north", "south", "east"]))
+    data = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(data.replace("south".encode("utf-32-le"), "sauth".encode("utf-32-le")))
+    assert "Bad CRC-32 for file 'states.npy'" in message(str(tmp_path / "a.npz"), FileError)
+
+
 def npz():
     sink = io.BytesIO()
     np.savez(sink, P=P, R=R)
@@ -428,3 +442,14 @@ def test_sparse_indices_beyond_the_matrix(tmp_path):
     assert rows in sink.getvalue()
     (tmp_path / "a.mat").write_bytes(sink.getvalue().replace(rows, struct.pack("<3i", 0, 1, 9_999_999)))
     assert message(str(tmp_path / "a.mat"), FileError).startswith("the sparse matrix 'P' is damaged: ")
+
+
+def test_a_damaged_directory_of_an_archive(tmp_path):
+    """Under another name the names of the actions would not be found, and be numbers without a word."""
+    np.savez(tmp_path / "a.npz", P=P, R=R, actions=np.array(["go", "stay"]))
+    data = (tmp_path / "a.npz").read_bytes()
+    at = data.rindex(b"actions.npy")
+    (tmp_path / "a.npz").write_bytes(data[:at] + b"bctions.npy" + data[at + 11 :])
+    assert "File name in directory 'bctions.npy' and header b'actions.npy' differ" in message(
+        str(tmp_path / "a.npz"), FileError
+    )

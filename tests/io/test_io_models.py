@@ -142,3 +142,49 @@ def test_convert_is_a_call(tmp_path):
     assert tether.io.convert(words, tmp_path / "words.tra").numbered
     with pytest.raises(tether.QueryError, match="mean_rewards= does not apply to the format csv"):
         tether.io.convert(words, tmp_path / "words.csv", mean_rewards=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "dice.nm",
+            "a model in PRISM's language, without its states; export them: prism dice.nm -exportmodel dice.all",
+        ),
+        ("dice.prism", "or storm --prism dice.prism --buildfull --exportbuild dice.drn"),
+        ("dice.jani", "a model in JANI, without its states; export them: storm --jani dice.jani --buildfull"),
+        ("dice.umb", "UMB, without its states; export them: storm --explicit-umb dice.umb --exportbuild dice.drn"),
+    ],
+)
+def test_models_of_other_tools_are_named_with_the_command_that_exports_them(tmp_path, name, text):
+    (tmp_path / name).write_text("mdp")
+    with pytest.raises(tether.FileError) as caught:
+        tether.io.read_model(tmp_path / name)
+    assert text in str(caught.value)
+
+
+def test_a_check_reminds_of_choices_without_names(tmp_path):
+    """Choice 1 of one state and choice 1 of another count as one action."""
+    (tmp_path / "a.tra").write_text("2 3 3\n0 0 0 1\n0 1 1 1\n1 0 1 1\n")
+    (note,) = tether.io.check(tmp_path / "a.tra").notes
+    assert note.startswith("Choices without a name are numbered in each state (0, 1). ")
+    (tmp_path / "a.tra").write_text("2 3 3\n0 0 0 1 go\n0 1 1 1 stay\n1 0 1 1 go\n")
+    assert tether.io.check(tmp_path / "a.tra").notes == ()
+    (tmp_path / "a.tra").write_text("2 2\n0 1 1\n1 1 1\n")  # a chain has no choices
+    assert tether.io.check(tmp_path / "a.tra").notes == ()
+    assert tether.io.check("case:grid-world").notes == ()
+
+
+def test_what_a_conversion_does_not_keep_is_said(tmp_path):
+    mdp = tether.cases.grid_world().mdp.with_objective(discount=0.5, final_reward={15: 1.0})
+    assert tether.io.convert(mdp, tmp_path / "grid").notes == ()
+    order = "and the choices of a state are in the order of the model's actions."
+    left_out = [f"The {one} is left out: these files have none." for one in ("discount 0.5", "final reward")]
+    assert tether.io.convert(mdp, tmp_path / "grid.drn").notes == (
+        f'The rewards are called "reward", {order}',
+        *left_out,
+    )
+    assert tether.io.convert(mdp, tmp_path / "grid.tra").notes == (f"The rewards have no name, {order}", *left_out)
+    (tmp_path / "chain.tra").write_text("2 2\n0 1 1\n1 1 1\n")
+    notes = tether.io.convert(tmp_path / "chain.tra", tmp_path / "chain.drn").notes
+    assert "A Markov chain is written as an MDP with one action." in notes

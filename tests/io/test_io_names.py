@@ -98,3 +98,12 @@ def test_very_many_labels_are_indexed_once():
     # An index of its own for each of these questions would take minutes.
     assert [find_index(known, f"({i}, 1)") for i in range(1000)] == [-1] * 1000
     assert find_index(known, "s199999") == 199_999
+
+
+def test_truth_values_in_the_spelling_of_others():
+    states = make_names([(0, True), (0, False)], None, "state")
+    assert [find_index(states, one) for one in ("(0,true)", "(0, False)", "(0,1)", "(false,true)")] == [0, 1, -1, -1]
+    switch = make_names([False, True], None, "state")
+    assert [find_index(switch, one) for one in ("true", "True", "false", "yes")] == [1, 1, 0, -1]
+    numbers = make_names([0, 1], None, "state")
+    assert [find_index(numbers, one) for one in ("true", "False")] == [-1, -1]  # True equals 1, and is not meant

@@ -100,10 +100,9 @@ def test_rewards_of_different_structures_are_not_added_up(tmp_path):
     tra = save(tmp_path, tra=TRA, srew=srew, trew=trew)
     with pytest.raises(FileError) as caught:
         read_prism(tra)
-    assert "the reward files beside it are of different structures" in str(caught.value)
-    assert "robot.srew ('fuel')" in str(caught.value)
-    assert "robot.trew ('time'), and are not added up" in str(caught.value)
-    assert "say which is meant, reward_model='fuel', or leave one out: state_rewards=False" in str(caught.value)
+    assert "there are several reward structures, which are not added up: " in str(caught.value)
+    assert "robot.srew ('fuel') and " in str(caught.value)
+    assert "robot.trew ('time'); say which is meant, reward_model='fuel', or False for none" in str(caught.value)
     assert read_prism(tra, reward_model="fuel").reward(0, "go", 1) == 1.5
     assert read_prism(tra, reward_model="time").reward(0, "go", 1) == 10
     assert read_prism(tra, state_rewards=False).reward(0, "go", 1) == 10
@@ -114,6 +113,58 @@ def test_rewards_of_different_structures_are_not_added_up(tmp_path):
     assert read_prism(tra).reward(0, "go", 1) == 11.5
     with pytest.raises(QueryError, match="no reward file beside it has a name in its heading"):
         read_prism(tra, transition_rewards=False, reward_model="fuel")
+
+
+def number_rewards(folder, headings=True):
+    """Two structures as PRISM exports them: each in two files with its number."""
+    for number, name in ((1, "time"), (2, "energy")):
+        heading = f'# Reward structure "{name}"\n' if headings else ""
+        (folder / f"robot{number}.srew").write_text(f"{heading}# State rewards\n3 1\n0 {number}\n")
+        (folder / f"robot{number}.trew").write_text(f"{heading}# Transition rewards\n3 3 1\n0 0 1 {10 * number}\n")
+    return save(folder, tra=TRA)
+
+
+def test_numbered_reward_files_are_found_by_their_headings(tmp_path):
+    tra = number_rewards(tmp_path)
+    assert read_prism(tra, reward_model="energy").reward(0, "go", 1) == 22
+    assert read_prism(tra, reward_model="time").reward(0, "go", 1) == 11
+    assert read_prism(tra, reward_model=False).reward(0, "go", 1) == 0
+    with pytest.raises(FileError, match=r"robot1\.trew \('time'\) and .*robot2\.srew with .*robot2\.trew \('energy'\)"):
+        read_prism(tra)
+    with pytest.raises(QueryError, match=r"there are no rewards 'money'; there are .*robot2\.trew \('energy'\)"):
+        read_prism(tra, reward_model="money")
+
+
+def test_numbered_reward_files_without_headings_are_found_by_their_number(tmp_path):
+    tra = number_rewards(tmp_path, headings=False)
+    assert read_prism(tra, reward_model="2").reward(0, "go", 1) == 22
+    with pytest.raises(FileError, match="say which is meant, reward_model='1', or False for none"):
+        read_prism(tra)
+
+
+@pytest.mark.parametrize(("which", "suffix"), [("state_rewards", "srew"), ("transition_rewards", "trew")])
+def test_the_two_files_of_a_structure_belong_together(tmp_path, which, suffix):
+    """If one of them is given by name, the other is not left out without a word."""
+    tra, given = number_rewards(tmp_path), {which: tmp_path / f"robot2.{suffix}"}
+    assert read_prism(tra, **given).reward(0, "go", 1) == 22
+    other = "transition_rewards" if which == "state_rewards" else "state_rewards"
+    assert read_prism(tra, **given, **{other: False}).reward(0, "go", 1) == {"srew": 2, "trew": 20}[suffix]
+
+
+def test_reward_files_of_another_model_with_a_number_are_not_taken(tmp_path):
+    tra = number_rewards(tmp_path)
+    for number in (1, 2):
+        (tmp_path / f"robot{number}.tra").write_text(TRA)
+    assert read_prism(tra).reward(0, "go", 1) == 0
+    assert read_prism(tmp_path / "robot2.tra").reward(0, "go", 1) == 22
+
+
+def test_the_same_structure_twice_is_not_guessed_at(tmp_path):
+    tra = number_rewards(tmp_path)
+    (tmp_path / "robot1.srew").write_text((tmp_path / "robot2.srew").read_text())
+    (tmp_path / "robot1.trew").unlink()
+    with pytest.raises(FileError, match="have the rewards 'energy'; say which is meant: state_rewards="):
+        read_prism(tra, reward_model="energy")
 
 
 def test_old_endings_and_names_and_leaving_out(tmp_path):
@@ -312,3 +363,19 @@ def test_files_of_two_models_are_never_read_together(tmp_path, monkeypatch, file
         read_prism(tmp_path / "m.tra")
     write_prism(new, tmp_path / "m.tra")
     assert read_prism(tmp_path / "m.tra").states == new.states
+    assert sorted(os.listdir(tmp_path)) == ["m.lab", "m.sta", "m.tra", "m.trew"]
+
+
+def test_a_tolerance_for_rounded_numbers(tmp_path):
+    tra = save(tmp_path, tra=TRA.replace("0.75", "0.745"))
+    with pytest.raises(FileError, match=r"sum to 0\.995, not 1; if they were rounded: tolerance=0\.01"):
+        read_prism(tra)
+    assert read_prism(tra, tolerance=0.01).row(0, "go")[1].tolist() == pytest.approx([0.25 / 0.995, 0.745 / 0.995])
+
+
+def test_paths_have_states_as_prism_writes_them(tmp_path):
+    sta = "(x,on)\n0:(0,true)\n1:(0,false)\n2:(1,true)\n"
+    mdp = read_prism(save(tmp_path, tra=TRA, sta=sta))
+    for first, second in (("(0,true)", "(0,false)"), ("(0, True)", "( 0 , False )")):
+        (tmp_path / "path.csv").write_text(f't,state,action\n0,"{first}",go\n1,"{second}",\n')
+        assert tether.io.read_path(tmp_path / "path.csv", mdp).states == ((0, True), (0, False))

@@ -1,5 +1,7 @@
 """PRISM's explicit files that are wrong: every way says what and where; any bytes are a model or an error."""
 
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -218,3 +220,19 @@ def test_a_changed_file_is_a_model_or_an_error(tmp_path_factory, suffix, data):
     (folder / f"robot.{suffix}").write_text(text, encoding="utf-8")
     with suppress(tether.TetherError):
         read_prism(file)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts the threads that Linux lists")
+def test_a_small_file_leaves_no_threads_that_convert(tmp_path):
+    """One that converts when Python ends aborts the process: "terminate called without an active exception"."""
+    file = save(tmp_path, tra=TRA.replace("0.75 go", "x go"))
+    program = f"""
+import os, pyarrow.csv, tether
+before = len(os.listdir("/proc/self/task"))
+try:
+    tether.io.read_prism({str(file)!r})
+except tether.TetherError:
+    print(len(os.listdir("/proc/self/task")) - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 1  # the one that reads ahead, and waits

@@ -137,3 +137,16 @@ def test_files_that_are_no_workbook(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(tether.QueryError, match=r"needs openpyxl; pip install 'tether\[excel\]'"):
         read_episodes(file, **READING)
+
+
+def test_damaged_deflate_data():
+    """Of any part, also of those that openpyxl does not read."""
+    log = write("log.xlsx", [HEADER, *ROWS])
+    with zipfile.ZipFile(log) as archive:
+        offsets = [member.header_offset + 30 + len(member.filename) for member in archive.infolist()]
+    with open(log, "r+b") as stream:
+        for offset in offsets:
+            stream.seek(offset)
+            stream.write(b"\xff" * 8)
+    with pytest.raises(tether.FileError, match=r"log\.xlsx: it cannot be read as an Excel workbook; it is damaged"):
+        read_episodes(log, **READING)

@@ -98,9 +98,10 @@ def test_the_date_is_today_or_as_told(tmp_path, monkeypatch, outbreak):
         assert "2024-02-29" in write_on(plan, tmp_path, date)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     assert "1970-01-02" in write(plan, tmp_path).parts["What made this report"]
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "soon")
-    with pytest.raises(tether.QueryError, match="SOURCE_DATE_EPOCH must be a number of seconds, not 'soon'"):
-        plan.report(tmp_path / "report.html")
+    for wrong in ("soon", "\u0663", "9" * 30, "9" * 5000):  # also other digits than ours, and other millennia
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", wrong)
+        with pytest.raises(tether.QueryError, match=f"SOURCE_DATE_EPOCH must be a number of seconds, not '{wrong}'"):
+            plan.report(tmp_path / "report.html")
 
 
 def write_on(plan, folder, date):

@@ -14,6 +14,7 @@ __all__ = [
     "in_parts",
     "number",
     "percent",
+    "spread",
     "strength_in_words",
     "three_digits",
 ]
@@ -44,6 +45,15 @@ def three_digits(value: float) -> str:
     ('-2,370', '0.488', '15.8')
     """
     return f"{float(f'{value:.3g}'):,.12g}"
+
+
+def spread(mean: float, std: float) -> str:
+    """The standard deviation of a value as it is written after its mean; empty if it is no more than rounding.
+
+    >>> spread(-37.11, 0.31427), spread(1.0, 6.661e-16), spread(5.0, 0.0)
+    ('± 0.3143', '', '')
+    """
+    return f"± {number(std)}" if std > 1e-12 * max(1.0, abs(mean)) else ""
 
 
 def average(value: float) -> str:

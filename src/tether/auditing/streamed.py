@@ -10,14 +10,13 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tether._foundation.problems import Source
 from tether.auditing.logs import FileStamps, PiecewiseLog, last_change
 from tether.errors import FileError, Problem
-from tether.io.arrowfiles import guarded
+from tether.io.arrowfiles import open_footer, parquet_pieces
 from tether.io.columns import table_kind
 
 __all__ = ["StreamedLog", "is_streamed"]
@@ -38,9 +37,8 @@ def is_streamed(log: str | os.PathLike[str]) -> bool:
         return True
     if table_kind(log) != "parquet":
         return False
-    from pyarrow import parquet
-
-    return bool(guarded(log, "a Parquet file", lambda: parquet.read_metadata(log)).num_rows > _WHOLE)
+    with open_footer(log) as opened:
+        return bool(opened.metadata.num_rows > _WHOLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +52,21 @@ class StreamedLog(PiecewiseLog):
     def of(cls, log: str | os.PathLike[str], reading: dict[str, Any]) -> StreamedLog:
         """The files of a directory, or the one file."""
         import pyarrow as pa
-        from pyarrow import parquet
 
         name, place = os.fspath(log), Path(log)
         files = tuple(_files_in(place)) if place.is_dir() else (place,)
         if not files:
             raise FileError(Problem("there are no Parquet files in this directory", file=name))
         stamps = FileStamps.of(files)
-        opened = [guarded(file, "a Parquet file", partial(parquet.ParquetFile, file)) for file in files]
         column = (reading["columns"] or {}).get("episode", "episode")
-        for file, one in zip(files, opened, strict=True):
-            if column not in one.schema_arrow.names:
-                raise FileError(Problem(f"the column {column!r} is missing", file=str(file), argument="columns"))
-        whole = all(pa.types.is_integer(one.schema_arrow.field(column).type) for one in opened)
-        return cls(name, reading, whole, files, tuple(one.metadata.num_rows for one in opened), stamps=stamps)
+        rows, whole = [], True
+        for file in files:
+            with open_footer(file) as opened:
+                if column not in opened.schema_arrow.names:
+                    raise FileError(Problem(f"the column {column!r} is missing", file=str(file), argument="columns"))
+                whole = whole and pa.types.is_integer(opened.schema_arrow.field(column).type)
+                rows.append(opened.metadata.num_rows)
+        return cls(name, reading, whole, files, tuple(rows), stamps=stamps)
 
     @property
     def n_rows(self) -> int:
@@ -90,33 +89,31 @@ class StreamedLog(PiecewiseLog):
 
     def pieces(self) -> Iterator[tuple[Any, int, Source | None]]:
         """Whole episodes, many rows at a time, with how many these are, and which rows of the log."""
-        import pyarrow as pa
-
         column = (self.reading["columns"] or {}).get("episode", "episode")
         waiting: list[Any] = []
         before, size = 0, 0
-        for table in self._tables():
+        for table in (table for file in self.files for table in parquet_pieces(file, _PIECE // 2)):
             waiting.append(table)
             size += table.num_rows
             if size < _PIECE:
                 continue
-            joined = pa.concat_tables(waiting, promote_options="default")
+            joined = self._joined(waiting)
             cut = last_change(joined.column(column))
             if cut > 0:
                 yield joined.slice(0, cut), cut, Source(self.name, before=before)
                 before, joined = before + cut, joined.slice(cut)
             waiting, size = [joined.combine_chunks()], joined.num_rows
         if size:
-            yield pa.concat_tables(waiting, promote_options="default"), size, Source(self.name, before=before)
+            yield self._joined(waiting), size, Source(self.name, before=before)
 
-    def _tables(self) -> Iterator[Any]:
+    def _joined(self, tables: list[Any]) -> Any:
         import pyarrow as pa
-        from pyarrow import parquet
 
-        for file in self.files:
-            opened = guarded(file, "a Parquet file", partial(parquet.ParquetFile, file))
-            for batch in opened.iter_batches(batch_size=_PIECE // 2):
-                yield guarded(file, "a Parquet file", partial(pa.Table.from_batches, [batch]))
+        try:
+            return pa.concat_tables(tables, promote_options="default")
+        except pa.ArrowException as error:
+            fix = "give each column the same type in all of them"
+            raise FileError(Problem(f"its files do not fit together: {error}", file=self.name, fix=fix)) from None
 
 
 def _files_in(folder: Path) -> list[Path]:

@@ -50,12 +50,14 @@ def check(episode: Episode, influence: Any, as_json: bool) -> int:
 
 def _look(episode: Episode, influence: Any) -> Check:
     from tether.io.checking import check_opened
+    from tether.io.models import format_by_suffix
 
     alone = episode.path is None and not episode.model.startswith("case:")
     if alone:
         episode.refuse_options_of_path()
     path = None if alone else episode.open_path
-    return check_opened(episode.open, path, episode.replay, influence)
+    format = episode.format or format_by_suffix(episode.model)
+    return check_opened(episode.open, path, episode.replay, influence, format)
 
 
 def _print(episode: Episode, report: Check) -> None:
@@ -72,16 +74,14 @@ def _print(episode: Episode, report: Check) -> None:
         put(table)
         if report.mdp.counts is not None:
             put("", *learned(report.mdp).sentences(shown))
+        put(*[line for note in report.notes for line in ("", note)])
     if report.coverage is not None and report.cf is not None:
         put("", *_path_lines(episode, report.cf, report.coverage), "")
         put(_coverage_table(report.coverage))
     if report.problems:
         put(*([""] if report.mdp is not None else []), f"{counted(report.total, 'problem')}:")
         listed = report.problems[:_SHOWN]
-        table = plain_table("", "", header=False)
-        for problem in listed:
-            table.add_row("-", problem.message)
-        put(table)
+        put(*(f"- {problem.message}" for problem in listed))
         if report.total > len(listed):
             put(f"… and {report.total - len(listed):,} more")
         put(*hints(listed))
@@ -133,6 +133,7 @@ def _answer(episode: Episode, report: Check) -> dict[str, Any]:
         "sound": not report.problems,
         "total_problems": report.total,
         "problems": report.problems,
+        "notes": report.notes,
         "description": None if report.mdp is None else report.mdp.describe(),
         "T": None if report.cf is None else report.cf.T,
         "coverage": report.coverage,

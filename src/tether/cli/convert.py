@@ -57,6 +57,9 @@ def convert(source: ModelOptions, out: str, to: str | None, mean_rewards: bool, 
             actions=mdp.n_actions,
             pairs=mdp.n_pairs,
             transitions=mdp.n_transitions,
+            lost_labels=done.lost_labels,
+            numbered=done.numbered,
+            notes=done.notes,
         )
         return
     put(f"{source.model} → {out}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_transitions, 'transition')}.")
@@ -64,3 +67,4 @@ def convert(source: ModelOptions, out: str, to: str | None, mean_rewards: bool, 
         put(f"This format cannot hold labels. Lost: {', '.join(done.lost_labels)}.")
     if done.numbered:
         put("PRISM's files hold only states of whole numbers and truth values: these states are written as numbers.")
+    put(*done.notes)

@@ -15,6 +15,7 @@ _OPTIONS = {
     "--log-column",
     "outcome": "--column outcome=; for PATH --path-column, for the log of an audit --log-column",
     "step": "--step SIZE",
+    "tolerance": "if the file was rounded, --tolerance NUMBER",
     "reward_model": "--reward-model NAME",
     "empty_rewards": "--empty-rewards zero|mean",
     "end": "--end NAME",

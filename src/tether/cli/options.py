@@ -85,6 +85,7 @@ class ModelOptions:
     reward_model: str | None
     state_rewards: str | None
     transition_rewards: str | None
+    tolerance: float | None
 
     def split_columns(self) -> tuple[dict[str, str], dict[str, str]]:
         """What ``--column`` says about MODEL; and what about PATH or a log: the names that MODEL cannot have."""
@@ -117,7 +118,7 @@ class ModelOptions:
 
         with progress() as say:
             say(f"reading {self.model}", READING)
-            mdp = open_model(self.model, **self.reading)
+            mdp = open_model(self.model, **{**self._without_rewards, **self.reading})
         if self.discount is not None:
             mdp = mdp.with_objective(discount=self.discount)
         return self._with_final_reward(mdp) if self.final_reward else mdp
@@ -127,6 +128,14 @@ class ModelOptions:
 
         rewards = {find_name(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
         return mdp.with_objective(final_reward=rewards)
+
+    @property
+    def _without_rewards(self) -> dict[str, Any]:
+        """How to leave out the rewards of a file, if an objective is asked for: none counts then."""
+        from tether.io.opening import rewards_left_out
+
+        objective = click.get_current_context().params.get("objective")
+        return {} if objective is None else rewards_left_out(self.model, self.format)
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -148,7 +157,8 @@ class ModelOptions:
             "state_rewards": self.state_rewards,
             "transition_rewards": self.transition_rewards,
         }
-        return {name: value for name, value in given.items() if value} | arrays
+        exactly = {} if self.tolerance is None else {"tolerance": self.tolerance}  # 0 is one, too
+        return {name: value for name, value in given.items() if value} | arrays | exactly
 
 
 @dataclass(frozen=True)
@@ -223,6 +233,7 @@ class Episode(ModelOptions):
             "--reward-model": self.reward_model,
             "--state-rewards": self.state_rewards,
             "--transition-rewards": self.transition_rewards,
+            "--tolerance": self.tolerance,
             "--time": self.time,
             "--step": self.step,
         }
@@ -311,6 +322,11 @@ _READING = [
     click.option("--reward-model", metavar="NAME", help="Which rewards to take, if a DRN or PRISM model has several."),
     click.option("--state-rewards", metavar="FILE", help="State rewards of a PRISM model, if they are not beside it."),
     click.option("--transition-rewards", metavar="FILE", help="Its transition rewards, if they are not beside it."),
+    click.option(
+        "--tolerance",
+        type=float,
+        help="How far from 1 the probabilities of an action may sum, in a file of few digits.",
+    ),
 ]
 
 _MODEL = [click.argument("model"), *_READING]

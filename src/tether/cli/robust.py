@@ -101,4 +101,5 @@ def robust(
     if written is not None:
         plus = f" plus {number(written.shift)}" if written.shift else ""
         what = f"{counted(written.states, 'state')}, {counted(written.choices, 'choice')}"
-        put("", f"Written to {written.file}: {what}. {written.question} is the guaranteed return{plus}.")
+        how = ", if Storm resolves the uncertainty robustly" if written.format == "drn" else ""
+        put("", f"Written to {written.file}: {what}. {written.question} is the guaranteed return{plus}{how}.")

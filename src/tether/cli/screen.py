@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -30,11 +31,15 @@ _PATIENCE, _LONG = 0.4, 2.0
 def put(*what: str | Text | Table, style: str = "") -> None:
     """Print sentences and tables to standard output, fitted to its width, without spaces at the ends of lines.
 
-    In a pipe they are without colour, and as wide as COLUMNS says, or 80.
+    In a pipe they are without colour, and as wide as COLUMNS says, or 80. A sentence is as wide as its longest word, so
+    that the name of a file stays in one piece.
     """
     screen = Console(highlight=False, markup=False, emoji=False)
+    width = screen.width
     with screen.capture() as captured:
         for one in what:
+            words = one.split() if isinstance(one, str) else []
+            screen.width = max([width, *map(cell_len, words)])
             screen.print(Text(_glued(one)) if isinstance(one, str) else one, style=style or None)
     lines = captured.get().replace(_GLUE, " ").splitlines()
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))

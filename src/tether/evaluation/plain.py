@@ -18,12 +18,13 @@ from tether._foundation.markup import html_table, paragraphs
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.conditioning.layers import Graph, nominal_rollout
 from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Nodes, starts
-from tether.errors import QueryError
+from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_decider, visit
 from tether.evaluation.policy import decider, make_policy, noisy
 from tether.influence.one_step import Support
 from tether.model.form import model_of
 from tether.model.mdp import MDP
+from tether.model.names import name_list
 from tether.model.properties import Decided, Property, make_property
 from tether.observation.path import Path, time_index
 from tether.plan.backward import final_rewards
@@ -64,12 +65,13 @@ class Solution:
 
     __call__ = action
 
-    def value(self, state: Any, t: int = 0) -> float:
+    def value(self, state: Any = None, t: int = 0) -> float:
         """Expected return from ``state`` at time t = 0 … horizon on; -∞ if states without actions cannot be avoided.
 
-        For a property, the probability that it holds. With ``minimise``, ∞ if such states cannot be avoided.
+        By default the state is the one in which episodes start, as in `MDP.simulate`. For a property, the probability
+        that it holds. With ``minimise``, ∞ if such states cannot be avoided.
         """
-        return float(self.values[time_index(t, self.horizon), self.mdp.state_index(state)])
+        return float(self.values[time_index(t, self.horizon), _start(self.mdp, state, "state")])
 
     def __repr__(self) -> str:
         about = objective_name(self.objective, self.minimise)
@@ -214,8 +216,19 @@ def simulate(
     return Path([mdp.states[s] for s in states], [mdp.actions[a] for a in actions])
 
 
-def _start(mdp: MDP, start: Any) -> int:
-    return 0 if start is None else mdp.state_index(start)
+def _start(mdp: MDP, start: Any, argument: str = "start") -> int:
+    """The index of the state in which an episode starts: the given one, the only one labelled ``init``, or the first.
+
+    Models of PRISM and Storm have the label ``init``. If several states have it, one must be given.
+    """
+    if start is not None:
+        return mdp.state_index(start)
+    initial = mdp.label_sets.get("init", np.zeros(1, np.int64))
+    if initial.size > 1:
+        several = name_list([mdp.states[s] for s in initial[:12].tolist()]) + (", …" if initial.size > 12 else "")
+        what = f"in which state does it start? The model has {initial.size:,} with the label 'init': {several}"
+        raise QueryError(Problem(what, fix=f"give one: {argument}={mdp.states[int(initial[0])]!r}", argument=argument))
+    return int(initial[0]) if initial.size else 0
 
 
 def _length(mdp: MDP, steps: Any) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.rounding import ROUNDING, rounding_of
-from tether._foundation.words import average, counted, number, percent
+from tether._foundation.words import average, counted, number, percent, spread
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
 from tether.explanation.about_episode import RARE, influenced_steps, known_tailoring, left_to_chance, strength
@@ -328,7 +328,8 @@ def _guarantee(plan: RobustPlan, outlook: Evaluation) -> str:
 
 
 def _spread(outlook: Evaluation) -> str:
-    return f" (± {number(outlook.std)})" if outlook.std > 0 else ""
+    text = spread(outlook.mean, outlook.std)
+    return f" ({text})" if text else ""
 
 
 # ---- how sure it is ----------------------------------------------------------------------------------------------

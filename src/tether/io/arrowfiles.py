@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tether._foundation.writing import written
@@ -12,16 +13,27 @@ from tether.io.files import File, ends_of, file_error, name_of, read_bytes, too_
 from tether.io.names import are_whole, texts_of
 from tether.model.names import Names
 
-__all__ = ["damaged", "guarded", "label_column", "open_arrow", "open_parquet", "write_arrow"]
+__all__ = [
+    "damaged",
+    "guarded",
+    "label_column",
+    "open_arrow",
+    "open_footer",
+    "open_parquet",
+    "parquet_pieces",
+    "write_arrow",
+]
 
 Opened = tuple[list[str], Callable[[list[str]], Any]]
 """The names of a file's columns, and a way to read some of them."""
 
 
+_SMALL = 1 << 17
+"""Up to this many rows a file is read without threads: one that still reads when Python ends would abort it."""
+
+
 def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     """Open a Parquet file."""
-    from pyarrow import parquet
-
     head, tail = ends_of(file, 4)
     if not head:
         raise file_error(file, Problem("the file is empty", expectation="a Parquet file"))
@@ -30,16 +42,42 @@ def open_parquet(file: File, max_unpacked: int | str | None = None) -> Opened:
     if tail != b"PAR1":
         wrong = "the file is cut off: it begins like a Parquet file, but does not end like one"
         raise file_error(file, Problem(wrong, fix="copy it again"))
-    opened = guarded(file, "a Parquet file", lambda: parquet.ParquetFile(name_of(file)))
+    opened = open_footer(file)
 
     def load(names: list[str]) -> Any:
         # In memory a row takes at least 8 bytes per column, even if it takes fewer in the file.
         limit = unpacked_limit(os.path.getsize(file), max_unpacked)
-        if opened.metadata.num_rows * 8 * max(len(names), 1) > limit:
-            raise too_large(file, limit, f"its table of {opened.metadata.num_rows:,} rows")
-        return guarded(file, "a Parquet file", lambda: _valid(opened.read(columns=names).select(names)))
+        rows = opened.metadata.num_rows
+        if rows * 8 * max(len(names), 1) > limit:
+            raise too_large(file, limit, f"its table of {rows:,} rows")
+        with opened:
+            return guarded(
+                file, "a Parquet file", lambda: _valid(opened.read(names, use_threads=rows > _SMALL).select(names))
+            )
 
     return list(opened.schema_arrow.names), load
+
+
+def open_footer(file: File) -> Any:
+    """Open a Parquet file of pyarrow's (`pyarrow.parquet.ParquetFile`), whose footer can be read."""
+    from pyarrow import parquet
+
+    def read() -> Any:
+        opened = parquet.ParquetFile(name_of(file))
+        _ = opened.schema_arrow.names  # which are decoded only now
+        return opened
+
+    return guarded(file, "a Parquet file", read)
+
+
+def parquet_pieces(file: File, rows: int) -> Iterator[Any]:
+    """The tables of a Parquet file, up to ``rows`` rows each, without errors of pyarrow and with valid cells."""
+    import pyarrow as pa
+
+    with open_footer(file) as opened:
+        batches = opened.iter_batches(batch_size=rows, use_threads=opened.metadata.num_rows > _SMALL)
+        while (batch := guarded(file, "a Parquet file", lambda: next(batches, None))) is not None:
+            yield guarded(file, "a Parquet file", partial(_valid, pa.Table.from_batches([batch])))
 
 
 def open_arrow(file: File, max_unpacked: int | str | None = None) -> Opened:
@@ -51,12 +89,16 @@ def open_arrow(file: File, max_unpacked: int | str | None = None) -> Opened:
         fix = "save it again in version 2, which is Arrow"
         raise file_error(file, Problem("this is the old Feather, version 1", fix=fix))
     limit = unpacked_limit(len(data), max_unpacked)
-    table = guarded(file, "an Arrow file", lambda: _valid(_read_batches(file, data, limit)))
-    return list(table.column_names), table.select
+    table = guarded(file, "an Arrow file", lambda: _read_batches(file, data, limit))
+    return guarded(file, "an Arrow file", lambda: list(table.column_names)), table.select
 
 
 def _read_batches(file: File, data: bytes, limit: int) -> Any:
-    """All batches of a file; each may be compressed by itself."""
+    """The table of an IPC file; each batch may be compressed by itself.
+
+    A batch is validated before anything else is asked of it: even its size, if its data is damaged, can end the process
+    with a segmentation fault.
+    """
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -67,17 +109,17 @@ def _read_batches(file: File, data: bytes, limit: int) -> Any:
         opened = batches = ipc.open_stream(data)
     size, kept = 0, []
     for batch in batches:
-        size += batch.nbytes
+        size += _valid(batch).nbytes
         if size > limit:
             raise too_large(file, limit)
         kept.append(batch)
     return pa.Table.from_batches(kept, opened.schema)
 
 
-def _valid(table: Any) -> Any:
-    """The table, if it is valid: a damaged one would be read beyond its memory."""
-    table.validate(full=True)
-    return table
+def _valid(data: Any) -> Any:
+    """The table or batch, if it is valid: a damaged one would be read beyond its memory."""
+    data.validate(full=True)
+    return data
 
 
 def guarded(file: File, what: str, read: Callable[[], Any]) -> Any:

@@ -11,8 +11,10 @@ from typing import Any
 from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import FileError, ModelError, PathError, Problem
 from tether.influence.reach import Coverage, coverage
+from tether.io.models import format_by_suffix
 from tether.io.opening import open_model, open_path
 from tether.model.mdp import MDP
+from tether.model.names import name_list
 from tether.observation.path import Path
 
 __all__ = ["Check", "check", "check_opened"]
@@ -34,6 +36,8 @@ class Check:
         What is wrong, up to a limit per file.
     total : int
         How many problems there are.
+    notes : tuple of str
+        What is no problem, but should be known, in sentences.
 
     Examples
     --------
@@ -47,6 +51,7 @@ class Check:
     coverage: Coverage | None
     problems: tuple[Problem, ...]
     total: int
+    notes: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -92,6 +97,7 @@ def check(
         None if path is None else lambda mdp: path if isinstance(path, Path) else open_path(path, mdp),
         counterfactual,
         influence,
+        None if isinstance(model, MDP) else format_by_suffix(os.fspath(model)),
     )
 
 
@@ -100,8 +106,9 @@ def check_opened(
     path: Callable[[MDP | None], Path] | None,
     condition: Callable[[MDP, Path], CounterfactualMDP],
     influence: Any,
+    format: str | None,
 ) -> Check:
-    """The same, for a model and a path that are opened here, which shows their problems."""
+    """Check a model and a path that are opened here, which shows their problems; ``format`` is that of the model."""
     noted = _Noted()
     mdp: MDP | None = None
     cf: CounterfactualMDP | None = None
@@ -114,7 +121,21 @@ def check_opened(
             if mdp is not None:
                 cf = condition(mdp, episode)
                 found = coverage(cf, influence)
-    return Check(mdp, cf, found, tuple(noted.problems), noted.total)
+    return Check(mdp, cf, found, tuple(noted.problems), noted.total, _unnamed(mdp, format))
+
+
+def _unnamed(mdp: MDP | None, format: str | None) -> tuple[str, ...]:
+    """A note if a model of PRISM or Storm has choices without names: their numbers are no names of actions."""
+    if mdp is None or format not in ("prism", "drn") or mdp.n_actions == 1:
+        return ()
+    numbers = [action for action in mdp.actions if type(action) is int]
+    if not numbers:
+        return ()
+    return (
+        f"Choices without a name are numbered in each state ({name_list(numbers[:5])}{', …' if numbers[5:] else ''}). "
+        "Choices of different states with the same number count as one action, whatever they do: if they are not, give "
+        "them names in the model, and export it again.",
+    )
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,8 @@ class Conversion:
         The labels (`MDP.labels`) that this format cannot hold.
     numbered : bool
         Whether states are written as numbers, because the format cannot hold their names.
+    notes : tuple of str
+        What else is not as in the model, in sentences.
 
     Examples
     --------
@@ -45,6 +48,7 @@ class Conversion:
     format: str
     lost_labels: tuple[str, ...]
     numbered: bool
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         lost = f", without the labels {', '.join(self.lost_labels)}" if self.lost_labels else ""
@@ -87,4 +91,18 @@ def convert(
     write_model(mdp, target, to, **({"mean_rewards": True} if mean_rewards else {}))
     lost = () if FORMATS[format].has_labels else tuple(mdp.label_sets)
     numbered = format == "prism" and valuations(mdp.states, (int, bool)) is None
-    return Conversion(mdp, name_of(target), format, lost, numbered)
+    return Conversion(mdp, name_of(target), format, lost, numbered, tuple(_notes(mdp, format)))
+
+
+def _notes(mdp: MDP, format: str) -> Iterator[str]:
+    """What PRISM's and Storm's files do not hold of a model, or hold in another way."""
+    if format not in ("prism", "drn"):
+        return
+    rewards = 'are called "reward"' if format == "drn" else "have no name"
+    yield f"The rewards {rewards}, and the choices of a state are in the order of the model's actions."
+    if mdp.n_actions == 1:
+        yield "A Markov chain is written as an MDP with one action."
+    if mdp.discount != 1.0:
+        yield f"The discount {mdp.discount:g} is left out: these files have none."
+    if mdp.final_reward is not None:
+        yield "The final reward is left out: these files have none."

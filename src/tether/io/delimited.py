@@ -147,7 +147,8 @@ def table_of_text(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
         return _table_of_file(text, chosen)
     body = pa.py_buffer(text.data).slice(text.start) if text.start < len(text.data) else pa.py_buffer(b"\n")
     quotes = text.data.count(b'"', text.start) if text.data.find(b'"', text.start) >= 0 else 0  # finding is faster
-    table, left_out = _parsed(pa.BufferReader(body), text, chosen, quotes > 0, min(BLOCK, body.size), body.size > BLOCK)
+    with pa.BufferReader(body) as source:
+        table, left_out = _parsed(source, text, chosen, quotes > 0, min(BLOCK, body.size), body.size > BLOCK)
     return table, left_out or quotes % 2 == 1  # Arrow accepts a quote that is never closed
 
 
@@ -174,7 +175,8 @@ def _table_of_pieces(text: Text, chosen: dict[int, Any], has_quotes: bool, block
 
     with opened_text(text.file, text.start, text.max_unpacked, quotes_expected=has_quotes) as stream:
         try:
-            found = _parsed(pa.PythonFile(stream, "r"), text, chosen, has_quotes, block, use_threads=True)
+            with pa.PythonFile(stream, "r") as source:
+                found = _parsed(source, text, chosen, has_quotes, block, use_threads=True)
         finally:
             stream.raise_any()
     return *found, stream.quotes

@@ -18,8 +18,9 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints
 from tether._foundation.words import counted
-from tether.errors import FileError, Problem
+from tether.errors import FileError, Problem, QueryError
 from tether.io.plaintext import File, add_each, quoted
+from tether.model.form import ROUNDED
 from tether.model.from_table import form_from_codes
 from tether.model.labels import LabelSets
 from tether.model.mdp import MDP
@@ -28,7 +29,7 @@ from tether.model.names import make_names
 __all__ = ["NO_LABEL", "TOLERANCE", "SortedTransitions", "build", "check_rows", "check_size", "sort_transitions"]
 
 TOLERANCE = 1e-5
-"""How far from 1 the sum of a row may be. Many of these files have six digits: three thirds sum to 0.999999."""
+"""How far from 1 the sum of a row may be by default. Many of these files have six digits: three thirds are 0.999999."""
 
 NO_LABEL = -1
 """The label of a choice that has none."""
@@ -111,17 +112,22 @@ def _changes(values: Ints) -> Ints:
     return changes
 
 
-def check_rows(rows: SortedTransitions, complaints: Complaints, hint: str = "") -> None:
+def check_rows(rows: SortedTransitions, complaints: Complaints, tolerance: float, hint: str = "") -> None:
     """Note each choice whose probabilities do not sum to 1."""
+    if not (isinstance(tolerance, int | float) and 0 <= tolerance < np.inf):
+        raise QueryError(f"tolerance must be a number ≥ 0, not {tolerance!r}")
     with np.errstate(over="ignore"):
         sums = np.add.reduceat(rows.probability, rows.first) if rows.first.size else np.empty(0)
 
-    def wrong_sum(pair: int) -> str:
+    def wrong_sum(pair: int) -> Problem:
         row = rows.first[pair]
         text = f"the probabilities of state {rows.state[row]}, choice {rows.choice[row]} sum to {sums[pair]:.9g}, not 1"
-        return text + hint
+        if not abs(sums[pair] - 1.0) < ROUNDED:
+            return Problem(text + hint, value=float(sums[pair]))
+        fix = f"if they were rounded: tolerance={10.0 ** np.ceil(np.log10(abs(sums[pair] - 1.0))):g}"
+        return Problem(text, value=float(sums[pair]), fix=fix, argument="tolerance")
 
-    bad = np.flatnonzero(~(np.abs(sums - 1.0) <= TOLERANCE))
+    bad = np.flatnonzero(~(np.abs(sums - 1.0) <= tolerance))
     add_each(complaints, bad, rows.line[rows.first], wrong_sum)
 
 
@@ -147,6 +153,7 @@ def build(
     reward: Floats | None,
     state_reward: Floats | None,
     labels: Mapping[str, Collection[int]],
+    tolerance: float,
 ) -> MDP:
     """The model: actions named, deadlocks absorbing, labels by index. Rows and sizes were checked before.
 
@@ -176,7 +183,7 @@ def build(
         np.concatenate((rows.next_state, loops)),
         np.concatenate((rows.probability, np.ones(loops.size))),
         reward,
-        tolerance=TOLERANCE,
+        tolerance=tolerance,
     )
     # A file declares ``deadlock`` even if there are none; other labels are kept, also labels without states.
     sets = {label: sorted(having) for label, having in labels.items() if having or label != "deadlock"}

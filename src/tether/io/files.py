@@ -108,10 +108,10 @@ def opened_bytes(file: File, max_unpacked: int | str | None = None, *, in_pieces
     """A file to read bytes from, decompressed if its name ends in ``.gz``; errors become a `FileError`."""
     name = name_of(file)
     with _opened(name) as stream:
+        limit = unpacked_limit(os.fstat(stream.fileno()).st_size, max_unpacked, in_pieces=in_pieces)
         if not name.lower().endswith(".gz"):
             yield stream
             return
-        limit = unpacked_limit(os.fstat(stream.fileno()).st_size, max_unpacked, in_pieces=in_pieces)
         try:
             yield cast(BinaryIO, io.BufferedReader(_Limited(gzip.GzipFile(fileobj=stream), name, limit), _BLOCK))
         except EOFError:

@@ -5,8 +5,8 @@ probability is an interval: its exact bounds. If the set of causal models is a b
 sets, with known probabilities), the intervals describe it exactly, and the checker's answer is ours. For
 ``"stability"`` and for uncertain probabilities they are wider than the set: the checker's answer is a bound of ours.
 
-Both tools need rewards of at least 0. Every path has the same number of steps, so rewards can be shifted: subtract
-``shift`` from the answer. PRISM needs lower ends above 0: there they are raised to ``floor``.
+Both tools need rewards of at least 0, and Storm some above 0. Every path has the same number of steps, so rewards can
+be shifted: subtract ``shift`` from the answer. PRISM needs lower ends above 0: there they are raised to ``floor``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class IntervalModel:
     format : {"drn", "prism"}
     states, choices, transitions : int
     question : str
-        The property whose value is the guaranteed return, plus ``shift``.
+        The property whose value is the guaranteed return, plus ``shift``. Storm must resolve the uncertainty robustly
+        (in stormpy ``UncertaintyResolutionMode.ROBUST``); PRISM does so by the word ``maxmin``. Storm is asked for the
+        rewards of all T + 1 steps, because it has no answer for ``F "done"`` if a lower end is 0.
     shift : float
         How much the rewards were shifted, over a whole path: subtract it from the checker's answer.
     is_exact : bool
@@ -64,7 +66,7 @@ class IntervalModel:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     made = sure.write(f"{folder}/outbreak.drn", k=6, m=4)
     >>> made.states, made.shift, made.question
-    (116, 72.0, 'R{"reward"}max=? [ F "done" ]')
+    (116, 72.0, 'R{"reward"}max=? [ C<=8 ]')
     """
 
     file: str
@@ -112,10 +114,13 @@ def write_intervals(
     k, m = robust.limits(k, m, rule=rule)
     layers = _explore(robust, robust.models.possible.tether(rule=rule).thresholds(k), k, m, least)
     nodes = _feasible(layers)
-    lowest = min(0.0, *(value for node in nodes for value in _rewards(node, robust)))
+    rewards = [value for node in nodes for value in _rewards(node, robust)]
+    lift = max(0.0, -min(rewards))
+    if not any(value + lift for value in rewards):
+        lift += 1.0  # Storm takes rewards that are all 0 for none
     text = _drn if format == "drn" else _prism
     with written(name) as partial, partial.open("w", encoding="utf-8", newline="\n") as handle:
-        handle.writelines(text(robust, nodes, -lowest))
+        handle.writelines(text(robust, nodes, lift))
     # Each of the T + 1 actions of a path is shifted, the last one included; and, with R(s, a, s'), each arrival.
     arrivals = T if robust.cf.mdp.rewards.by_entry else 0
     return IntervalModel(
@@ -124,8 +129,8 @@ def write_intervals(
         len(nodes) + 1,
         sum(len(node.choices) for node in nodes) + sum(node.t == T for node in nodes) + 1,
         sum(len(row) for node in nodes for _, _, row in node.choices) + sum(node.t == T for node in nodes) + 1,
-        'R{"reward"}maxmin=? [ F "done" ]' if format == "prism" else 'R{"reward"}max=? [ F "done" ]',
-        -lowest * (T + 1 + arrivals),
+        'R{"reward"}maxmin=? [ F "done" ]' if format == "prism" else f'R{{"reward"}}max=? [ C<={T + 1} ]',
+        lift * (T + 1 + arrivals),
         robust.assume != "stability" and robust.confidence is None,
     )
 
@@ -212,7 +217,8 @@ def _final(node: _Node, robust: Robust) -> float:
 
 
 def _rewards(node: _Node, robust: Robust) -> Iterator[float]:
-    yield node.earned
+    if _arrives(robust, node):
+        yield node.earned
     if node.t == robust.cf.T:
         yield _final(node, robust)
     yield from (reward for _, reward, _ in node.choices)
@@ -228,9 +234,14 @@ def _lines(
         yield action, reward + lift, [(there.number, low, high) for there, low, high in row]
 
 
+def _arrives(robust: Robust, node: _Node) -> bool:
+    """Whether something is earned on the way into a node."""
+    return robust.cf.mdp.rewards.by_entry and node.t > 0
+
+
 def _arrival(robust: Robust, node: _Node, lift: float) -> float:
     """What is earned on the way into a node, as its own reward."""
-    return node.earned + lift if robust.cf.mdp.rewards.by_entry and node.t > 0 else 0.0
+    return node.earned + lift if _arrives(robust, node) else 0.0
 
 
 def _labels(robust: Robust, nodes: list[_Node]) -> dict[str, list[int]]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 import io
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tether._foundation.writing import written
-from tether.errors import FileError, ModelError, Problem, QueryError
+from tether.errors import ModelError, Problem, QueryError
 from tether.io.arrowfiles import damaged
 from tether.io.axes import ORDERS, is_sparse, reward_array, transition_array
 from tether.io.files import File, file_error, name_of, read_bytes, too_large, unpacked_limit
@@ -84,7 +84,7 @@ def read_arrays(
     ((1,), array([1.]))
     """
     name = name_of(file)
-    arrays = _Arrays(name, *(_open_mat if _is_mat(file, kind) else _open_npz)(name, max_unpacked))
+    arrays = (_open_mat if _is_mat(file, kind) else _open_npz)(name, max_unpacked)
     P = arrays.array(transitions, "transitions")
     R = None if rewards is None else arrays.array(rewards, "rewards")
     try:
@@ -153,11 +153,14 @@ def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = Fal
             np.savez_compressed(stream, allow_pickle=False, **arrays)
 
 
+@dataclass(frozen=True, slots=True)
 class _Arrays:
-    """The arrays of a file, each read when it is used."""
+    """The arrays of a file, each read when it is used; ``refusal`` says why one is not plain numbers or text."""
 
-    def __init__(self, file: str, names: list[str], read: Callable[[str], Any]) -> None:
-        self.file, self.names, self.read = file, names, read
+    file: str
+    names: list[str]
+    read: Callable[[str], Any]
+    refusal: Callable[[str], Problem | None]
 
     def array(self, name: str, option: str) -> Any:
         """An array of numbers, a sparse matrix, or a list of either."""
@@ -166,6 +169,9 @@ class _Arrays:
             fix = f"say which holds the {option}: {option}='<its name>'{none}"
             what = f"there is no array {name!r}; found {name_list(self.names) or 'none'}"
             raise file_error(self.file, Problem(what, value=name, fix=fix, argument=option))
+        wrong = self.refusal(name)
+        if wrong is not None:
+            raise file_error(self.file, wrong)
         value = self.read(name)
         self._check_sparse(value, name)
         if isinstance(value, np.ndarray) and value.dtype == object:
@@ -187,15 +193,13 @@ class _Arrays:
 
     def labels(self, name: str, count: int) -> list[Any] | None:
         """Names that were written beside the arrays, if there are."""
-        if name not in self.names:
+        if name not in self.names or self.refusal(name) is not None:
             return None
-        try:
-            value = self.read(name)
-        except FileError:
-            return None
+        value = self.read(name)
         if is_sparse(value) or value.size != count or value.dtype.kind not in "iuUO":
             return None  # another array of that name
-        items = [str(one[0]) if isinstance(one, np.ndarray) and one.size else one for one in value.reshape(-1).tolist()]
+        cells = _guarded(self.file, "an array file", value.reshape(-1).tolist)  # a damaged text has impossible letters
+        items = [str(one[0]) if isinstance(one, np.ndarray) and one.size else one for one in cells]
         return items if all(isinstance(one, str | int) for one in items) else None
 
 
@@ -206,29 +210,41 @@ def _is_mat(file: File, kind: str | None) -> bool:
     return suffix == ".mat"
 
 
-def _open_npz(file: str, max_unpacked: int | str | None) -> tuple[list[str], Callable[[str], Any]]:
+def _open_npz(file: str, max_unpacked: int | str | None) -> _Arrays:
     data = read_bytes(file)
     if data.startswith(b"\x93NUMPY"):
         raise file_error(file, "this is a single NumPy array (.npy); expected several: np.savez(file, P=P, R=R)")
     if not data.startswith(b"PK"):
         raise file_error(file, "this is not an .npz file, whatever its name says; np.savez(file, P=P, R=R) makes one")
-    opened = _guarded(file, "an .npz file", lambda: np.load(io.BytesIO(data), allow_pickle=False))
+    opened = _guarded(file, "an .npz file", lambda: _named_twice(np.load(io.BytesIO(data), allow_pickle=False)))
     limit = unpacked_limit(len(data), max_unpacked)
     if sum(member.file_size for member in opened.zip.infolist()) > limit:  # and no more is unpacked than is declared
         raise too_large(file, limit)
 
-    def read(name: str) -> Any:
-        if _is_pickled(opened, name):
-            wrong = "it holds Python objects, which only a pickle can; pickles can run any code and are not loaded"
-            fix = "save plain arrays instead: np.savez(file, P=np.stack(P), R=np.stack(R))"
-            raise file_error(file, Problem(wrong, value=name, fix=fix))
-        member = _guarded(file, "an .npz file", lambda: opened[name])
-        if not isinstance(member, np.ndarray):  # NumPy hands out the bytes of any other file in the archive
+    def refusal(name: str) -> Problem | None:
+        if f"{name}.npy" not in opened.zip.namelist():  # NumPy hands out the bytes of any other file in the archive
             what, fix = f"{name!r} is no array of NumPy", "np.savez(file, P=P, R=R) makes one of arrays"
-            raise file_error(file, Problem(what, value=name, fix=fix))
+            return Problem(what, value=name, fix=fix)
+        if _is_pickled(opened, name):
+            what = "it holds Python objects, which only a pickle can; pickles can run any code and are not loaded"
+            fix = "save plain arrays instead: np.savez(file, P=np.stack(P), R=np.stack(R))"
+            return Problem(what, value=name, fix=fix)
+        return None
+
+    def read(name: str) -> Any:
+        member = _guarded(file, "an .npz file", lambda: opened[name])
+        if not isinstance(member, np.ndarray):
+            raise damaged(file, "an .npz file", ValueError(f"{name!r} does not begin like an array"))
         return member
 
-    return list(opened.files), read
+    return _Arrays(file, list(opened.files), read, refusal)
+
+
+def _named_twice(opened: Any) -> Any:
+    """The archive, if its directory has the names that its members have: under another name one would not be found."""
+    for member in opened.zip.infolist():
+        opened.zip.open(member).close()  # which compares the two
+    return opened
 
 
 def _is_pickled(opened: Any, name: str) -> bool:
@@ -242,19 +258,20 @@ def _is_pickled(opened: Any, name: str) -> bool:
         return False
 
 
-def _open_mat(file: str, max_unpacked: int | str | None) -> tuple[list[str], Callable[[str], Any]]:
+def _open_mat(file: str, max_unpacked: int | str | None) -> _Arrays:
     data, loadmat = read_bytes(file), _scipy_io().loadmat
     names = check_matlab(file, data, unpacked_limit(len(data), max_unpacked))
     # Newer versions have an option for the kind of sparse array, older ones do not.
     kind = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
 
+    def refusal(name: str) -> Problem | None:
+        what = f"{name!r} is a struct, an object or a function"
+        return None if names[name] else Problem(what, value=name, expectation="an array of numbers")
+
     def read(name: str) -> Any:
-        if not names[name]:
-            what = f"{name!r} is a struct, an object or a function"
-            raise file_error(file, Problem(what, value=name, expectation="an array of numbers"))
         return _guarded(file, "a MATLAB file", lambda: loadmat(io.BytesIO(data), variable_names=[name], **kind)[name])
 
-    return [name for name in names if not name.startswith("__")], read
+    return _Arrays(file, [name for name in names if not name.startswith("__")], read, refusal)
 
 
 def _guarded(file: str, what: str, read: Callable[[], Any]) -> Any:

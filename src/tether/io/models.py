@@ -20,7 +20,10 @@ __all__ = ["FORMATS", "format_by_suffix", "format_of", "read_model", "write_mode
 
 
 class Format(NamedTuple):
-    """One format of models: its suffixes, its reader and writer, what has names in it, and if it can hold labels."""
+    """One format of models: its suffixes, its reader and writer, what has names in it, and if it can hold labels.
+
+    ``no_rewards`` is the option of the reader, and its value, that leaves out the rewards.
+    """
 
     suffixes: tuple[str, ...]
     module: str
@@ -28,10 +31,12 @@ class Format(NamedTuple):
     writer: str
     named: Literal["columns", "arrays"] | None = None
     has_labels: bool = False
+    no_rewards: tuple[str, Any] | None = None
 
 
 _TABLES: tuple[str, str, str, Literal["columns"]] = ("tether.io.tables", "read_table", "write_table", "columns")
 _ARRAYS: tuple[str, str, str, Literal["arrays"]] = ("tether.io.matrices", "read_arrays", "write_arrays", "arrays")
+_NO_STRUCTURE, _NO_ARRAY = ("reward_model", False), ("rewards", None)
 
 FORMATS: dict[str, Format] = {
     "csv": Format((".csv", ".csv.gz"), *_TABLES),
@@ -39,13 +44,25 @@ FORMATS: dict[str, Format] = {
     "parquet": Format((".parquet", ".pq"), *_TABLES),
     "arrow": Format((".arrow", ".feather", ".ipc"), *_TABLES),
     "xlsx": Format((".xlsx", ".xlsm"), *_TABLES),
-    "npz": Format((".npz",), *_ARRAYS),
-    "mat": Format((".mat",), *_ARRAYS),
-    "prism": Format((".tra",), "tether.io.prism", "read_prism", "write_prism", has_labels=True),
-    "drn": Format((".drn",), "tether.io.drn", "read_drn", "write_drn", has_labels=True),
+    "npz": Format((".npz",), *_ARRAYS, no_rewards=_NO_ARRAY),
+    "mat": Format((".mat",), *_ARRAYS, no_rewards=_NO_ARRAY),
+    "prism": Format((".tra",), "tether.io.prism", "read_prism", "write_prism", None, True, _NO_STRUCTURE),
+    "drn": Format((".drn",), "tether.io.drn", "read_drn", "write_drn", None, True, _NO_STRUCTURE),
     "saved": Format((".tether",), "tether.io.models", "_load", "_save", has_labels=True),
 }
 """The formats of models."""
+
+
+_LANGUAGES = {
+    (".nm", ".pm", ".sm", ".prism"): (
+        "a model in PRISM's language",
+        "prism {file} -exportmodel {stem}.all, which writes {stem}.tra and the files beside it; or "
+        "storm --prism {file} --buildfull --exportbuild {stem}.drn",
+    ),
+    (".jani",): ("a model in JANI", "storm --jani {file} --buildfull --exportbuild {stem}.drn"),
+    (".umb",): ("a model in the binary format UMB", "storm --explicit-umb {file} --exportbuild {stem}.drn"),
+}
+"""Formats that are not read: what they are, and the command of another tool that exports one that is."""
 
 
 def read_model(file: File, format: str | None = None, **options: Any) -> MDP:
@@ -123,6 +140,10 @@ def format_of(file: File, format: str | None = None) -> str:
     found = format_by_suffix(path.name)
     if found is not None:
         return found
+    for suffixes, (what, command) in _LANGUAGES.items():
+        if path.name.lower().endswith(suffixes):
+            fix = command.format(file=path.name, stem=path.stem)
+            raise file_error(file, Problem(f"this is {what}, without its states", fix=f"export them: {fix}"))
     known = ", ".join(f"{name} ({', '.join(one.suffixes)})" for name, one in FORMATS.items() if one.suffixes)
     wrong = f"the name does not say what format this is in; models are {known}, or a file that MDP.save wrote"
     raise file_error(file, Problem(wrong, fix="rename it, or say which: format='csv'", argument="format"))

@@ -16,8 +16,11 @@ from tether.observation.path import Path
 
 __all__ = ["are_whole", "find_index", "in_names_of", "text_of", "texts_of"]
 
-_NUMBERS = re.compile(r"\([-+0-9.,() ]{1,1000}\)")
-"""The pattern of a tuple of numbers; a tuple with texts is found only if it is written exactly as in the model."""
+_VALUES = re.compile(r"\((?:[-+0-9.,() ]|[Tt]rue|[Ff]alse){1,1000}\)|[Tt]rue|[Ff]alse")
+"""The pattern of numbers and truth values in a tuple, or of a truth value alone; PRISM writes ``(1,true,0)``.
+
+A tuple with texts is found only if it is written exactly as in the model.
+"""
 
 
 def text_of(name: Any) -> str:
@@ -65,8 +68,8 @@ def texts_of(names: Names, noun: str, file: str, *, trimmed: bool) -> list[str]:
 def find_index(names: Names, value: Any) -> int:
     """The index of the name that a value from a file means, or -1.
 
-    It is the name that equals the value; else the one with the same text; else the tuple of numbers in the text; else
-    the named tuple that an answer or an error writes in this way.
+    It is the name that equals the value; else the one with the same text; else the tuple of numbers and truth values in
+    the text, or its truth value; else the named tuple that an answer or an error writes in this way.
 
     Examples
     --------
@@ -89,7 +92,8 @@ def find_index(names: Names, value: Any) -> int:
         same = [name for name in names if text_of(name) == text]
         message = f"{value!r} could be any of {len(same)} names: {', '.join(map(repr, same[:5]))}; rename them"
         raise QueryError(Problem(message, value=value))
-    found = found if found >= 0 else names.find(_spelled(text))
+    if found < 0 or text_of(names[found]) != text:  # the index may be that of equal names: False equals 0
+        found = _find_spelled(names, text)
     return found if found >= 0 else max(-1, _as_shown(names).get(text, -1))
 
 
@@ -155,12 +159,24 @@ def _tupled(value: Any) -> Any:
     return tuple(_tupled(one) for one in value) if isinstance(value, list) else value
 
 
+def _find_spelled(names: Names, text: str) -> int:
+    """The index of the tuple of numbers and truth values, or of the truth value, that a text spells; or -1."""
+    value = _spelled(text)
+    found = -1 if value is None else names.find(value)
+    return found if found >= 0 and _truths(names[found]) == _truths(value) else -1
+
+
 def _spelled(text: str) -> Any:
-    """The tuple of numbers a text spells, however it is spaced; None for any other text."""
-    if not _NUMBERS.fullmatch(text):
+    """The tuple or truth value that a text spells, however it is spaced; None for any other text."""
+    if not _VALUES.fullmatch(text):
         return None
     try:
-        value = ast.literal_eval(text)
+        value = ast.literal_eval(text.replace("true", "True").replace("false", "False"))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
-    return value if isinstance(value, tuple) else None
+    return value if isinstance(value, tuple | bool) else None
+
+
+def _truths(value: Any) -> Any:
+    """Where a value has truth values: True equals 1, but does not mean the same."""
+    return tuple(map(_truths, value)) if isinstance(value, tuple) else isinstance(value, bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.embedded import PREFIX, case_names, is_case, open_case
@@ -13,7 +13,10 @@ from tether.io.names import find_index, in_names_of
 from tether.model.mdp import MDP
 from tether.observation.path import Path, observe
 
-__all__ = ["must_exist", "names_in", "open_model", "open_path"]
+if TYPE_CHECKING:
+    from tether.io.models import Format
+
+__all__ = ["must_exist", "names_in", "open_model", "open_path", "rewards_left_out"]
 
 
 def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
@@ -119,12 +122,31 @@ def names_in(source: str, format: str | None = None) -> Literal["columns", "arra
     >>> names_in("clinic.csv"), names_in("clinic.npz"), names_in("clinic.txt", "csv"), names_in("case:toy")
     ('columns', 'arrays', 'columns', None)
     """
+    found = _format(source, format)
+    return None if found is None else found.named
+
+
+def _format(source: str, format: str | None) -> Format | None:
+    """The format that is given, or that the suffix of a file means."""
     from tether.io.models import FORMATS, format_by_suffix
     from tether.model.storage import is_saved_model
 
     if format is None:
         format = None if is_saved_model(source) else format_by_suffix(source)
-    return FORMATS[format].named if format in FORMATS else None
+    return FORMATS.get(format or "")
+
+
+def rewards_left_out(source: str, format: str | None = None) -> dict[str, Any]:
+    """The option of `open_model` with which a model is read without its rewards; empty if there is no such option.
+
+    Examples
+    --------
+    >>> from tether.io.opening import rewards_left_out
+    >>> rewards_left_out("dice.tra"), rewards_left_out("clinic.npz"), rewards_left_out("clinic.csv")
+    ({'reward_model': False}, {'rewards': None}, {})
+    """
+    found = _format(source, format)
+    return {} if found is None or found.no_rewards is None else dict([found.no_rewards])
 
 
 def must_exist(source: str) -> None:

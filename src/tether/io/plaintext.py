@@ -12,6 +12,7 @@ from typing import TextIO
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints, raise_all
 from tether._foundation.words import cut
+from tether.errors import Problem
 from tether.io.files import File, checked_text, opened_bytes
 
 __all__ = ["File", "add_each", "numbered", "opened_lines", "parsed_number", "quoted", "raise_all", "whole"]
@@ -39,7 +40,7 @@ def numbered(lines: Iterable[str], start: int = 1) -> Iterator[tuple[int, str]]:
         yield line, text.strip()
 
 
-def add_each(complaints: Complaints, which: Ints, lines: Ints, message: Callable[[int], str]) -> None:
+def add_each(complaints: Complaints, which: Ints, lines: Ints, message: Callable[[int], str | Problem]) -> None:
     """Note the same kind of problem of many items, each on its line."""
     complaints.add_each(which, message, lines=lines)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ def _check_archive(name: str, max_unpacked: int | str | None) -> None:
                 with archive.open(member) as stream:
                     if b"<!DOCTYPE" in stream.read(4096):
                         raise file_error(name, f"{member.filename} in it has a DOCTYPE, which no workbook needs")
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise damaged(name, "an Excel workbook", error) from None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints, Source
 from tether.errors import ModelError, Problem, QueryError
-from tether.model.form import LARGEST_REWARD, TOLERANCE, Form, Rewards, Rounding, pair_states
+from tether.model.form import LARGEST_REWARD, ROUNDED, TOLERANCE, Form, Rewards, Rounding, pair_states
 from tether.model.names import Names, name_list
 
 __all__ = ["ends_in", "final_rewards", "finish", "says_yes", "terminal_states"]
@@ -168,7 +168,9 @@ def _check_sums(where: _Where, sums: Floats, is_off: Ints, tolerance: float, com
         value = float(sums[pair])
         shown = f"{value:.12g}" if f"{value:.12g}" != "1" else repr(value)
         expected = f"1 (tolerance {tolerance:g})"
-        return Problem(f"probabilities sum to {shown}", value=value, expectation=expected, **where.pair(pair))
+        argument = "tolerance" if abs(value - 1.0) < ROUNDED else ""
+        what = f"probabilities sum to {shown}"
+        return Problem(what, value=value, expectation=expected, argument=argument, **where.pair(pair))
 
     complaints.add_each(np.flatnonzero(is_off), problem, row=where.row_of_pair)
 

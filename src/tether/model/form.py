@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST_REWARD",
+    "ROUNDED",
     "TOLERANCE",
     "Form",
     "Rewards",
@@ -46,6 +47,9 @@ __all__ = [
 
 TOLERANCE = 1e-6
 """How far from 1 the sum of a row may be: a smaller difference counts as rounding."""
+
+ROUNDED = 0.01
+"""How far from 1 the sum of a row may be so that numbers of few digits are the likely reason."""
 
 LARGEST_REWARD = 1e150
 """The largest size of a reward: ten thousand can be added up, and squared for their spread, without overflow."""

@@ -124,7 +124,8 @@ class ModelDoors:
         steps : int, optional
             As in `solve`.
         start : hashable, optional
-            The first state; by default the first of the model.
+            The state in which it starts; by default the only state with the label ``init``, or else the first of the
+            model. If several states have that label, one must be given.
         rng : int or numpy Generator, optional
         noise : float
             Probability of taking, at each step, any available action instead.

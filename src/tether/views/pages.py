@@ -111,9 +111,12 @@ def date_of_page(date: Any) -> dt.date:
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         if epoch is None:
             return dt.date.today()
-        if not epoch.isdecimal():
-            raise QueryError(f"SOURCE_DATE_EPOCH must be a number of seconds, not {epoch!r}")
-        return dt.datetime.fromtimestamp(int(epoch), dt.UTC).date()
+        try:
+            if not (epoch.isascii() and epoch.isdecimal()):
+                raise ValueError
+            return dt.datetime.fromtimestamp(int(epoch), dt.UTC).date()
+        except (ValueError, OverflowError, OSError):  # the others: a year beyond 9999, or beyond the clock
+            raise QueryError(f"SOURCE_DATE_EPOCH must be a number of seconds, not {epoch!r}") from None
     if not isinstance(date, dt.date):
         raise QueryError(f"date must be a datetime.date, not {date!r}")
     return date.date() if isinstance(date, dt.datetime) else date

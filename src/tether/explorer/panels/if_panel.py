@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.rounding import rounding_of
-from tether._foundation.words import average, number, percent, strength_in_words
+from tether._foundation.words import average, number, percent, spread, strength_in_words
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.tailoring import Tailoring
@@ -161,7 +161,7 @@ def _range(found: Certificate | None) -> str:
 
 
 def _spread(one: Evaluation) -> str:
-    return number(one.value) + (f" ± {number(one.std)}" if one.std > 0 else "")
+    return f"{number(one.value)} {spread(one.value, one.std)}".rstrip()
 
 
 def _gain(gain: float, observed: float) -> str:

@@ -20,11 +20,20 @@ from tether.io.valuations import read_valuation, valuation_class, variable_names
 
 __all__ = ["Body", "Parsed"]
 
-_PARTS = re.compile(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^\s\[{"]+')
+_PARTS = re.compile(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^\s\[\]{}"]+')
 _NAME = re.compile(r'(\{[^}]*\}|"[^"]*"|[^\s\[]+)\s*(.*)')
+_VALUATION = re.compile(r"\[[^\[\]]*\]")
 _UNNAMED = "__NOLABEL__"
 
 _wholes, _numbers = partial(array, "q"), partial(array, "d")
+
+
+def _parts(text: str) -> list[str]:
+    """Rewards, observations and labels of a line; `ValueError` if something is none of these."""
+    rest = _PARTS.sub("", text).strip()
+    if rest:
+        raise ValueError(f"{quoted(rest[0])} in {quoted(text)} is never closed, or never opened")
+    return _PARTS.findall(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,7 @@ class Body:
     state: int = -1
     choices: int = 0
     has_rewards: bool = False
+    half_comments: list[tuple[int, str]] = field(default_factory=list)
 
     def read(self, at: int, text: str) -> None:
         """Read a line."""
@@ -73,7 +83,7 @@ class Body:
             elif text.startswith("state"):
                 self._state(at, text[5:].strip())
             elif text.startswith("//"):
-                self._comment(text[2:].strip())
+                self._comment(at, text[2:].strip())
             elif text:
                 raise ValueError(f"expected 'state …', 'action …' or 'next-state : probability', found {quoted(text)}")
         except ValueError as error:
@@ -109,7 +119,7 @@ class Body:
         self.states[state] = at
         self.state = state
         reward = 0.0
-        for part in _PARTS.findall(rest):
+        for part in _parts(rest):
             if part.startswith("["):
                 reward = self._reward(part)
             elif part.startswith("{"):
@@ -131,7 +141,7 @@ class Body:
         if self.header.chain and self.choices:
             raise ValueError(f"the state {self.state} has a second action, but the model is a DTMC")
         name, rewards, labels = found.group(1).strip('"'), 0.0, []
-        for part in _PARTS.findall(found.group(2)):
+        for part in _parts(found.group(2)):
             if part.startswith("["):
                 rewards = self._reward(part)
             else:
@@ -157,15 +167,21 @@ class Body:
         self.has_rewards = True
         return numbers[self.reward]
 
-    def _comment(self, text: str) -> None:
+    def _comment(self, at: int, text: str) -> None:
         """The values of variables, as Storm writes them: ``[x=1 & !on]``. Other comments are ignored."""
-        if self.state < 0 or self.state in self.values or not (text.startswith("[") and text.endswith("]")):
+        if self.state < 0 or self.state in self.values:
+            return
+        if not _VALUATION.fullmatch(text):
+            if text.startswith("[") or text.endswith("]"):
+                self.half_comments.append((at, text))
             return
         self.values[self.state] = [read_valuation(part.strip()) for part in text[1:-1].split("&")]
 
-    def finish(self) -> Parsed:
+    def finish(self, tolerance: float) -> Parsed:
         """Check sizes and sums, and sort the rows."""
         n_states, complaints = len(self.states), self.complaints
+        for at, text in self.half_comments if self.values else ():  # the others would lose their names with this one
+            complaints.add(f"expected the values of variables as '//[x=1 & !on]', found {quoted('//' + text)}", line=at)
         complete = complaints.total == 0
         pair = np.frombuffer(self.row_pair, dtype=np.int64)
         pair_state, pair_choice, pair_label = (
@@ -185,7 +201,7 @@ class Body:
         rows = sort_transitions(
             pair_state[pair], pair_choice[pair], after, value, pair_label[pair], line, list(self.codes), complaints
         )
-        check_rows(rows, complaints)
+        check_rows(rows, complaints, tolerance)
         complaints.raise_any()
         of_pair, of_state = self._rewards(n_states, pair_state)
         return Parsed(rows, n_states, self._names(n_states), of_pair, of_state, self.labels)

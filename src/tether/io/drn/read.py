@@ -9,7 +9,7 @@ from tether._foundation.problems import Complaints
 from tether.errors import Problem, QueryError
 from tether.io.drn.body import Body, Parsed
 from tether.io.drn.header import DrnHeader, read_drn_header
-from tether.io.explicit import build
+from tether.io.explicit import TOLERANCE, build
 from tether.io.plaintext import File, numbered, opened_lines
 from tether.model.mdp import MDP
 from tether.model.names import name_list
@@ -19,7 +19,9 @@ __all__ = ["read_drn"]
 Wanted = str | Literal[False] | None
 
 
-def read_drn(file: File, *, reward_model: Wanted = None, max_unpacked: int | str | None = None) -> MDP:
+def read_drn(
+    file: File, *, reward_model: Wanted = None, tolerance: float = TOLERANCE, max_unpacked: int | str | None = None
+) -> MDP:
     """Read a model from Storm's DRN format, of an MDP or of a DTMC (then with one action, 0).
 
     Parameters
@@ -27,6 +29,9 @@ def read_drn(file: File, *, reward_model: Wanted = None, max_unpacked: int | str
     file : path
     reward_model : str or False, optional
         Which reward model to take, if there are several; False for none.
+    tolerance : float
+        How far from 1 the probabilities of a choice may sum: more for a file that was written with few digits. They
+        are then divided by their sum.
     max_unpacked : int or str, optional
         The most bytes that a compressed file (``.gz``) may unpack to: ``"4 GB"``. By default 256 MB, or 100 times its
         size if that is more.
@@ -65,12 +70,14 @@ def read_drn(file: File, *, reward_model: Wanted = None, max_unpacked: int | str
     >>> mdp.labels
     Labels(init: 1 state, heads: 1 state)
     """
-    parsed = _parse(file, reward_model, max_unpacked)
+    parsed = _parse(file, reward_model, tolerance, max_unpacked)
     reward = None if parsed.rewards is None else parsed.rewards[parsed.rows.pair]
-    return build(file, parsed.rows, parsed.n_states, parsed.names, reward, parsed.state_rewards, parsed.labels)
+    return build(
+        file, parsed.rows, parsed.n_states, parsed.names, reward, parsed.state_rewards, parsed.labels, tolerance
+    )
 
 
-def _parse(file: File, reward_model: Wanted, max_unpacked: int | str | None) -> Parsed:
+def _parse(file: File, reward_model: Wanted, tolerance: float, max_unpacked: int | str | None) -> Parsed:
     with opened_lines(file, max_unpacked) as handle:
         complaints = Complaints(os.fspath(file))
         lines = numbered(handle)
@@ -78,7 +85,7 @@ def _parse(file: File, reward_model: Wanted, max_unpacked: int | str | None) -> 
         body = Body(header, complaints, _reward_index(os.fspath(file), header, reward_model))
         for at, text in lines:
             body.read(at, text)
-    return body.finish()
+    return body.finish(tolerance)
 
 
 def _reward_index(file: str, header: DrnHeader, wanted: Wanted) -> int | None:

@@ -110,9 +110,10 @@ def _table(text: str, n_indices: int, labelled: bool) -> Any:
     columns = {str(i): kind for i, kind in enumerate(types)}
     content = text.encode()
     try:
+        # Without threads: one that still converts when Python ends, as after an error, would abort the process.
         return csv.read_csv(
             pa.BufferReader(content),
-            csv.ReadOptions(column_names=list(columns), block_size=len(content) + 1),
+            csv.ReadOptions(use_threads=False, column_names=list(columns), block_size=len(content) + 1),
             csv.ParseOptions(delimiter=" ", quote_char=False, ignore_empty_lines=False),
             csv.ConvertOptions(column_types=columns, null_values=[], strings_can_be_null=False),
         )

@@ -92,7 +92,7 @@ def _sizes(line: int, words: list[str], complaints: Complaints) -> TraHeader:
 
 
 def read_transitions(
-    file: File, complaints: Complaints, max_unpacked: int | str | None = None
+    file: File, complaints: Complaints, tolerance: float, max_unpacked: int | str | None = None
 ) -> tuple[TraHeader, SortedTransitions, int]:
     """Read a ``.tra``: its header, its transitions, and the number of states."""
     with opened_lines(file, max_unpacked) as handle:
@@ -126,7 +126,7 @@ def read_transitions(
     if complete:
         _check_counts(header, good.size, rows, complaints)
     if complete and good.all():
-        check_rows(rows, complaints, "; are these rates, of a CTMC?" if header.chain else "")
+        check_rows(rows, complaints, tolerance, "; are these rates, of a CTMC?" if header.chain else "")
         check_size(n_states, rows, complaints, header.line)
     return header, rows, n_states
 
