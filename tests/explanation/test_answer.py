@@ -53,7 +53,7 @@ def test_few_sightings_are_called_few():
     (sentence,) = [one for one in advised(clinic(treated=3)).explain(draws=0).sentences(str) if "learned" in one]
     assert "treat was seen only 5 times in that state; that is few: what it leads to is hardly known." in sentence
     paths = [tether.Path(["sick", "well"], ["treat"]), tether.Path(["sick", "dead"], ["wait"])]
-    mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})
+    mdp = tether.learn(paths, prior=0).with_objective(final_reward={"well": 1.0})
     (sentence,) = [one for one in advised(mdp).explain(draws=0).sentences(str) if "learned" in one]
     assert "seen only once in that state; it always led to the same state: the log cannot say" in sentence
 

@@ -31,10 +31,10 @@ def test_all_intervals_hold_at_once_as_often_as_they_say():
 def test_what_is_counted():
     seen = {("a", "x"): 3, ("a", "y"): 5, ("b", "x"): 4, ("c", "x"): 1, ("c", "y"): 1, ("c", "z"): 7}
     paths = [tether.Path(["s", after], [did]) for (did, after), times in seen.items() for _ in range(times)]
-    found = row_intervals(tether.learn(paths), 0.95)
+    found = row_intervals(tether.learn(paths, prior=0), 0.95)
     assert found.count == 1 + 0 + 3  # two outcomes are one interval, a single outcome has none
     assert found.level == pytest.approx(1 - 0.05 / 4)
-    mdp = tether.learn(paths)
+    mdp = tether.learn(paths, prior=0)
     certain = mdp.entries(mdp.pair_index("s", "b"))
     assert (found.lower[certain].tolist(), found.upper[certain].tolist()) == ([1.0], [1.0])
 

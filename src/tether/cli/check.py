@@ -62,7 +62,6 @@ def _print(episode: Episode, report: Check) -> None:
     from tether._foundation.words import counted
     from tether.cli.screen import plain_table, put
     from tether.explanation.naming import shown
-    from tether.learning.learned import learned
 
     if report.mdp is not None:
         put(f"{episode.model}: a sound model.", "")
@@ -70,8 +69,8 @@ def _print(episode: Episode, report: Check) -> None:
         for name, text in report.mdp.describe().facts():
             table.add_row(name, text)
         put(table)
-        if report.mdp.counts is not None:
-            put("", *learned(report.mdp).sentences(shown))
+        if report.mdp.learned is not None:
+            put("", *report.mdp.learned.details(shown))
     if report.coverage is not None and report.cf is not None:
         put("", *_path_lines(episode, report.cf, report.coverage), "")
         put(_coverage_table(report.coverage))
