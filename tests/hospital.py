@@ -106,3 +106,71 @@ def rows_of(mdp):
     P = np.zeros((mdp.n_states, mdp.n_actions, mdp.n_states))
     P[pair_state[pair], form.pair_action[pair], form.next_state] = form.probability
     return P[:N_STATES]
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a learned model claims about its log, beside the truth; means over the log's steps.
+
+    ``claimed`` is the advantage of the action advised in each state (the best one, if it is better than usual practice),
+    ``true`` what that action really does there, ``possible`` what the best one would do. ``sure`` is in how many steps
+    an action is called better with a probability of 95 %, ``false`` in how many of all steps that is wrong. ``covered``
+    is how many of the 90 % intervals of advantages contain the truth.
+    """
+
+    rho: float
+    claimed: float
+    true: float
+    possible: float
+    sure: float
+    false: float
+    covered: float
+
+
+def claims_of(mdp, truth):
+    usual = tether.practice(mdp)
+    counts, (advantage, sd, better) = usual.counts, usual.arrays
+    seen = (counts.pair_state < N_STATES) & (counts.of_pair > 0)
+    state, action = counts.pair_state[seen], mdp.form.pair_action[seen]
+    found, likely = np.full((2, N_STATES, N_ACTIONS), -np.inf)
+    found[state, action], likely[state, action] = advantage[seen], better[seen]
+    real, every = truth.advantages(), np.arange(N_STATES)
+    steps = counts.of_state[:N_STATES] / counts.of_state.sum()
+    best = found.argmax(axis=1)
+    advised = found.max(axis=1) > 1e-12
+    sure = advised & (likely[every, best] >= 0.95)
+    inside = np.abs(advantage[seen] - real[state, action]) <= 1.6449 * sd[seen] + 1e-12
+    return Claims(
+        rho=mdp.learned.pooling.rho,
+        claimed=float(steps @ np.where(advised, found.max(axis=1), 0.0)),
+        true=float(steps @ np.where(advised, real[every, best], 0.0)),
+        possible=float(steps @ real.max(axis=1)),
+        sure=float(steps @ sure),
+        false=float(steps @ (sure & (real[every, best] <= 0))),
+        covered=float(inside.mean()),
+    )
+
+
+def values_covered(mdp, truth, draws, seed):
+    """In how many states the 90 % interval of what usual practice is worth contains the truth."""
+    form = mdp.form
+    usual = np.zeros((mdp.n_states, N_ACTIONS))
+    pair_state = np.repeat(np.arange(mdp.n_states), np.diff(form.pair_start))
+    for pair, n in enumerate(np.add.reduceat(mdp.counts.transitions, form.row_start[:-1])):
+        usual[pair_state[pair], form.pair_action[pair]] = n
+    usual = usual[:N_STATES] / usual[:N_STATES].sum(axis=1, keepdims=True)
+    found = [Hospital(rows_of(one), usual).values(usual) for one in tether.posterior(mdp, draws, rng=seed).models()]
+    low, high = np.quantile(found, [0.05, 0.95], axis=0)
+    value = truth.values(usual)
+    return float(np.mean(((low <= value) & (value <= high))[:N_STATES]))
+
+
+def mean_claims(patients, seeds, effect=0.6, placebo=False, **options):
+    """The claims of logs of one size, each of a hospital of its own: one record of means, and each log's ρ."""
+    found = []
+    for seed in seeds:
+        truth = hospital(seed, effect)
+        log = log_of(truth, patients, seed)
+        found.append(claims_of(learned(placebo_of(log, seed) if placebo else log, **options), truth))
+    mean = {name: float(np.mean([getattr(one, name) for one in found])) for name in Claims.__dataclass_fields__}
+    return Claims(**mean), np.array([one.rho for one in found])

@@ -10,7 +10,7 @@ then each action's own row, given that one:
     common_s ~ Dirichlet(N_s·μ'_s)                   N_s = Σ_a n_sa·(1 + κ) / (n_sa + κ)
     row_sa ~ Dirichlet(n_sa·share seen + κ·common_s)
 
-N_s is what the sightings of actions that differ by so much are worth for their common row: n_s if actions have no
+ρ = 1 / (1 + κ) is itself one of those that the log leaves possible, at random. N_s is what the sightings of actions that differ by so much are worth for their common row: n_s if actions have no
 effect. For a state with a single action, the two steps together have the variance of a Dirichlet of its counts.
 
 With a flat prior α, the row of each pair is Dirichlet with parameters n(s,a,s') + α, independently of the others.
@@ -91,7 +91,7 @@ class Posterior:
     free: Ints
     start: Ints
     shape: Floats
-    common: _Common | None = None
+    common: tuple[_Common, ...] = ()
 
     def draw(self, i: int) -> MDP:
         """The i-th model, i = 0 … draws - 1; it shares everything with the learned one except its probabilities."""
@@ -156,14 +156,15 @@ class Posterior:
         drawn = np.empty((len(which), self.shape.size))
         for row, i in enumerate(which):
             rng = np.random.default_rng((*self.key, i))
-            if self.common is None:
+            if not self.common:
                 drawn[row] = _dirichlet(self.shape, self.start, rng)
                 continue
-            common = _dirichlet(self.common.shape, self.common.start, rng)[self.common.group]
-            if np.isinf(self.common.kappa):
+            one = self.common[int(rng.integers(len(self.common)))]
+            common = _dirichlet(one.shape, one.start, rng)[one.group]
+            if np.isinf(one.kappa):
                 drawn[row] = common
             else:
-                drawn[row] = _dirichlet(self.shape + self.common.kappa * common, self.start, rng)
+                drawn[row] = _dirichlet(self.shape + one.kappa * common, self.start, rng)
         return drawn
 
     def __repr__(self) -> str:
@@ -222,16 +223,20 @@ def posterior(mdp: MDP, draws: int | None = None, *, rng: Any = 0) -> Posterior:
     return Posterior(mdp, draws, (int(words[0]), int(words[1])), free, start, concentration[free], _common(mdp, free))
 
 
-def _common(mdp: MDP, free: Ints) -> _Common | None:
-    """How the common rows behind the entries ``free`` are drawn; None for a flat prior."""
+def _common(mdp: MDP, free: Ints) -> tuple[_Common, ...]:
+    """How the common rows behind the entries ``free`` are drawn, for each ρ that is likely; none for a flat prior."""
     if mdp.counts is None or mdp.counts.pooling is None:
-        return None
+        return ()
     counts, pooling = state_counts(mdp.form, mdp.counts.transitions), mdp.counts.pooling
     groups, group = np.unique(counts.group[free], return_inverse=True)
-    common, worth = common_rows(counts, pooling.rho)
     owner = counts.group_state[groups]
     start = np.flatnonzero(np.diff(owner, prepend=-1))
-    return _Common(worth[owner] * common[groups], start, group, pooling.kappa)
+    found = []
+    for rho in pooling.likely:
+        common, worth = common_rows(counts, rho)
+        kappa = 1.0 / rho - 1.0 if rho > 0 else np.inf
+        found.append(_Common(worth[owner] * common[groups], start, group, kappa))
+    return tuple(found)
 
 
 def _dirichlet(shape: Floats, start: Ints, rng: np.random.Generator) -> Floats:

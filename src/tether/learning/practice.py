@@ -22,7 +22,7 @@ from tether.errors import QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form
 from tether.model.mdp import MDP
-from tether.model.pooling import StateCounts, Values, advantages_of, pooled_rows, state_counts, values_of
+from tether.model.pooling import StateCounts, Values, advantages_of, pool, pooled_rows, state_counts, values_of
 from tether.observation.path import Observation, Path, observe
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Practice(Tabular):
     @cached_property
     def values(self) -> Values:
         """What usual practice is worth, by state; see `tether.model.pooling`."""
-        return values_of(self.mdp.form, self.counts, self.mdp.discount, self.mdp.final_reward, self._log.longest)
+        return values_of(self.mdp.form, self.counts, **self._objective)
 
     @cached_property
     def arrays(self) -> tuple[Floats, Floats, Floats]:
@@ -117,9 +117,15 @@ class Practice(Tabular):
         from scipy.special import ndtr
 
         pooling = self._log.pooling
-        costs, unsure = reward_differences(self.mdp.form, self.counts, self._log)
-        rho = 0.0 if pooling is None else pooling.rho
-        mean, sd = advantages_of(self.counts, self.values, rho, costs, unsure)
+        if pooling is None:
+            pooling = pool(self.mdp.form, self._log.transitions, **self._objective)[1]
+        of_rewards = reward_differences(self.mdp.form, self.counts, self._log)
+        mean, _ = advantages_of(self.counts, self.values, pooling.rho, *of_rewards)
+        square = np.zeros(mean.size)
+        for rho in pooling.likely:
+            other, spread = advantages_of(self.counts, self.values, rho, *of_rewards)
+            square += spread**2 + (other - mean) ** 2
+        sd = np.sqrt(square / len(pooling.likely))
         with np.errstate(divide="ignore", invalid="ignore"):
             better = np.where(sd > 0, ndtr(mean / sd), np.where(mean == 0, 0.5, mean > 0))
         return mean, sd, better
@@ -213,6 +219,11 @@ class Practice(Tabular):
             rows.append((str(one.state), str(one.action), f"{one.n:,}", percent(one.share), *numbers))
         heads = ("state", "action", "seen", "share", "advantage", "sd", "better")
         return paragraphs(self.sentences(str)) + html_table(heads, rows)
+
+    @property
+    def _objective(self) -> dict[str, Any]:
+        """What values depend on, beside the rewards."""
+        return {"discount": self.mdp.discount, "final_reward": self.mdp.final_reward, "longest": self._log.longest}
 
     @cached_property
     def _shares(self) -> Floats:

@@ -30,6 +30,9 @@ class Pooling:
         How many pairs of state and action were compared: those seen at least twice, where others were seen too.
     values : {"return", "ends", "rows"}
         What effects are measured in: the return; the chances of each end, in a log without rewards; single outcomes.
+    likely : tuple of float
+        Values of ρ that the log leaves possible, each equally likely. Intervals come from these, so that an effect that
+        cannot be shown is not taken for one that is surely 0.
     reward_rho, reward_sd : float
         The same ratio for mean rewards, where rewards of one transition vary, and the spread of these; else 0.
 
@@ -48,6 +51,7 @@ class Pooling:
     share: float
     pairs: int
     values: str
+    likely: tuple[float, ...] = (0.0,)
     reward_rho: float = 0.0
     reward_sd: float = 0.0
 

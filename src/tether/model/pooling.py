@@ -17,7 +17,7 @@ the log as N(θ_sa, v_s / n_sa). A difference to usual practice then has the var
 
 in which h says that an action that is most of usual practice differs little from it. ρ, the share of effects in the
 variance, has the largest likelihood over all pairs seen at least twice; it is 0 unless a test at 5 % says that it is
-not (`most_likely_share`). A row is then
+not (`most_likely_share`). Intervals are of all ρ that the log leaves possible (`likely_shares`). A row is then
 
     row_sa = (n_sa·share seen + κ·μ'_s) / (n_sa + κ)         κ = 1/ρ - 1
 
@@ -31,6 +31,7 @@ not two ends either, they are the outcomes of single steps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,6 +45,7 @@ __all__ = [
     "Values",
     "advantages_of",
     "common_rows",
+    "likely_shares",
     "most_likely_share",
     "pool",
     "pooled_rows",
@@ -66,6 +68,9 @@ _TEST = 1.353
 """How much larger the logarithm of the likelihood must be than that of ρ = 0: half of the 90 % point of χ² with one
 degree of freedom. ρ cannot be negative, so this is a test at 5 %; without it half of all placebos would show something.
 """
+
+_GRID, _LIKELY = 400, 8
+"""How many values of √ρ are compared, and how many equally likely ones of ρ are kept."""
 
 _SMALLEST, _LARGEST = 1e-6, 0.999
 """A share of variance below the first is 0; a share above the second is the second, so that κ > 0."""
@@ -192,11 +197,13 @@ def pool(
     if kind == "rows":
         square, entries = _of_single_outcomes(counts, used)
         squares, chances = [square / usual[entries]], [chance[entries] / usual[entries]]
-    rho = most_likely_share(np.concatenate(squares), np.concatenate(chances), _LARGEST)
+    square, chance_of = np.concatenate(squares), np.concatenate(chances)
+    rho = most_likely_share(square, chance_of, _LARGEST)
     effect = rho * usual[several]
     real = effect / (effect + chance[several])
     share = float(np.average(real, weights=counts.of_pair[several])) if several.any() else 0.0
-    return counts, Pooling(rho, share, int(np.count_nonzero(used)), kind)
+    likely = likely_shares(square, chance_of)
+    return counts, Pooling(rho, share, int(np.count_nonzero(used)), kind, likely)
 
 
 def common_rows(counts: StateCounts, rho: float) -> tuple[Floats, Floats]:
@@ -282,12 +289,7 @@ def most_likely_share(squares: Floats, chances: Floats, largest: float) -> float
 
     if squares.size == 0:
         return 0.0
-    # Equal pairs of numbers are weighed, not repeated: small logs have many.
-    (squares, chances), times = np.unique(np.stack((squares, chances)), axis=1, return_counts=True)
-
-    def against(rho: float) -> float:
-        return 0.5 * float(times @ (np.log(rho + chances) + squares / (rho + chances)))
-
+    against = _against(squares, chances)
     grid = np.geomspace(_SMALLEST, largest, 61)
     height = [against(float(rho)) for rho in grid]
     best = int(np.argmin(height))
@@ -295,6 +297,29 @@ def most_likely_share(squares: Floats, chances: Floats, largest: float) -> float
     found = minimize_scalar(lambda x: against(float(np.exp(x))), bounds=(low, high), method="bounded")
     rho = float(np.exp(found.x)) if found.fun < height[best] else float(grid[best])
     return 0.0 if rho <= _SMALLEST or against(0.0) - against(rho) < _TEST else rho
+
+
+def likely_shares(squares: Floats, chances: Floats) -> tuple[float, ...]:
+    """Values of ρ that are equally likely given the differences, if all sizes √ρ of effects were so before the log."""
+    if squares.size == 0:
+        return (0.0,)
+    sizes = np.linspace(0.0, np.sqrt(_LARGEST), _GRID)
+    against = _against(squares, chances)
+    height = np.array([against(float(size**2)) for size in sizes])
+    weight = np.cumsum(np.exp(height.min() - height))
+    at = np.searchsorted(weight, weight[-1] * (np.arange(_LIKELY) + 0.5) / _LIKELY)
+    return tuple(float(size**2) for size in sizes[at])
+
+
+def _against(squares: Floats, chances: Floats) -> Callable[[float], float]:
+    """Minus the logarithm of the likelihood, as a function of ρ, but for a constant."""
+    # Equal pairs of numbers are weighed, not repeated: small logs have many.
+    (square, chance), times = np.unique(np.stack((squares, chances)), axis=1, return_counts=True)
+
+    def against(rho: float) -> float:
+        return 0.5 * float(times @ (np.log(rho + chance) + square / (rho + chance)))
+
+    return against
 
 
 def _values(
