@@ -1,4 +1,4 @@
-"""A hospital whose truth is known: patients of 24 kinds, four treatments, two ends; logs of any size, and their placebos.
+"""A hospital whose truth is known: 24 states, four treatments, two ends; logs of any size, and their placebos.
 
 The effects of treatments differ from state to state. Those who treat know something about them: the better a treatment
 is, the more often it is given, but never always. So a log has effects, and a model learned from it can be compared with
@@ -61,7 +61,7 @@ def hospital(seed, effect=0.5):
 
 
 def log_of(truth, patients, seed):
-    """A log of patients, all followed until they died, got well, or were there for 30 steps; reward 1 for getting well."""
+    """A log of patients, followed until they died, got well, or were there for 30 steps; reward 1 for getting well."""
     rng = np.random.default_rng((7, seed))
     state = rng.integers(0, N_STATES, patients)
     alive = np.arange(patients)
@@ -112,7 +112,7 @@ def rows_of(mdp):
 class Claims:
     """What a learned model claims about its log, beside the truth; means over the log's steps.
 
-    ``claimed`` is the advantage of the action advised in each state (the best one, if it is better than usual practice),
+    ``claimed`` is the advantage of the action advised in each state (the best, if it is better than usual practice),
     ``true`` what that action really does there, ``possible`` what the best one would do. ``sure`` is in how many steps
     an action is called better with a probability of 95 %, ``false`` in how many of all steps that is wrong. ``covered``
     is how many of the 90 % intervals of advantages contain the truth.

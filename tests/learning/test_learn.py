@@ -287,7 +287,10 @@ def test_what_was_learned_in_sentences():
 
 def test_what_was_learned_in_few_words():
     summary = str(learn([tether.Path(["a"] * 4, ["x", "y", "x"])], prior=1).learned)
-    assert "2 pairs of state and action are available, seen 1 to 2 times (half of them at most 1); 2 of them fewer" in summary
+    assert (
+        "2 pairs of state and action are available, seen 1 to 2 times (half of them at most 1); 2 of them fewer"
+        in summary
+    )
     assert "counts as seen once more" in summary
     none = str(learn([tether.Path(["a"], ["x"]), tether.Path(["a", "a"], ["y"])], end=None).learned)
     assert "1 pair whose outcome was never recorded is not available: 'x' in 'a'." in none

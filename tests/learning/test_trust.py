@@ -1,6 +1,6 @@
 """Models learned from logs whose truth is known: they claim what is there, and nothing where there is nothing.
 
-Each number is a mean over hospitals at random (tests/hospital.py), all seeded. docs/trusting-a-log.md shows more of them.
+Each number is a mean over hospitals at random (tests/hospital.py), all seeded. docs/trusting-a-log.md shows more.
 """
 
 import numpy as np
@@ -66,7 +66,7 @@ def test_intervals_of_values_cover_the_truth_as_often_as_they_say(size):
 
 
 def test_rows_learned_apart_claim_as_much_of_a_placebo_as_of_the_real_log():
-    """What pooling is for: with a flat prior the best action of a state promises as much where nothing has an effect."""
+    """What pooling is for: with a flat prior the best actions promise as much where nothing has an effect."""
 
     def promised(log):
         mdp = learned(log, prior=1)

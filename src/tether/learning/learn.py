@@ -3,7 +3,8 @@
 By default rows are pooled (`tether.model.pooling`): the row of an action is drawn towards that of its state, by as much
 as the log demands, so that differences that chance alone would make are not taken for effects.
 
-With a number α as the prior, rows are learned apart. With n(s,a,s') the number of times that a in s led to s', and α the prior,
+With a number α as the prior, rows are learned apart. With n(s,a,s') the number of times that a in s led to s', and α
+the prior,
 
     P(s'|s,a) = (n(s,a,s') + α) / Σ_j (n(s,a,j) + α)        j over the possible outcomes of (s,a)
 
@@ -12,9 +13,9 @@ log, every possible outcome of every pair had been seen α times. ``support`` sa
 
 Nothing is invented that is not in the log. A pair that was not seen is not available. A state in which no action was
 taken is terminal: absorbing, reward 0. A pair whose outcome was never recorded has its state's usual row, if rows are
-pooled and its state has one; otherwise it leads to an end state, so that its episodes stay possible. If the log has a column for how an episode ended, its last action leads there: an outcome such
-as "died" is a terminal state. The user must say what an empty reward counts as. `MDP.learned` lists these pairs, states
-and rewards.
+pooled and its state has one; otherwise it leads to an end state, so that its episodes stay possible. If the log has a
+column for how an episode ended, its last action leads there: an outcome such as "died" is a terminal state. The user
+must say what an empty reward counts as. `MDP.learned` lists these pairs, states and rewards.
 """
 
 from __future__ import annotations
@@ -79,9 +80,10 @@ def learn(
         A pair seen fewer times may not be advised (``mdp.learned.advisable``). It stays in the model.
     support : {"seen", "all"}, MDP or callable, optional
         With a number as prior: which outcomes of a pair are possible, and so get it. Those that were seen (the default;
-        the model stays sparse); all states (it does not); those that another model gives the pair; or those that ``support(state, action)``
-        lists. Outcomes that were seen are always possible. Be careful with "all": every row then shares an outcome with
-        the observed one, the influence test `support` is always passed, and k limits nothing; use `tether.effective`.
+        the model stays sparse); all states (it does not); those that another model gives the pair; or those that
+        ``support(state, action)`` lists. Outcomes that were seen are always possible. Be careful with "all": every row
+        then shares an outcome with the observed one, the influence test `support` is always passed, and k limits
+        nothing; use `tether.effective`.
     rewards : {"transition", "pair"}
         Mean rewards of each transition, R(s,a,s'), or of each pair, R(s,a), in the log. A transition that only the
         prior makes possible has the mean of its pair.
@@ -296,11 +298,11 @@ def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts, poole
     # Pooled rows need the values of the whole model: until then, rows as if each outcome had been seen once more.
     weight = table.times + (1.0 if pooled else counts.prior)
     probability = weight / np.add.reduceat(weight, first)[owner]
-    reward, of_rewards = None, (0.0, 0.0)
+    reward, reward_rho, reward_sd = None, 0.0, 0.0
     if seen.reward is not None:
         earned = Earnings(seen.pair, seen.outcome, seen.reward, seen.times)
         if pooled:
-            reward, *of_rewards = pooled_rewards(table, earned, len(states), len(actions), by_pair)
+            reward, reward_rho, reward_sd = pooled_rewards(table, earned, len(states), len(actions), by_pair)
         else:
             reward = mean_rewards(table, earned, len(states), by_pair)
     s, a = np.divmod(table.pair, len(actions))
@@ -320,7 +322,7 @@ def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts, poole
     if pooled:
         of_states, pooling = pool(form, counts.transitions, longest=counts.longest)
         form = replace(form, probability=pooled_rows(of_states, pooling.rho))
-        counts = replace(counts, pooling=replace(pooling, reward_rho=of_rewards[0], reward_sd=of_rewards[1]))
+        counts = replace(counts, pooling=replace(pooling, reward_rho=reward_rho, reward_sd=reward_sd))
     return MDP(states, actions, form, counts=counts)
 
 

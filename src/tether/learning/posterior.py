@@ -10,8 +10,9 @@ then each action's own row, given that one:
     common_s ~ Dirichlet(N_s·μ'_s)                   N_s = Σ_a n_sa·(1 + κ) / (n_sa + κ)
     row_sa ~ Dirichlet(n_sa·share seen + κ·common_s)
 
-ρ = 1 / (1 + κ) is itself one of those that the log leaves possible, at random. N_s is what the sightings of actions that differ by so much are worth for their common row: n_s if actions have no
-effect. For a state with a single action, the two steps together have the variance of a Dirichlet of its counts.
+ρ = 1 / (1 + κ) is itself one of those that the log leaves possible, at random. N_s is what the sightings of actions
+that differ by so much are worth for their common row: n_s if actions have no effect. For a state with a single action,
+the two steps together have the variance of a Dirichlet of its counts.
 
 With a flat prior α, the row of each pair is Dirichlet with parameters n(s,a,s') + α, independently of the others.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import NameColumn, Tabular
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.words import counted, number, percent
@@ -184,7 +184,9 @@ class Practice(Tabular):
         pairs = self._pairs
         states = np.unique(self.counts.pair_state[pairs])
         sure = pairs[(better[pairs] >= _SURE) & (mean[pairs] > 0)]
-        first = f"Usual practice in {counted(states.size, 'state')} and {counted(pairs.size, 'pair')} of state and action."
+        first = (
+            f"Usual practice in {counted(states.size, 'state')} and {counted(pairs.size, 'pair')} of state and action."
+        )
         found = [first]
         if sure.size:
             best = self.advantage(int(sure[np.argmax(mean[sure])]))
@@ -197,8 +199,7 @@ class Practice(Tabular):
             )
         else:
             found.append(
-                "In no state is an action better than usual practice with a probability of at least "
-                f"{percent(_SURE)}."
+                f"In no state is an action better than usual practice with a probability of at least {percent(_SURE)}."
             )
         if self._log.pooling is not None:
             found.append(self._log.pooling.sentence)
@@ -279,7 +280,9 @@ def without(mdp: MDP, episode: Path | Observation) -> MDP:
     counts, form = _counts(mdp), mdp.form
     observed = observe(mdp, episode) if isinstance(episode, Path) else episode
     T = observed.actions.size
-    pairs = np.array([mdp.find_pair(int(s), int(a)) for s, a in zip(observed.states[:T], observed.actions, strict=True)])
+    pairs = np.array(
+        [mdp.find_pair(int(s), int(a)) for s, a in zip(observed.states[:T], observed.actions, strict=True)]
+    )
     known = observed.states[1:].size
     entries = [_entry(form, int(x), int(j)) for x, j in zip(pairs[:known], observed.states[1:], strict=True)]
     taken = np.array([entry for entry in entries if entry >= 0], dtype=np.int64)
@@ -304,14 +307,15 @@ def reward_differences(form: Form, counts: StateCounts, log: Counts) -> tuple[Fl
     rewards = form.rewards.at(0)
     of_entry = rewards if form.rewards.by_entry else rewards[counts.entry_pair]
     weight = np.where(counts.of_group[counts.group] > 0, counts.of_entry, 1.0)
-    shared = np.bincount(counts.group, weight * of_entry) / np.bincount(counts.group, weight)
-    more = np.bincount(counts.entry_pair, form.probability * (of_entry - shared[counts.group]))
+    size = counts.share.size
+    shared = summed(counts.group, weight * of_entry, size) / summed(counts.group, weight, size)
+    more = summed(counts.entry_pair, form.probability * (of_entry - shared[counts.group]), counts.of_pair.size)
     unsure = np.zeros(more.size)
     if log.pooling is not None and log.pooling.reward_rho > 0:
         rho, n, together = log.pooling.reward_rho, counts.of_entry, counts.of_group[counts.group]
         chance = np.where(n > 0, (1.0 - n / np.maximum(together, 1)) / np.maximum(n, 1), np.inf)
         left = rho * np.where(n > 0, chance / (rho + chance), 1.0) * log.pooling.reward_sd**2
-        unsure = np.bincount(counts.entry_pair, form.probability**2 * left)
+        unsure = summed(counts.entry_pair, form.probability**2 * left, more.size)
     return more, unsure
 
 

@@ -53,7 +53,7 @@ def checked_prior(prior: Any, support: Any) -> float | None:
 
 
 def of_states(table: Transitions, pairs: Ints, n_states: int, n_actions: int) -> Transitions:
-    """The transitions of each of some pairs to whatever followed any action of its state, with how often they were seen.
+    """The transitions of each of some pairs to whatever followed any action of its state, with their counts.
 
     Every state of ``pairs`` (ascending) has a transition in ``table``.
     """
@@ -78,9 +78,7 @@ def _counted_at(table: Transitions, every: Ints, n_states: int) -> Transitions:
     return Transitions(*np.divmod(every, n_states), times)
 
 
-def add_support(
-    table: Transitions, states: Names, actions: Names, n_real: int, support: Support | None
-) -> Transitions:
+def add_support(table: Transitions, states: Names, actions: Names, n_real: int, support: Support | None) -> Transitions:
     """The transitions that were seen, and those that only a prior makes possible; none to states from ``n_real`` on."""
     if support in (None, "seen"):
         return table

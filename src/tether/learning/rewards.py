@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
 from tether.learning.kinds import Kinds
@@ -104,7 +104,7 @@ def _means(group: Ints, values: Floats, times: Ints, size: int) -> Floats:
 
 
 class PooledRewards(NamedTuple):
-    """Mean reward of each transition; the ratio ρ of variances that they were pooled with, and the spread of rewards."""
+    """Mean reward of each transition; the ratio ρ of variances they were pooled with, and the spread of rewards."""
 
     mean: Floats
     rho: float
@@ -112,9 +112,7 @@ class PooledRewards(NamedTuple):
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a mean that is not finite is reported with its place
-def pooled_rewards(
-    table: Transitions, earned: Earnings, n_states: int, n_actions: int, by_pair: bool
-) -> PooledRewards:
+def pooled_rewards(table: Transitions, earned: Earnings, n_states: int, n_actions: int, by_pair: bool) -> PooledRewards:
     """Mean rewards of transitions, or of pairs, drawn towards those of all actions; see the head of this file.
 
     A transition without a reward has the mean of the same state and outcome over all actions; if there is none
@@ -132,10 +130,10 @@ def pooled_rewards(
         unit = np.searchsorted(table.pair * n_states + table.outcome, pair * n_states + outcome)
         n_units, state = table.pair.size, table.pair // n_actions
         group = np.unique(state * n_states + table.outcome, return_inverse=True)[1]
-    own, n = _means(unit, reward, times, n_units), np.bincount(unit, times, n_units)
+    own, n = _means(unit, reward, times, n_units), summed(unit, times, n_units)
     shared = _means(group[unit], reward, times, int(group.max()) + 1)[group]
-    squares = np.bincount(state[unit], times * (reward - own[unit]) ** 2, n_states)
-    mean, rho, spread = _drawn_together(own, shared, n, np.bincount(group, n)[group], squares, state)
+    squares = summed(state[unit], times * (reward - own[unit]) ** 2, n_states)
+    mean, rho, spread = _drawn_together(own, shared, n, summed(group, n, int(group.max()) + 1)[group], squares, state)
     if by_pair:
         return PooledRewards(np.where(np.isnan(mean), 0.0, mean)[of_pair], rho, spread)
     earned_by_pair = _means(np.searchsorted(pairs, pair), reward, times, pairs.size)[of_pair]
@@ -144,10 +142,10 @@ def pooled_rewards(
 
 
 def _drawn_together(
-    own: Floats, shared: Floats, n: Ints, n_shared: Ints, squares: Floats, state: Ints
+    own: Floats, shared: Floats, n: Floats, n_shared: Floats, squares: Floats, state: Ints
 ) -> tuple[Floats, float, float]:
     """Means drawn towards shared ones, NaN if there is neither; with the ratio ρ and the spread of rewards."""
-    free = np.bincount(state, np.maximum(n - 1, 0), squares.size)
+    free = summed(state, np.maximum(n - 1, 0), squares.size)
     spread = float(squares.sum() / max(free.sum(), 1))
     largest = float(np.nanmax(np.abs(own), initial=0.0))
     if spread <= (_ROUNDING * largest) ** 2:

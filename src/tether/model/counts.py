@@ -64,7 +64,9 @@ class Pooling:
     def sentence(self) -> str:
         """How much of the differences between actions the log can show."""
         if self.pairs == 0:
-            return "No effect of any action can be shown: in no state were several actions seen often enough to compare."
+            return (
+                "No effect of any action can be shown: in no state were several actions seen often enough to compare."
+            )
         if self.rho == 0:
             which = "one pair of state and action differs"
             if self.pairs > 1:

@@ -150,8 +150,8 @@ class Learned:
         sentences.append(ends)
         if self.alike:
             groups = [" and ".join(map(repr, group)) for group in self.alike[:_LISTED]]
-            listed = f"Names that differ only in case, spaces or accents: {_some(groups, len(self.alike))}"
-            sentences.append(f"{listed} (--fold-case makes them one).")
+            differ = f"Names that differ only in case, spaces or accents: {_some(groups, len(self.alike))}"
+            sentences.append(f"{differ} (--fold-case makes them one).")
         source, *others = self.sentences(name)
         return [source, *sentences, *others]
 

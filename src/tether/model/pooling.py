@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints, summed
 from tether.model.counts import Counts, Pooling
 from tether.model.form import Form, all_pair_states
 
@@ -121,9 +121,9 @@ def state_counts(form: Form, transitions: Ints) -> StateCounts:
     key = pair_state[entry_pair] * n_states + form.next_state
     keys, group = np.unique(key, return_inverse=True)
     group_state, group_outcome = np.divmod(keys, n_states)
-    of_pair = np.bincount(entry_pair, transitions, form.pair_action.size)
-    of_state = np.bincount(pair_state, of_pair, n_states)
-    of_group = np.bincount(group, transitions, keys.size)
+    of_pair = summed(entry_pair, transitions, form.pair_action.size)
+    of_state = summed(pair_state, of_pair, n_states)
+    of_group = summed(group, transitions, keys.size)
     # Where nothing was counted (terminal states) the share is that of the model, the same for all actions.
     first = np.zeros(keys.size, dtype=np.int64)
     first[group[::-1]] = np.arange(group.size)[::-1]
@@ -135,7 +135,9 @@ def state_counts(form: Form, transitions: Ints) -> StateCounts:
     )
 
 
-def usual_values(counts: StateCounts, step: Floats, ends: Floats, terminal: Ints, discount: float, longest: int) -> Floats:
+def usual_values(
+    counts: StateCounts, step: Floats, ends: Floats, terminal: Ints, discount: float, longest: int
+) -> Floats:
     """The value of usual practice from each state: rewards until the episode ends, and ``ends`` where it does.
 
     Parameters
@@ -172,10 +174,10 @@ def values_of(form: Form, counts: StateCounts, discount: float, final_reward: Fl
     rewards = form.rewards.at(0)
     of_entry = rewards if form.rewards.by_entry else rewards[counts.entry_pair]
     weight = np.where(counts.of_group[counts.group] > 0, counts.of_entry, 1.0)
-    total = np.bincount(counts.group, weight, counts.share.size)
-    reward = np.bincount(counts.group, weight * of_entry, counts.share.size) / total
+    total = summed(counts.group, weight, counts.share.size)
+    reward = summed(counts.group, weight * of_entry, counts.share.size) / total
     ends = np.zeros(counts.of_state.size) if final_reward is None else final_reward
-    step = np.bincount(counts.group_state, counts.share * reward, ends.size)
+    step = summed(counts.group_state, counts.share * reward, ends.size)
     value = usual_values(counts, step, ends, form.terminal, discount, longest)
     return _spread(counts, value, reward + discount * value[counts.group_outcome])
 
@@ -215,9 +217,9 @@ def common_rows(counts: StateCounts, rho: float) -> tuple[Floats, Floats]:
     if rho == 0:
         return counts.share, counts.of_state
     kappa = 1.0 / rho - 1.0
-    worth = np.bincount(counts.pair_state, (1.0 + kappa) * n / (n + kappa), counts.of_state.size)
+    worth = summed(counts.pair_state, (1.0 + kappa) * n / (n + kappa), counts.of_state.size)
     mean = ((1.0 + kappa) / (n + kappa))[counts.entry_pair] * counts.of_entry
-    total = np.bincount(counts.group, mean, counts.share.size)
+    total = summed(counts.group, mean, counts.share.size)
     known = worth[counts.group_state] > 0
     return np.where(known, total / np.where(known, worth[counts.group_state], 1.0), counts.share), worth
 
@@ -256,15 +258,15 @@ def advantages_of(
     own, weight = np.zeros(n.size), np.where(n > 0, n, 0.0)
     if rho > 0:
         own, weight = np.where(n > 0, rho / (rho + 1.0 / seen), 0.0), np.where(n > 0, 1.0 / (rho + 1.0 / seen), 0.0)
-    total = np.bincount(state, weight, size)[state]
+    total = summed(state, weight, size)[state]
     total = np.where(total > 0, total, 1.0)
-    common = np.bincount(state, weight * x, size)[state] / total
+    common = summed(state, weight * x, size)[state] / total
     value = own * x + (1.0 - own) * common + costs
     apart = np.where(n > 0, own / seen, rho) * variance + unsure
-    shared = np.bincount(state, usual * (1.0 - own), size)[state]
-    together = np.bincount(state, usual**2 * apart, size)[state]
+    shared = summed(state, usual * (1.0 - own), size)[state]
+    together = summed(state, usual**2 * apart, size)[state]
     spread = apart * (1.0 - 2.0 * usual) + together + (1.0 - own - shared) ** 2 * variance / total
-    return value - np.bincount(state, usual * value, size)[state], np.sqrt(np.maximum(spread, 0.0))
+    return value - summed(state, usual * value, size)[state], np.sqrt(np.maximum(spread, 0.0))
 
 
 def repooled(form: Form, counts: Counts, discount: float, final_reward: Floats | None) -> tuple[Form, Counts]:
@@ -283,7 +285,8 @@ def repooled(form: Form, counts: Counts, discount: float, final_reward: Floats |
 def most_likely_share(squares: Floats, chances: Floats, largest: float) -> float:
     """The ρ ≥ 0 of largest likelihood for differences d ~ N(0, v·(ρ + c)): from d²/v (``squares``) and c (``chances``).
 
-    It is 0 unless its likelihood passes the test of `_TEST`. The likelihood can have several maxima, so it is first computed on a grid; a search within the best cell follows.
+    It is 0 unless its likelihood passes the test of `_TEST`. The likelihood can have several maxima, so it is first
+    computed on a grid; a search within the best cell follows.
     """
     from scipy.optimize import minimize_scalar
 
@@ -329,7 +332,7 @@ def _values(
     by_return = values_of(form, counts, discount, final_reward, longest)
     if by_return.variance.any():
         return "return", [by_return]
-    ended = np.bincount(counts.group_outcome, counts.of_group, counts.of_state.size)[form.terminal]
+    ended = summed(counts.group_outcome, counts.of_group, counts.of_state.size)[form.terminal]
     often = form.terminal[np.argsort(-ended, kind="stable")][:_ENDS]
     if often.size < 2:
         return "rows", []
@@ -342,17 +345,17 @@ def _values(
 def _spread(counts: StateCounts, value: Floats, of_group: Floats) -> Values:
     """Mean and variance under μ; a variance that is rounding is 0."""
     n = counts.of_state
-    mean = np.bincount(counts.group_state, counts.share * of_group, n.size)
+    mean = summed(counts.group_state, counts.share * of_group, n.size)
     apart = (of_group - mean[counts.group_state]) ** 2
-    variance = np.bincount(counts.group_state, counts.share * apart, n.size)
+    variance = summed(counts.group_state, counts.share * apart, n.size)
     largest = float(np.max(np.abs(of_group), initial=0.0))
     variance[(variance <= (_CLOSE * largest) ** 2) | (n < 2)] = 0.0
     return Values(value, of_group, mean, variance * n / np.maximum(n - 1, 1))
 
 
 def _difference(counts: StateCounts, values: Values) -> Floats:
-    """d of each pair; 0 for one without a recorded outcome."""
-    total = np.bincount(counts.entry_pair, counts.of_entry * values.of_group[counts.group], counts.of_pair.size)
+    """D of each pair; 0 for one without a recorded outcome."""
+    total = summed(counts.entry_pair, counts.of_entry * values.of_group[counts.group], counts.of_pair.size)
     n = counts.of_pair
     found: Floats = np.where(n > 0, total / np.maximum(n, 1) - values.mean[counts.pair_state], 0.0)
     return found
@@ -362,7 +365,7 @@ def _practice(counts: StateCounts) -> tuple[Floats, Flags, Floats]:
     """Of each pair: h; whether it was seen and others of its state too; and c, infinite for a pair never seen."""
     n = counts.of_pair
     usual = np.where(n > 0, n / np.maximum(counts.of_state[counts.pair_state], 1), 0.0)
-    squares = np.bincount(counts.pair_state, usual**2, counts.of_state.size)
+    squares = summed(counts.pair_state, usual**2, counts.of_state.size)
     chance = np.where(n > 0, (1.0 - usual) / np.maximum(n, 1), np.inf)
     return 1.0 - 2.0 * usual + squares[counts.pair_state], (usual > 0) & (usual < 1), chance
 
@@ -379,8 +382,7 @@ def _of_single_outcomes(counts: StateCounts, used: Flags) -> tuple[Floats, Ints]
 
 def _chain(counts: StateCounts, value: Floats) -> Floats:
     """The expectation of a value after one step of usual practice."""
-    found: Floats = np.bincount(counts.group_state, counts.share * value[counts.group_outcome], counts.of_state.size)
-    return found
+    return summed(counts.group_state, counts.share * value[counts.group_outcome], counts.of_state.size)
 
 
 def _all_end(counts: StateCounts, stop: Flags) -> bool:
@@ -388,7 +390,7 @@ def _all_end(counts: StateCounts, stop: Flags) -> bool:
     reached, before = stop.copy(), -1
     possible = counts.share > 0
     source, target = counts.group_state[possible], counts.group_outcome[possible]
-    while np.count_nonzero(reached) != before:
-        before = np.count_nonzero(reached)
+    while int(np.count_nonzero(reached)) != before:
+        before = int(np.count_nonzero(reached))
         reached[source[reached[target]]] = True
     return bool(reached.all())
