@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from tether.io.gym import from_gymnasium
     from tether.learning.learn import learn
     from tether.learning.posterior import Posterior, posterior
-    from tether.learning.practice import Advantage, Practice, practice
     from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
     from tether.model.learned import Learned
+    from tether.model.practice import Advantage, Practice, practice
     from tether.observation.episodes import Episodes
     from tether.plan.constrained import Constraint, Mixture
     from tether.plan.robust import Robust, RobustPlan, robust
@@ -165,7 +165,7 @@ _LATER = {
     "Tethered": "tether.plan.tethered",
     "WhatIf": "tether.explanation.what_if",
     "robust": "tether.plan.robust",
-    "Advantage": "tether.learning.practice",
+    "Advantage": "tether.model.practice",
     "Advice": "tether.evaluation.panel",
     "MechanismPanel": "tether.evaluation.panel",
     "compare_mechanisms": "tether.evaluation.panel",
@@ -174,13 +174,13 @@ _LATER = {
     "Learned": "tether.model.learned",
     "PlanUncertainty": "tether.learning.uncertainty",
     "Posterior": "tether.learning.posterior",
-    "Practice": "tether.learning.practice",
+    "Practice": "tether.model.practice",
     "SweepUncertainty": "tether.learning.uncertainty",
     "from_gymnasium": "tether.io.gym",
     "io": "tether.io",
     "learn": "tether.learning.learn",
     "posterior": "tether.learning.posterior",
-    "practice": "tether.learning.practice",
+    "practice": "tether.model.practice",
     "views": "tether.views",
 }
 

@@ -13,7 +13,7 @@ from logs import logs
 from worlds import FEWER
 
 import tether
-from tether.learning.practice import without
+from tether.learning.learn import without
 from tether.model.pooling import likely_shares, most_likely_share
 from tether.observation.episodes import Episodes
 

@@ -39,11 +39,15 @@ from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.from_table import form_from_codes
 from tether.model.mdp import MDP
 from tether.model.names import Names, make_names
-from tether.model.pooling import pool, pooled_rows
+from tether.model.pooling import pool, pooled_rows, state_counts
+from tether.model.practice import learned_counts
 from tether.observation.episodes import Episodes
-from tether.observation.path import Path
+from tether.observation.path import Observation, Path, observe
 
-__all__ = ["learn"]
+__all__ = ["learn", "without"]
+
+_KEPT = 0.5
+"""The count of an observed transition that no other episode has: it did happen, so it stays possible."""
 
 
 def learn(
@@ -334,3 +338,61 @@ def _by_entry(form: Form, table: Transitions, n_states: int, n_actions: int) -> 
     known = table.pair * n_states + table.outcome
     at = np.minimum(np.searchsorted(known, key), known.size - 1)
     return np.where(known[at] == key, table.times[at], 0).astype(np.int64)
+
+
+def without(mdp: MDP, episode: Path | Observation) -> MDP:
+    """A learned model without the counts of an episode: how far rows are pooled stays as it is, rewards too.
+
+    An observed transition that no other episode has keeps half a count, because it did happen; a state that no other
+    episode has keeps its rows.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.learning.learn import without
+    >>> paths = [tether.Path(["sick", after], ["wait"]) for after in ("well", "well", "dead", "dead")]
+    >>> mdp = tether.learn(paths)
+    >>> mdp.row("sick", "wait"), without(mdp, paths[0]).row("sick", "wait")
+    ((('well', 'dead'), array([0.5, 0.5])), (('well', 'dead'), array([0.33333333, 0.66666667])))
+    """
+    counts, form = learned_counts(mdp), mdp.form
+    observed = observe(mdp, episode) if isinstance(episode, Path) else episode
+    T = observed.actions.size
+    pairs = np.array(
+        [mdp.find_pair(int(s), int(a)) for s, a in zip(observed.states[:T], observed.actions, strict=True)]
+    )
+    known = observed.states[1:].size
+    entries = [_entry(form, int(x), int(j)) for x, j in zip(pairs[:known], observed.states[1:], strict=True)]
+    taken = np.array([entry for entry in entries if entry >= 0], dtype=np.int64)
+    left = counts.transitions.astype(np.float64)
+    np.subtract.at(left, taken, 1.0)
+    if np.any(left[taken] < 0):
+        raise QueryError("the episode is not one of those that the model was learned from: it has steps that were seen "
+                         "less often in them")  # fmt: skip
+    of_states = state_counts(form, left)
+    own = np.unique(counts_of_states := of_states.pair_state[of_states.entry_pair[taken]])
+    alone = own[of_states.of_state[own] == 0]
+    back = np.isin(counts_of_states, alone)
+    np.add.at(left, taken[back], 1.0)
+    lost = taken[~back & (of_states.of_group[of_states.group[taken]] == 0)]
+    left[lost] = _KEPT
+    changed = replace(counts, transitions=left, episodes=max(0, counts.episodes - 1), steps=counts.steps - T)
+    return replace(mdp, form=replace(form, probability=_rows(form, changed)), counts=changed)
+
+
+def _rows(form: Form, counts: Counts) -> Floats:
+    """The probabilities of a model's entries from its counts, as they were learned."""
+    if counts.pooling is not None:
+        return pooled_rows(state_counts(form, counts.transitions), counts.pooling.rho)
+    weight = counts.concentration
+    total = np.add.reduceat(weight, form.row_start[:-1])
+    lengths = np.diff(form.row_start)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(np.repeat(total > 0, lengths), weight / np.repeat(total, lengths), form.probability)
+
+
+def _entry(form: Form, pair: int, outcome: int) -> int:
+    """The entry of a transition, -1 if the model has none."""
+    low, high = int(form.row_start[pair]), int(form.row_start[pair + 1])
+    at = low + int(np.searchsorted(form.next_state[low:high], outcome))
+    return at if at < high and form.next_state[at] == outcome else -1

@@ -8,7 +8,7 @@ drawn towards 0 as far as the log demands (`tether.model.pooling`), so that chan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,22 +22,18 @@ from tether.errors import QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form
 from tether.model.mdp import MDP
-from tether.model.pooling import StateCounts, Values, advantages_of, pool, pooled_rows, state_counts, values_of
-from tether.observation.path import Observation, Path, observe
+from tether.model.pooling import StateCounts, Values, advantages_of, pool, state_counts, values_of
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Advantage", "Practice", "practice", "reward_differences", "without"]
+__all__ = ["Advantage", "Practice", "learned_counts", "practice", "reward_differences"]
 
 _SHOWN = 20
 """How many rows a notebook shows."""
 
 _SURE = 0.95
 """An action is said to be better or worse if that is at least so likely."""
-
-_KEPT = 0.5
-"""The count of an observed transition that no other episode has: it did happen, so it stays possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +244,7 @@ def practice(mdp: MDP) -> Practice:
     ----------
     mdp : MDP
         A model that `tether.learn` made. To leave an episode out of the counts: ``practice(without(mdp, path))``
-        (`tether.learning.practice.without`).
+        (`tether.learning.learn.without`).
 
     Examples
     --------
@@ -259,47 +255,7 @@ def practice(mdp: MDP) -> Practice:
     In no state is an action better than usual practice with a probability of at least 95 %.
     No effect of any action can be shown: one pair of state and action differs no more than by chance.
     """
-    return Practice(mdp, _counts(mdp))
-
-
-def without(mdp: MDP, episode: Path | Observation) -> MDP:
-    """A learned model without the counts of an episode: how far rows are pooled stays as it is, rewards too.
-
-    An observed transition that no other episode has keeps half a count, because it did happen; a state that no other
-    episode has keeps its rows.
-
-    Examples
-    --------
-    >>> import tether
-    >>> from tether.learning.practice import without
-    >>> paths = [tether.Path(["sick", after], ["wait"]) for after in ("well", "well", "dead", "dead")]
-    >>> mdp = tether.learn(paths)
-    >>> mdp.row("sick", "wait"), without(mdp, paths[0]).row("sick", "wait")
-    ((('well', 'dead'), array([0.5, 0.5])), (('well', 'dead'), array([0.33333333, 0.66666667])))
-    """
-    counts, form = _counts(mdp), mdp.form
-    observed = observe(mdp, episode) if isinstance(episode, Path) else episode
-    T = observed.actions.size
-    pairs = np.array(
-        [mdp.find_pair(int(s), int(a)) for s, a in zip(observed.states[:T], observed.actions, strict=True)]
-    )
-    known = observed.states[1:].size
-    entries = [_entry(form, int(x), int(j)) for x, j in zip(pairs[:known], observed.states[1:], strict=True)]
-    taken = np.array([entry for entry in entries if entry >= 0], dtype=np.int64)
-    left = counts.transitions.astype(np.float64)
-    np.subtract.at(left, taken, 1.0)
-    if np.any(left[taken] < 0):
-        raise QueryError("the episode is not one of those that the model was learned from: it has steps that were seen "
-                         "less often in them")  # fmt: skip
-    of_states = state_counts(form, left)
-    own = np.unique(counts_of_states := of_states.pair_state[of_states.entry_pair[taken]])
-    alone = own[of_states.of_state[own] == 0]
-    back = np.isin(counts_of_states, alone)
-    np.add.at(left, taken[back], 1.0)
-    lost = taken[~back & (of_states.of_group[of_states.group[taken]] == 0)]
-    left[lost] = _KEPT
-    changed = replace(counts, transitions=left, episodes=max(0, counts.episodes - 1), steps=counts.steps - T)
-    return replace(mdp, form=replace(form, probability=_rows(form, changed)), counts=changed)
+    return Practice(mdp, learned_counts(mdp))
 
 
 def reward_differences(form: Form, counts: StateCounts, log: Counts) -> tuple[Floats, Floats]:
@@ -319,25 +275,8 @@ def reward_differences(form: Form, counts: StateCounts, log: Counts) -> tuple[Fl
     return more, unsure
 
 
-def _rows(form: Form, counts: Counts) -> Floats:
-    """The probabilities of a model's entries from its counts, as they were learned."""
-    if counts.pooling is not None:
-        return pooled_rows(state_counts(form, counts.transitions), counts.pooling.rho)
-    weight = counts.concentration
-    total = np.add.reduceat(weight, form.row_start[:-1])
-    lengths = np.diff(form.row_start)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(np.repeat(total > 0, lengths), weight / np.repeat(total, lengths), form.probability)
-
-
-def _entry(form: Form, pair: int, outcome: int) -> int:
-    """The entry of a transition, -1 if the model has none."""
-    low, high = int(form.row_start[pair]), int(form.row_start[pair + 1])
-    at = low + int(np.searchsorted(form.next_state[low:high], outcome))
-    return at if at < high and form.next_state[at] == outcome else -1
-
-
-def _counts(mdp: MDP) -> Counts:
+def learned_counts(mdp: MDP) -> Counts:
+    """The counts of a learned model; an error for any other model."""
     if not isinstance(mdp, MDP):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.practice(tether.learn(episodes))")
     if mdp.counts is None:
