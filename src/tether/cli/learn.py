@@ -8,7 +8,7 @@ import click
 
 from tether.cli.answers import print_json
 from tether.cli.doing import READING
-from tether.cli.options import as_json, with_times
+from tether.cli.options import as_json, with_times, with_writing
 from tether.cli.parsing import prior_of, renamed_columns
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ and then, for the episode 17 of the log:
               help="A column of EPISODES that has another name: episode=patient. A state may be made of "
               "several: state=status,lactate. The outcome of an episode: outcome=died. May be repeated.")  # fmt: skip
 @with_times
+@with_writing
+@click.option("--skip-broken", is_flag=True, help="Leave out broken episodes, and say how many there are.")
 @as_json
 def learn(
     log: str,
@@ -64,7 +66,9 @@ def learn(
     columns: dict[str, str],
     time: str | None,
     step: str | None,
+    skip_broken: bool,
     as_json: bool,
+    **written: Any,
 ) -> None:
     """Learn a model from a log of episodes.
 
@@ -94,6 +98,8 @@ def learn(
             columns=columns,
             time=time,
             step=step,
+            skip_broken=skip_broken,
+            **written,
         )
         say(f"writing {out}")
         write_model(mdp, out)
@@ -116,4 +122,5 @@ def _without_rewards(found: Learned) -> str:
     text = "No reward of the log is other than 0, so no plan can gain anything"
     if not found.ended:
         return f"{text}."
-    return f"{text}. Ask for an outcome instead: --objective 'avoid {found.ended[0][0]}', or 'reach …'."
+    end = found.ended[0][0]
+    return f"{text}. Ask for an outcome instead: --objective 'avoid {end}', or 'reach {end}'."

@@ -34,7 +34,7 @@ from tether.learning.front_doors import read_log
 from tether.learning.kinds import Kinds
 from tether.learning.prior import Support, Transitions, add_support, checked_prior, of_states
 from tether.learning.rewards import Earnings, fill_empty, mean_rewards, pooled_rewards
-from tether.model.counts import Counts
+from tether.model.counts import Counts, Reading
 from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.from_table import form_from_codes
 from tether.model.mdp import MDP
@@ -64,6 +64,11 @@ def learn(
     columns: Mapping[str, Any] | None = None,
     time: str | None = None,
     step: Any = None,
+    decimal: str = ".",
+    encoding: str = "",
+    day_first: bool = False,
+    fold_case: bool = False,
+    skip_broken: bool = False,
 ) -> MDP:
     """Learn a model from observed episodes.
 
@@ -102,8 +107,10 @@ def learn(
         Pairs whose outcome was never recorded lead to the terminal state of this name; pooled ones only if no outcome
         of any action was recorded in their state. It is added only if it is needed; it may be a state of the log in
         which no action was taken. None: pairs whose outcome was never recorded are not available.
-    columns, time, step
-        How to read a file; see `tether.io.read_episodes`.
+    columns, time, step, decimal, encoding, day_first, fold_case
+        How to read a file; see `tether.io.read_episodes`. The model remembers it (``mdp.learned.reading``).
+    skip_broken : bool
+        Whether broken episodes of a file are left out, and counted; otherwise they are an error.
 
     Returns
     -------
@@ -128,7 +135,10 @@ def learn(
     >>> mdp.reward("sick", "wait", "well")
     10.0
     """
-    log = _kinds(episodes, {"columns": columns, "time": time, "step": step})
+    reading = Reading.of(
+        columns, time, step, decimal=decimal, encoding=encoding, day_first=day_first, fold_case=fold_case
+    )
+    log, skipped = _kinds(episodes, reading, skip_broken)
     flat = checked_prior(prior, support)
     minimum = whole_number("minimum", minimum, 1)
     if rewards not in ("transition", "pair"):
@@ -155,19 +165,23 @@ def learn(
         empty=0 if log.reward is None else int(log.times[np.isnan(log.reward)].sum()),
         unplaced=0 if rewards == "pair" else seen.unplaced,
         longest=log.longest,
+        reading=reading if isinstance(episodes, str | os.PathLike) else None,
+        skipped=skipped,
     )
     return _model(table, seen, rewards == "pair", counts, flat is None)
 
 
-def _kinds(episodes: Any, reading: dict[str, Any]) -> Kinds:
-    """The steps of a log, as they are counted."""
+def _kinds(episodes: Any, reading: Reading, skip_broken: bool) -> tuple[Kinds, int]:
+    """The steps of a log, as they are counted; and how many broken episodes were left out."""
+    skipped = 0
     if isinstance(episodes, str | os.PathLike):
-        episodes = read_log(episodes, **reading)
-    elif given := [name for name, value in reading.items() if value]:
+        episodes, skipped = read_log(episodes, skip_broken, **reading.options)
+    elif given := [*reading.options, *(["skip_broken"] if skip_broken else [])]:
         raise QueryError(f"{', '.join(given)} say how to read a file; these episodes are read already")
     if isinstance(episodes, Kinds):
-        return episodes
-    return Kinds.of(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes)))
+        return episodes, skipped
+    kinds = Kinds.of(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes)))
+    return kinds, skipped
 
 
 def _paths(episodes: Any) -> Any:

@@ -14,8 +14,8 @@ has an interval for each outcome, and one for elsewhere. A pair that was never s
 How often a pair was seen is taken as given.
 
 How the arrays are used, for the worst expectation of a value over the rows that they allow: start from ``lower``; of
-the rest of the probability, first up to ``elsewhere`` goes to the state of the smallest value of all, then to the outcomes
-by ascending value, each up to ``upper``. The smallest probability of an observed outcome o that they allow is
+the rest of the probability, first up to ``elsewhere`` goes to the state of the smallest value of all, then to the
+outcomes by ascending value, each up to ``upper``. The smallest probability of an observed outcome o that they allow is
 max(lower_o, 1 - Σ_{j≠o} upper_j - elsewhere). For the best expectation, elsewhere has the largest value of all.
 """
 

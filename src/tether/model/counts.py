@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -110,6 +112,15 @@ class Reading:
     day_first: bool = False
     fold_case: bool = False
 
+    @classmethod
+    def of(cls, columns: Mapping[str, Any] | None, time: str | None, step: Any, **written: Any) -> Reading:
+        """The record of how a log is read, from what `tether.io.read_episodes` is given."""
+        named = {
+            ours: theirs if isinstance(theirs, str) else ",".join(theirs) for ours, theirs in (columns or {}).items()
+        }
+        apart = f"{step.total_seconds():g}s" if isinstance(step, timedelta) else "" if step is None else str(step)
+        return cls(named, time or "", apart, **written)
+
     @property
     def options(self) -> dict[str, Any]:
         """What was given, as `tether.io.read_episodes` takes it."""
@@ -158,6 +169,8 @@ class Counts:
         How far the rows of a state's actions were pooled; None for a flat prior.
     reading : Reading or None
         How the log was read, if it was a file.
+    skipped : int
+        How many broken episodes, and broken rows of no episode, were left out.
 
     Examples
     --------
@@ -184,6 +197,7 @@ class Counts:
     longest: int = 1
     pooling: Pooling | None = None
     reading: Reading | None = None
+    skipped: int = 0
     place: SavedFile | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

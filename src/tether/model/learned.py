@@ -63,6 +63,8 @@ class Learned:
         How many steps have an empty reward.
     unplaced : int
         Rewards that belong to no transition, because the outcome of their step was not recorded.
+    skipped : int
+        How many broken episodes were left out, as asked for.
     few, unadvisable : int
         How many pairs were seen fewer than five times, and fewer than ``minimum`` times.
     states : int
@@ -111,6 +113,7 @@ class Learned:
     empty_rewards: str = ""
     empty: int = 0
     unplaced: int = 0
+    skipped: int = 0
     few: int = 0
     unadvisable: int = 0
     states: int = 0
@@ -174,7 +177,9 @@ class Learned:
         if self.episodes == 0:  # a model that was saved without it
             return f"Learned from {counted(self.transitions, 'transition')}."
         lacking = f"; {counted(self.unrecorded, 'last outcome')} not recorded" if self.unrecorded else ""
-        return f"Learned from {counted(self.episodes, 'episode')} of {counted(self.steps, 'step')} in all{lacking}."
+        out = f"; {counted(self.skipped, 'broken episode')} left out" if self.skipped else ""
+        many = f"{counted(self.episodes, 'episode')} of {counted(self.steps, 'step')}"
+        return f"Learned from {many} in all{lacking}{out}."
 
     def _pairs(self) -> str:
         least, middle, most = self.times
@@ -299,6 +304,7 @@ def learned(mdp: MDP, counts: Counts) -> Learned:
         counts.empty_rewards,
         counts.empty,
         counts.unplaced,
+        skipped=counts.skipped,
         few=int(np.count_nonzero(times < _FEW)),
         unadvisable=int(np.count_nonzero(times < counts.minimum)),
         states=mdp.n_states,
