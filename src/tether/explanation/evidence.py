@@ -195,7 +195,7 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
         return []
     source = counted(counts.episodes, "episode") if counts.episodes else "a log"
     sentences = [f"The model is learned, from {source}{_how_often(explanation, name)}."]
-    if explanation.changes and counts.pooling is not None and counts.pooling.rho == 0:
+    if counts.pooling is not None and counts.pooling.rho == 0:
         sentences.append(counts.pooling.sentence)
     elif len(explanation.evidence) <= _LISTED and explanation.plan.objective is None:
         sentences += [_for_anyone(one, name) for one in explanation.evidence]
