@@ -1,7 +1,7 @@
 """How far a learned model can be trusted: `python benchmarks/trust.py` prints the tables of docs/trusting-a-log.md.
 
-Logs come from hospitals at random whose truth is known (tests/hospital.py). Each row is a mean over as many hospitals as
-`--hospitals` says. As a section of `make bench`, `measure` says what pooling costs when a model is learned.
+Logs come from hospitals at random whose truth is known (tests/hospital.py). Each row is a mean over as many hospitals
+as `--hospitals` says. As a section of `make bench`, `measure` says what pooling costs when a model is learned.
 """
 
 from __future__ import annotations
