@@ -185,7 +185,7 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     >>> for sentence in learned_sentences(plan.explain(), str):
     ...     print(sentence)
     The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.
-    For anyone in that state, treat this once is worth 0.1517 more than usual practice (90 %: 0.02882 to 0.2746).
+    For anyone in that state, treat this once is worth 0.09954 more than usual practice (90 %: -0.01906 to 0.2181).
     In that state 2 of 10 times treat led to dead, 3 of 3 times wait; 2 of 10 is compatible with 51 %.
     There is a gain in 100 % of 100 models that the log leaves possible.
     In 90 % of them: the return 0.5341 to 0.8901; well: 53 % to 89 %; dead: 11 % to 47 %.

@@ -17,7 +17,9 @@ the log as N(θ_sa, v_s / n_sa). A difference to usual practice then has the var
 
 in which h says that an action that is most of usual practice differs little from it. ρ, the share of effects in the
 variance, has the largest likelihood over all pairs seen at least twice; it is 0 unless a test at 5 % says that it is
-not (`most_likely_share`). Intervals are of all ρ that the log leaves possible (`likely_shares`). A row is then
+not (`most_likely_share`). Where the test has chosen among small logs, the likeliest ρ is too large. So ρ is no larger
+than what the log shows with a probability of 81 %, one of the equally likely values that it leaves possible
+(`likely_shares`); in a large log this hardly matters. Intervals are of all these values. A row is then
 
     row_sa = (n_sa·share seen + κ·μ'_s) / (n_sa + κ)         κ = 1/ρ - 1
 
@@ -69,8 +71,11 @@ _TEST = 1.353
 degree of freedom. ρ cannot be negative, so this is a test at 5 %; without it half of all placebos would show something.
 """
 
-_GRID, _LIKELY = 400, 8
-"""How many values of √ρ are compared, and how many equally likely ones of ρ are kept."""
+_GRID, _LIKELY, _SHOWN = 400, 8, 1
+"""How many values of √ρ are compared; how many equally likely ones of ρ are kept; which of these the log shows, from 0.
+
+The second of eight is exceeded with a probability of 1 - 1.5/8 = 81 %.
+"""
 
 _SMALLEST, _LARGEST = 1e-6, 0.999
 """A share of variance below the first is 0; a share above the second is the second, so that κ > 0."""
@@ -200,11 +205,11 @@ def pool(
         square, entries = _of_single_outcomes(counts, used)
         squares, chances = [square / usual[entries]], [chance[entries] / usual[entries]]
     square, chance_of = np.concatenate(squares), np.concatenate(chances)
-    rho = most_likely_share(square, chance_of, _LARGEST)
+    likely = likely_shares(square, chance_of)
+    rho = min(most_likely_share(square, chance_of, _LARGEST), likely[min(_SHOWN, len(likely) - 1)])
     effect = rho * usual[several]
     real = effect / (effect + chance[several])
     share = float(np.average(real, weights=counts.of_pair[several])) if several.any() else 0.0
-    likely = likely_shares(square, chance_of)
     return counts, Pooling(rho, share, int(np.count_nonzero(used)), kind, likely)
 
 

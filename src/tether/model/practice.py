@@ -90,7 +90,7 @@ class Practice(Tabular):
     0.6
     >>> one = usual.advantages[0]
     >>> one.state, one.action, one.n, one.share, round(one.advantage, 3), round(one.sd, 3)
-    ('sick', 'treat', 100, 0.5, 0.194, 0.034)
+    ('sick', 'treat', 100, 0.5, 0.191, 0.035)
     """
 
     def __init__(self, mdp: MDP, counts: Counts) -> None:
