@@ -35,6 +35,7 @@ SECTIONS = (
     "robust",  # what a guarantee costs: robust plans, certificates, closed forms against programmes
     "building",  # from matrices to a model of a million states, and its memory
     "reading",  # a table of transitions as a file, against Arrow's own reader
+    "trust",  # learning with pooled rows against rows learned apart
     "explorer",  # the page in the browser: moving a slider
     "startup",  # import, --help, the first answer
 )

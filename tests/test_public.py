@@ -17,6 +17,7 @@ import tether
 
 PUBLIC = [
     "MDP",
+    "Advantage",
     "Advice",
     "Answer",
     "Audit",
@@ -54,7 +55,9 @@ PUBLIC = [
     "Plan",
     "PlanUncertainty",
     "Point",
+    "Pooling",
     "Posterior",
+    "Practice",
     "Problem",
     "Property",
     "QueryError",
@@ -86,8 +89,8 @@ PUBLIC = [
     "from_gymnasium",
     "io",
     "learn",
-    "learned",
     "posterior",
+    "practice",
     "reach",
     "review",
     "robust",

@@ -30,7 +30,7 @@ from tether.explanation.steps import ExplainedStep
 from tether.influence.classes import Classes
 from tether.influence.one_step import effective, tv
 from tether.influence.why import Why
-from tether.model.counts import Counts
+from tether.model.counts import Counts, Pooling
 from tether.model.mdp import MDP
 from tether.model.properties import Property, avoid, reach, until
 from tether.observation.earned import Earned
@@ -50,9 +50,10 @@ if TYPE_CHECKING:
     from tether.explanation.what_if import WhatIf
     from tether.io.gym import from_gymnasium
     from tether.learning.learn import learn
-    from tether.learning.learned import Learned, learned
     from tether.learning.posterior import Posterior, posterior
     from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
+    from tether.model.learned import Learned
+    from tether.model.practice import Advantage, Practice, practice
     from tether.observation.episodes import Episodes
     from tether.plan.constrained import Constraint, Mixture
     from tether.plan.robust import Robust, RobustPlan, robust
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MDP",
+    "Advantage",
     "Advice",
     "Answer",
     "Audit",
@@ -98,7 +100,9 @@ __all__ = [
     "Plan",
     "PlanUncertainty",
     "Point",
+    "Pooling",
     "Posterior",
+    "Practice",
     "Problem",
     "Property",
     "QueryError",
@@ -130,8 +134,8 @@ __all__ = [
     "from_gymnasium",
     "io",
     "learn",
-    "learned",
     "posterior",
+    "practice",
     "reach",
     "review",
     "robust",
@@ -161,20 +165,22 @@ _LATER = {
     "Tethered": "tether.plan.tethered",
     "WhatIf": "tether.explanation.what_if",
     "robust": "tether.plan.robust",
+    "Advantage": "tether.model.practice",
     "Advice": "tether.evaluation.panel",
     "MechanismPanel": "tether.evaluation.panel",
     "compare_mechanisms": "tether.evaluation.panel",
     "ChangedAction": "tether.learning.uncertainty",
     "Episodes": "tether.observation.episodes",
-    "Learned": "tether.learning.learned",
+    "Learned": "tether.model.learned",
     "PlanUncertainty": "tether.learning.uncertainty",
     "Posterior": "tether.learning.posterior",
+    "Practice": "tether.model.practice",
     "SweepUncertainty": "tether.learning.uncertainty",
     "from_gymnasium": "tether.io.gym",
     "io": "tether.io",
     "learn": "tether.learning.learn",
-    "learned": "tether.learning.learned",
     "posterior": "tether.learning.posterior",
+    "practice": "tether.model.practice",
     "views": "tether.views",
 }
 

@@ -183,6 +183,8 @@ def test_learn_and_explain_with_credible_intervals(log, tmp_path):
 def test_learn_in_words(log, tmp_path):
     text = words("learn", log, tmp_path / "learned", "--column", "episode=robot")
     assert text.startswith("Learned from 41 episodes of 451 steps in all.")
+    assert "4 actions: " in text
+    assert "of the differences between actions count as effects" in text or "No effect of any action" in text
     assert f"Written to {tmp_path}" in text.replace("/ ", "/") or "Written to" in text
     assert "Learned from" in words("check", tmp_path / "learned")
 
@@ -191,7 +193,7 @@ def test_a_log_without_rewards_is_called_that(tmp_path):
     toy = tether.cases.toy()
     write_episodes([toy.path], tmp_path / "log.csv")
     text = words("learn", tmp_path / "log.csv", tmp_path / "learned")
-    assert "The log has no column reward" in text
+    assert "No reward of the log is other than 0" in text
 
 
 def test_what_was_learned_is_told_in_the_same_words_later(tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import tether
 from tether.explanation.answers import explanation_data
@@ -26,8 +27,10 @@ def test_the_four_parts_are_the_sentences():
     answer = explanation.answer(str)
     assert answer.change == ("Change 1 action: at t = 0 (sick) treat instead of wait.",)
     assert answer.follows[0] == "Dead by t = 1: 25 % instead of certain; well: 75 % instead of 0 %."
-    assert answer.sure[-3:] == (
+    assert answer.sure[-5:] == (
         "The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.",
+        answer.sure[-4],
+        "In that state 2 of 10 times treat led to dead, 3 of 3 times wait; 2 of 10 is compatible with 51 %.",
         f"There is a gain in 100 % of {explanation.draws} models that the log leaves possible.",
         answer.sure[-1],
     )
@@ -44,16 +47,41 @@ def test_what_was_seen_is_counted_in_the_log():
     (one,) = advised(mdp).explain(draws=0).evidence
     assert (one.state, one.action, one.times, one.observed, one.observed_times) == ("sick", "treat", 10, "wait", 3)
     assert one.outcomes == 2
+    usual = tether.practice(mdp).advantages[0]
+    assert (usual.action, one.advantage, one.better) == ("treat", usual.advantage, usual.better)
+    assert (one.low, one.high) == usual.interval(0.9)
+    assert (one.end, one.ended, one.observed_ended) == ("dead", 2, 3)
+    assert one.at_most == pytest.approx(beta.ppf(0.95, 3, 8))  # exact: two or fewer of ten in 5 % of all logs
     assert tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(2, 0).explain().evidence == ()
     grid = tether.cases.grid_world()
     assert tether.counterfactual(grid.mdp, grid.path).plan(6, 1).explain().evidence == ()
+
+
+def test_none_of_a_few_is_not_never():
+    """25 of 25 survived: compatible with a risk of 11 %."""
+    seen = [("treat", "well")] * 25 + [("wait", "well")] * 10 + [("wait", "dead")] * 15
+    mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen])
+    explanation = advised(mdp.with_objective(final_reward={"well": 1.0})).explain(draws=0)
+    (one,) = explanation.evidence
+    assert one.at_most == pytest.approx(1 - 0.05 ** (1 / 25))
+    said = "In that state 0 of 25 times treat led to dead, 15 of 25 times wait; 0 of 25 is compatible with 11 %."
+    assert said in explanation.sentences(str)
+
+
+def test_where_no_effect_can_be_shown_that_is_said():
+    seen = [(did, after) for did in ("treat", "wait") for after in ("well", "dead") for _ in range(4)]
+    mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen])
+    sentences = advised(mdp.with_objective(final_reward={"well": 1.0})).explain(draws=0).sentences(str)
+    assert (
+        "No effect of any action can be shown: 2 pairs of state and action differ no more than by chance." in sentences
+    )
 
 
 def test_few_sightings_are_called_few():
     (sentence,) = [one for one in advised(clinic(treated=3)).explain(draws=0).sentences(str) if "learned" in one]
     assert "treat was seen only 5 times in that state; that is few: what it leads to is hardly known." in sentence
     paths = [tether.Path(["sick", "well"], ["treat"]), tether.Path(["sick", "dead"], ["wait"])]
-    mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})
+    mdp = tether.learn(paths, prior=0).with_objective(final_reward={"well": 1.0})
     (sentence,) = [one for one in advised(mdp).explain(draws=0).sentences(str) if "learned" in one]
     assert "seen only once in that state; it always led to the same state: the log cannot say" in sentence
 

@@ -61,7 +61,11 @@ from tether.io.columns import read_columns
             'a.csv, line 1: the header cannot be read: field larger than field limit (131072); is a quote (") never '
             "closed?",
         ),
-        (HEAD.encode() + b"0,caf\xe9,1\n", "a.csv, line 2: the byte 0xe9 is not UTF-8; save the file as UTF-8 text"),
+        (
+            HEAD.encode() + b"0,caf\xe9,1\n",
+            "a.csv, line 2: the byte 0xe9 is not UTF-8; save the file as UTF-8 text; a log can also be read as it is: "
+            "encoding='latin-1'",
+        ),
         (
             HEAD.encode() + b"0,g\0o,1\n",
             "a.csv, line 2: a NUL byte: this is not text, or not in UTF-8; save it as UTF-8 text",
@@ -164,7 +168,7 @@ def test_all_problems_come_at_once_in_the_order_of_the_lines(write):
     ]
 
 
-@pytest.mark.parametrize("bad", ["0,go\n", ",go,1\n", "0,go,x\n", '0,"go"\n'])
+@pytest.mark.parametrize("bad", ["0,go\n", "0,go,x\n", '0,"go"\n'])
 def test_many_problems_are_counted_and_the_first_hundred_kept(write, bad):
     file = write("a.csv", HEAD + bad * 1234)
     with pytest.raises(FileError) as caught:

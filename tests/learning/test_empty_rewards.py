@@ -9,7 +9,6 @@ from click.testing import CliRunner
 import tether
 from tether.cli import main
 from tether.learning.learn import learn
-from tether.learning.learned import learned
 from tether.observation.episodes import Episodes
 
 STAYS = {"treat": (0.55, 0.25, 0.20), "wait": (0.60, 0.10, 0.30)}
@@ -38,7 +37,7 @@ def test_rewards_only_at_the_end_are_outcomes_not_means():
     assert mdp.reward("critical", "wait", "dead") == -1.0
     assert mdp.reward("critical", "wait", "well") == 1.0
     assert abs(mdp.reward("critical", "wait", "critical")) < 0.02  # but for those cut off at the twelfth step
-    summary = learned(mdp)
+    summary = mdp.learned
     assert (summary.empty_rewards, summary.empty) == ("last", int(np.isnan(log.reward).sum()))
     assert f"the empty ones of {summary.empty:,} steps count 0." in str(summary)
     # The longest stay that ended in death: the log says -1, and so, but for the cut episodes, does the model.
@@ -56,7 +55,7 @@ def test_means_are_taken_only_where_they_are_asked_for_and_are_then_warned_of():
     log = Episodes.from_columns(**ward(300))
     mdp = learn(log, empty_rewards="mean")
     assert mdp.counts.empty_rewards == "mean"
-    assert "count the mean of their transition" in str(learned(mdp))
+    assert "count the mean of their transition" in str(mdp.learned)
     path = next(path for path in log.values() if path.T > 5 and path.states[-1] == "dead")
     plan = tether.counterfactual(mdp, path).plan(k=3, m=1)
     assert plan.logged_return == -1.0
@@ -83,7 +82,7 @@ def test_some_empty_rewards_are_a_question():
     assert zero.reward("a", "x", "a") == 0.5
     assert mean.reward("a", "x", "a") == 1.0
     assert (zero.counts.empty_rewards, zero.counts.empty) == ("zero", 1)
-    assert "As asked, the empty rewards of 1 step count 0." in str(learned(zero))
+    assert "As asked, the empty rewards of 1 step count 0." in str(zero.learned)
 
 
 @pytest.mark.parametrize("asked", [None, "zero", "mean"])
@@ -91,23 +90,23 @@ def test_nothing_is_said_where_nothing_is_empty(asked):
     for path in (tether.Path(["a", "b"], ["x"], [2]), tether.Path(["a", "b"], ["x"])):
         mdp = learn([path], empty_rewards=asked)
         assert (mdp.counts.empty_rewards, mdp.counts.empty) == ("", 0)
-        assert "reward" not in str(learned(mdp)).replace("reward 0", "")
+        assert "reward" not in str(mdp.learned).replace("reward 0", "")
 
 
 def test_a_log_whose_rewards_are_all_empty():
     mdp = learn(Episodes.from_columns([1, 1], [0, 1], ["a", "b"], ["x", "x"], reward=[None, None]))
-    assert "All 2 rewards are empty: they count 0." in str(learned(mdp))
+    assert "All 2 rewards are empty: they count 0." in str(mdp.learned)
 
 
 def test_a_reward_whose_outcome_is_not_recorded_is_in_no_transition_and_this_is_said():
     log = [tether.Path(["a", "a"], ["x"], [0]), tether.Path(["a"], ["x"], [-5])]
     mdp = learn(log)
     assert mdp.reward("a", "x", "a") == 0.0
-    assert learned(mdp).unplaced == 1
-    assert "The rewards of 1 step are left out, because the outcome was not recorded" in str(learned(mdp))
+    assert mdp.learned.unplaced == 1
+    assert "The rewards of 1 step are left out, because the outcome was not recorded" in str(mdp.learned)
     pairs = learn(log, rewards="pair")
     assert pairs.reward("a", "x") == -2.5
-    assert learned(pairs).unplaced == 0
+    assert pairs.learned.unplaced == 0
 
 
 def test_a_saved_model_remembers_what_empty_rewards_count(tmp_path):

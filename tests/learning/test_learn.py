@@ -1,4 +1,7 @@
-"""Learning: counts, probabilities and mean rewards against a count by hand in fractions; and what is left out."""
+"""Learning: counts, probabilities and mean rewards against a count by hand in fractions; and what is left out.
+
+Rows are learned apart here, with a number as prior; tests/learning/test_pooling.py is about pooled rows.
+"""
 
 import pickle
 import re
@@ -13,8 +16,7 @@ from logs import Tally, logs
 
 import tether
 from tether.learning.kinds import gather_kinds
-from tether.learning.learn import learn
-from tether.learning.learned import learned
+from tether.learning.learn import learn as learn_by_default
 from tether.model.counts import Counts
 from tether.observation.episodes import Episodes
 
@@ -24,6 +26,10 @@ PRIORS = st.sampled_from([Fraction(0), Fraction(1), Fraction(1, 2), Fraction(3),
 
 def read(log):
     return Episodes.from_columns(**log.columns())
+
+
+def learn(episodes, prior=0.0, **options):
+    return learn_by_default(episodes, prior, **options)
 
 
 def learn_means(*args, **options):
@@ -108,19 +114,25 @@ def test_a_prior_over_what_a_function_or_a_model_says(log, prior, data):
 
 
 @given(logs(), st.integers(1, 4), PRIORS, st.sampled_from([END, None]))
-def test_pairs_seen_too_seldom_are_not_available_and_this_is_said(log, minimum, prior, end):
+def test_pairs_seen_too_seldom_stay_but_may_not_be_advised(log, minimum, prior, end):
     tally = Tally(log)
-    kept = tally.pairs(minimum, end)
+    kept = tally.pairs(1, end)
     if not kept:
-        with pytest.raises(tether.ModelError, match="no pair was seen"):
+        with pytest.raises(tether.ModelError, match="no pair of state and action was seen"):
             learn_means(read(log), float(prior), minimum=minimum, end=end)
         return
     mdp = learn_means(read(log), float(prior), minimum=minimum, end=end)
-    check(mdp, expected(log, prior, minimum, end))
-    summary = learned(mdp)
-    every = {**dict.fromkeys(tally.unrecorded, 0), **{p: sum(r.values()) for p, r in tally.pairs(1, end).items()}}
-    assert {(s, a): n for s, a, n in summary.dropped} == {pair: n for pair, n in every.items() if pair not in kept}
+    check(mdp, expected(log, prior, 1, end))
+    summary = mdp.learned
+    assert {*summary.dropped} == {(*pair, 0) for pair in tally.unrecorded if pair not in kept}
     assert summary.pairs == len(kept)
+    often = tally.pairs(minimum, end)
+    for state in mdp.states:
+        for action in mdp.actions_in(state):
+            may = summary.advisable[mdp.pair_index(state, action)]
+            assert may == (state in summary.terminal or (state, action) in often)
+    assert summary.unadvisable == len(kept) - len(often)
+    assert summary.few == sum(sum(row.values()) < 5 for row in kept.values())
     assert summary.times[0] == min(sum(row.values()) for row in kept.values())
     assert summary.times[2] == max(sum(row.values()) for row in kept.values())
     assert (summary.episodes, summary.minimum, summary.prior) == (len(log.paths), minimum, float(prior))
@@ -174,7 +186,7 @@ def test_labels_can_be_given():
     assert list(mdp.states) == [0, 1, 2, 3]
     assert list(mdp.actions) == ["y", "x"]
     assert mdp.actions_in(2) == ("x",)
-    assert learned(mdp).terminal == (0, 1, 3)  # never acted in
+    assert mdp.learned.terminal == (0, 1, 3)  # never acted in
 
 
 def test_equal_rewards_stay_what_they_are():
@@ -210,21 +222,21 @@ def test_an_outcome_that_was_never_recorded_is_the_end():
     assert mdp.row("dead", "bury")[0] == (END,)
     assert mdp.reward("dead", "bury") == -1000.0  # once: the end is absorbing, and earns nothing
     assert mdp.reward(END, "bury") == 0.0
-    assert learned(mdp).end == END
-    assert learned(mdp).terminal == (END,)
+    assert mdp.learned.end == END
+    assert mdp.learned.terminal == (END,)
     assert tether.counterfactual(mdp, log[1]).plan(k=1, m=0).value == -1000.0
     assert learn(log, end="over").row("dead", "bury")[0] == ("over",)
     without = learn(log, end=None)
-    assert learned(without).dropped == (("dead", "bury", 0),)
-    assert learned(without).terminal == ("dead",)
+    assert without.learned.dropped == (("dead", "bury", 0),)
+    assert without.learned.terminal == ("dead",)
 
 
 def test_no_end_is_kept_that_nothing_leads_to():
     log = [tether.Path(["a", "b"], ["x"]), tether.Path(["a", "b"], ["x"]), tether.Path(["b"], ["y"])]
     assert END in learn(log).states
-    rare = learn(log, minimum=2)
+    rare = learn(log, end=None)
     assert END not in rare.states
-    assert learned(rare).end is None
+    assert rare.learned.end is None
     assert rare.counts.end == -1
 
 
@@ -235,7 +247,7 @@ def test_a_living_state_with_the_name_of_the_end_is_not_taken_for_it():
     mdp = learn(log, end="over")
     assert mdp.row("a", "y")[0] == ("over",)
     assert mdp.row(END, "x")[0] == ("a",)
-    assert learned(learn(log, end=None)).dropped == (("a", "y", 0),)
+    assert learn(log, end=None).learned.dropped == (("a", "y", 0),)
     # Where no end is needed the name is free, and a state in which nothing is done is as good as an end.
     assert learn(log[:1]).row(END, "x")[0] == ("a",)
     shared = learn([tether.Path(["a", END], ["x"]), tether.Path(["b"], ["y"])])
@@ -259,31 +271,36 @@ def test_what_was_learned_in_sentences():
         tether.Path(["s", "t"], ["y"]),
         tether.Path(["t"], ["x"]),
     ]
-    summary = learned(learn(paths, prior=0.5, minimum=2))
+    summary = learn(paths, prior=0.5, minimum=2).learned
     assert str(summary).splitlines() == [
         "Learned from 3 episodes of 5 steps in all; 1 last outcome not recorded.",
-        "1 pair of state and action is available, seen 3 times.",
-        "2 pairs seen fewer than 2 times are not available: 'y' in 's' (1), 'x' in 't' (1).",
-        "No action is left in 1 state, taken for terminal (absorbing, reward 0): 't'.",
+        "3 pairs of state and action are available, seen 1 to 3 times (half of them at most 1); 3 of them fewer than 5 "
+        "times.",
+        "2 pairs seen fewer than 2 times may not be advised.",
+        "No action is left in 1 state, taken for terminal (absorbing, reward 0): '(end)'.",
+        "Pairs whose outcome was never recorded lead to '(end)'.",
         "Probabilities are posterior means: each possible outcome counts as seen 0.5 times more.",
     ]
-    assert "&#x27;y&#x27; in &#x27;s&#x27; (1)" in summary._repr_html_()
-    assert "<s>" in summary.sentences(lambda label: f"<{label}>")[2]
+    assert "reward 0): &#x27;(end)&#x27;." in summary._repr_html_()
+    assert "<(end)>" in summary.sentences(lambda label: f"<{label}>")[3]
 
 
 def test_what_was_learned_in_few_words():
-    summary = str(learned(learn([tether.Path(["a"] * 4, ["x", "y", "x"])], prior=1)))
-    assert "2 pairs of state and action are available, seen 1 to 2 times (half of them at most 1)." in summary
+    summary = str(learn([tether.Path(["a"] * 4, ["x", "y", "x"])], prior=1).learned)
+    assert (
+        "2 pairs of state and action are available, seen 1 to 2 times (half of them at most 1); 2 of them fewer"
+        in summary
+    )
     assert "counts as seen once more" in summary
-    none = str(learned(learn([tether.Path(["a"], ["x"]), tether.Path(["a", "a"], ["y"])], end=None)))
-    assert "1 pair whose outcome was never recorded is not available: 'x' in 'a' (0)." in none
+    none = str(learn([tether.Path(["a"], ["x"]), tether.Path(["a", "a"], ["y"])], end=None).learned)
+    assert "1 pair whose outcome was never recorded is not available: 'x' in 'a'." in none
 
 
 def test_counts_show_themselves():
     path = tether.Path(["a", "a", "b"], ["x", "y"])
     assert repr(learn([path]).counts) == "<Counts: 2 transitions of 1 episode, prior 0>"
     few = learn([path, tether.Path(["a", "a"], ["x"])], minimum=2).counts
-    assert repr(few) == "<Counts: 2 transitions of 2 episodes, prior 0; 1 pair seen fewer than 2 times not available>"
+    assert repr(few) == "<Counts: 3 transitions of 2 episodes, prior 0; pairs seen fewer than 2 times are not advised>"
 
 
 def test_counts_without_their_story():
@@ -291,7 +308,7 @@ def test_counts_without_their_story():
     mdp = learn([tether.Path(["a", "a", "b"], ["x", "y"])], prior=1)
     bare = replace(mdp, counts=Counts(mdp.counts.transitions, 1.0))
     assert repr(bare.counts) == "<Counts: 2 transitions, prior 1>"
-    assert str(learned(bare)).splitlines()[0] == "Learned from 2 transitions."
+    assert str(bare.learned).splitlines()[0] == "Learned from 2 transitions."
 
 
 def test_pickles_remember_counts():
@@ -304,8 +321,9 @@ def test_pickles_remember_counts():
 
 
 def test_a_model_without_counts_was_not_learned():
+    assert tether.cases.toy().mdp.learned is None
     with pytest.raises(tether.QueryError, match="not learned from episodes"):
-        learned(tether.cases.toy().mdp)
+        tether.practice(tether.cases.toy().mdp)
 
 
 # --- What cannot be asked ----------------------------------------------------------------------------
@@ -316,13 +334,15 @@ PATH = tether.Path(["a", "b"], ["x"])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prior": -1}, r"prior must be 0, or a number from 1e-12 to 1e\+12: .*; not -1"),
-        ({"prior": float("nan")}, "prior must be 0"),
-        ({"prior": float("inf")}, "prior must be 0"),
-        ({"prior": 1e-300}, "prior must be 0"),
-        ({"prior": "1"}, "prior must be 0"),
-        ({"prior": True}, "prior must be 0"),
+        ({"prior": -1}, r"prior must be 'pooled', 0, or a number from 1e-12 to 1e\+12: .*; not -1"),
+        ({"prior": float("nan")}, "prior must be 'pooled', 0, or"),
+        ({"prior": float("inf")}, "prior must be 'pooled', 0, or"),
+        ({"prior": 1e-300}, "prior must be 'pooled', 0, or"),
+        ({"prior": "1"}, "prior must be 'pooled', 0, or"),
+        ({"prior": True}, "prior must be 'pooled', 0, or"),
         ({"prior": 1, "support": "some"}, "support must be 'seen', 'all', an MDP or a function .*, not 'some'"),
+        ({"prior": "pooled", "support": "all"}, "what followed any action of a state may follow all; support= goes"),
+        ({"prior": "pool"}, "prior must be 'pooled', 0, or"),
         ({"support": "all"}, "with prior=0 only what was seen is possible"),
         ({"minimum": 0}, "minimum must be a whole number ≥ 1, not 0"),
         ({"empty_rewards": "none"}, "empty_rewards must be 'zero' or 'mean', not 'none'"),
@@ -349,7 +369,7 @@ def test_a_file_is_read_as_the_episodes_in_it_are(tmp_path):
     reading = {"columns": {"episode": "patient"}, "time": "hour", "step": 4}
     episodes = tether.io.read_episodes(file, **reading)
     found = learn(str(file), prior=1, empty_rewards="zero", **reading)
-    assert str(tether.learned(found)) == str(tether.learned(learn(episodes, prior=1, empty_rewards="zero")))
+    assert str(found.learned) == str(learn(episodes, prior=1, empty_rewards="zero").learned)
     with pytest.raises(tether.QueryError, match="columns, time, step say how to read a file; these episodes are read"):
         learn(episodes, **reading)
     with pytest.raises(tether.FileError, match="there is no such file"):
@@ -385,7 +405,7 @@ def test_more_than_a_prior_it_is_the_counts_that_matter():
 # --- A log that comes in pieces ------------------------------------------------------------------------
 
 
-@given(logs(), st.integers(1, 3), st.sampled_from([0.0, 1.0]), st.booleans(), st.integers(1, 3))
+@given(logs(), st.integers(1, 3), st.sampled_from([0.0, 1.0, "pooled"]), st.booleans(), st.integers(1, 3))
 def test_a_log_in_pieces_gives_the_model_of_the_whole(log, size, prior, by_pair, minimum):
     """Pieces of some episodes each, in any order of names: the same rows, rewards, counts and pairs left out."""
     options = {
@@ -414,7 +434,7 @@ def test_a_log_in_pieces_gives_the_model_of_the_whole(log, size, prior, by_pair,
             assert again == dict(zip(outcomes, chances, strict=True))
             for outcome in outcomes:
                 assert found.reward(state, action, outcome) == whole.reward(state, action, outcome)
-    summary, expected = tether.learned(found), tether.learned(whole)
+    summary, expected = found.learned, whole.learned
     assert {*summary.dropped} == {*expected.dropped}
     assert replace(summary, dropped=(), terminal=()) == replace(expected, dropped=(), terminal=())
 

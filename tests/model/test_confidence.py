@@ -31,12 +31,60 @@ def test_all_intervals_hold_at_once_as_often_as_they_say():
 def test_what_is_counted():
     seen = {("a", "x"): 3, ("a", "y"): 5, ("b", "x"): 4, ("c", "x"): 1, ("c", "y"): 1, ("c", "z"): 7}
     paths = [tether.Path(["s", after], [did]) for (did, after), times in seen.items() for _ in range(times)]
-    found = row_intervals(tether.learn(paths), 0.95)
-    assert found.count == 1 + 0 + 3  # two outcomes are one interval, a single outcome has none
-    assert found.level == pytest.approx(1 - 0.05 / 4)
+    mdp = tether.learn(paths, prior=0)
+    found = row_intervals(mdp, 0.95)
+    assert found.count == 3 + 1 + 4  # each outcome and elsewhere; a single outcome is the complement of elsewhere
+    assert found.level == pytest.approx(1 - 0.05 / 8)
+    pairs = [mdp.pair_index("s", action) for action in "abc"]
+    np.testing.assert_allclose(found.elsewhere[pairs], [1 - (0.05 / 8) ** (1 / n) for n in (8, 4, 9)], rtol=1e-12)
+    once = mdp.entries(pairs[1])
+    assert found.lower[once].tolist() == pytest.approx([(0.05 / 8) ** 0.25])  # four times of four: nothing is certain
+    assert found.upper[once].tolist() == [1.0]
+    ended = mdp.pair_index("x", "a")
+    assert found.elsewhere[ended] == 0.0
+    assert found.lower[mdp.entries(ended)].tolist() == [1.0]
+
+
+def test_a_pair_never_seen_with_its_outcome_may_lead_anywhere():
+    paths = [tether.Path(["s", after], ["a"]) for after in "xxy"] + [tether.Path(["s"], ["b"])]
     mdp = tether.learn(paths)
-    certain = mdp.entries(mdp.pair_index("s", "b"))
-    assert (found.lower[certain].tolist(), found.upper[certain].tolist()) == ([1.0], [1.0])
+    found, pair = row_intervals(mdp, 0.95), mdp.pair_index("s", "b")
+    assert found.elsewhere[pair] == 1.0
+    assert (found.lower[mdp.entries(pair)].tolist(), found.upper[mdp.entries(pair)].tolist()) == ([0, 0], [1, 1])
+
+
+def worst(values, lower, upper, elsewhere, smallest):
+    """The smallest expectation over the rows that intervals allow: what the head of the module says."""
+    row, rest = lower.copy(), 1.0 - lower.sum()
+    away = min(rest, elsewhere)
+    rest -= away
+    for j in np.argsort(values):
+        more = min(rest, upper[j] - lower[j])
+        row[j] += more
+        rest -= more
+    return float(row @ values + away * smallest)
+
+
+@pytest.mark.parametrize("trials", [1, 4, 30, 200])
+def test_a_guarantee_holds_also_where_outcomes_were_never_seen(trials):
+    """Of 300 rows with rare outcomes that the log may lack: the worst expectation is above the truth in at most 7 %."""
+    rng, wrong, without = np.random.default_rng(trials), 0, 0
+    for _ in range(300):
+        p = rng.dirichlet(np.full(6, 0.3))
+        values = rng.normal(size=6)
+        names = np.array(list("tuvwxy"))
+        paths = [tether.Path(["s", after], ["a"]) for after in rng.choice(names, trials, p=p).tolist()]
+        mdp = tether.learn(paths, prior=0)
+        found, pair = row_intervals(mdp, 0.95), mdp.pair_index("s", "a")
+        at = mdp.entries(pair)
+        own = np.array([values[list(names).index(mdp.states[int(j)])] for j in mdp.form.next_state[at]])
+        bounds = own, found.lower[at], found.upper[at]
+        wrong += worst(*bounds, found.elsewhere[pair], values.min()) > p @ values + 1e-12
+        without += (
+            worst(own, found.lower[at] + (own.size == 1) * (1 - found.lower[at]), found.upper[at], 0.0, 0) > p @ values
+        )
+    assert wrong <= 0.07 * 300
+    assert trials > 4 or without > 0.1 * 300  # and this is why
 
 
 def test_the_models_own_probabilities_are_within_also_where_a_prior_moved_them():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Flags", "Floats", "Ints", "distinct", "places_among", "positions", "read_only"]
+__all__ = ["Flags", "Floats", "Ints", "distinct", "places_among", "positions", "read_only", "summed"]
 
 _FEW = 8
 """Numbers are sorted if fewer than one in this many of the possible ones occur; otherwise they are marked."""
@@ -62,3 +62,12 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+def summed(group: Ints, amounts: Floats | Ints, size: int) -> Floats:
+    """The sum of the amounts of each group 0 … size - 1.
+
+    >>> summed(np.array([0, 2, 0]), np.array([1.0, 2.0, 4.0]), 3).tolist()
+    [5.0, 0.0, 2.0]
+    """
+    return np.asarray(np.bincount(group, amounts, size), dtype=np.float64)

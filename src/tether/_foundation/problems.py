@@ -18,10 +18,13 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError
 
-__all__ = ["LIMIT", "Complaints", "Located", "Source", "common_length", "raise_all"]
+__all__ = ["FEW", "LIMIT", "Complaints", "Located", "Source", "common_length", "raise_all"]
 
 LIMIT = 100
 """How many problems are kept as records; all are counted."""
+
+FEW = 3
+"""Up to so many problems of one kind are noted one by one; more are one problem."""
 
 Located = type[FileError] | type[ModelError] | type[PathError] | type[QueryError]
 
@@ -96,6 +99,7 @@ class Complaints:
         self.error = error
         self.total = 0
         self._alone = 0
+        self._together = 0
         self._items: list[tuple[Ints, Callable[[int], int | None]]] = []
         self._found: list[tuple[int | None, int | None, Problem]] = []
 
@@ -130,6 +134,18 @@ class Complaints:
             place = (row(item), None) if lines is None else (None, int(lines[item]))
             self._found.append((*place, _problem(problem(item), {})))
 
+    def add_group(self, rows: Ints, problem: Callable[[int], Problem]) -> None:
+        """Note one problem for many rows: that of the first, and how many more have it. Few are noted one by one."""
+        if len(rows) <= FEW:
+            self.add_each(rows, problem)
+            return
+        first = int(rows[0])
+        one = problem(first)
+        self.total += 1
+        self._together += len(rows) - 1
+        self._items.append((rows, int))
+        self._found.append((first, None, replace(one, what=f"{one.what}, and so in {len(rows) - 1:,} more rows")))
+
     def add_lines(self, found: Iterable[tuple[int, str]], total: int) -> None:
         """Note problems of lines, given only the first ones; ``total`` is how many there are."""
         self.total += total
@@ -142,7 +158,7 @@ class Complaints:
     @property
     def only_of_rows(self) -> bool:
         """Whether all noted problems are about single rows: the other rows can then still be checked."""
-        return self._places().size == self.total
+        return self._places().size == self.total + self._together
 
     def _places(self) -> Ints:
         found = [np.empty(0, dtype=np.int64)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ __all__ = [
     "counted",
     "cut",
     "cut_apart",
+    "folded",
     "in_parts",
     "number",
     "percent",
@@ -64,6 +66,16 @@ def average(value: float) -> str:
     """
     decimals = 2 if value < 10 else 1 if value < 100 else 0
     return f"{value:.{decimals}f}".rstrip("0").rstrip(".") if decimals else f"{value:,.0f}"
+
+
+def folded(text: str) -> str:
+    """A text without case, accents, and spaces around it or repeated: what two spellings of one name have in common.
+
+    >>> folded(" Größe  A"), folded("grosse a"), folded("Café") == folded("cafe")
+    ('grosse a', 'grosse a', True)
+    """
+    apart = unicodedata.normalize("NFKD", text).casefold()
+    return " ".join("".join(sign for sign in apart if not unicodedata.combining(sign)).split())
 
 
 def percent(share: float, short: bool = False) -> str:

@@ -85,7 +85,7 @@ def audit(
     fresh : bool
         Whether to begin again, whatever ``out`` contains.
     columns, time, step
-        How to read a table; see `tether.io.read_episodes`.
+        How to read a table; see `tether.io.read_episodes`. A file is by default read as the log of a learned model was.
     progress : callable, optional
         ``progress(done, rows)`` is called with how many rows of the log are done, and how many there are.
 
@@ -107,6 +107,7 @@ def audit(
     from tether.auditing.running import run_in_directory, run_in_memory
     from tether.auditing.where import Selection
     from tether.auditing.workers import make_workers
+    from tether.io.opening import read_as_learned
 
     if not isinstance(mdp, MDP):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
@@ -116,7 +117,8 @@ def audit(
         raise QueryError("with client= the workers of the cluster answer, into out=, a directory that all of them see")
     selection = None if where is None else Selection.of(where, mdp, question.objective)
     named = {**question.named, "where": where}
-    log = open_log(episodes, columns=columns, time=time, step=step)
+    reading: dict[str, Any] = {"columns": columns, "time": time, "step": step}
+    log = open_log(episodes, **(read_as_learned(mdp, reading) if isinstance(episodes, str | os.PathLike) else reading))
     reporting: dict[str, Any] = {"strict": bool(strict), "progress": progress}
 
     def hire(parts: Parts | None = None) -> Workers:

@@ -218,16 +218,18 @@ class PiecewiseLog:
         for found, rows, places in self._read():
             yield MemoryLog.of(found, places), rows
 
-    def sound(self) -> Iterator[Episodes]:
-        """The episodes of each piece; an error if some are broken."""
+    def sound(self, skipped: list[Problem] | None = None) -> Iterator[Episodes]:
+        """The episodes of each piece; broken ones are an error, or are left out and noted in ``skipped``."""
         seen = Seen()
         for found, _, _ in self._read():
             problems = [*found.broken.values(), *found.alone]
             ids = list(found.episodes.ids)
             problems += [Problem(_APART, file=self.name, episode=ids[i]) for i in seen.again(ids).nonzero()[0]]
-            if problems:
+            if skipped is not None:
+                skipped += problems
+            elif problems:
                 raise FileError(problems[:LIMIT], total=len(problems))
-            yield found.episodes
+            yield found.sound
 
     def _read(self) -> Iterator[tuple[Sound, int, LogPlaces]]:
         """What was read of each piece, how many rows it has, and where they are. A file that changed is an error."""
@@ -308,9 +310,10 @@ def open_log(
     columns: Mapping[str, Any] | None = None,
     time: str | None = None,
     step: Any = None,
+    **written: Any,
 ) -> Log:
     """The log of episodes, a list of paths, a file, a directory of Parquet files, or a dataframe."""
-    reading = {"columns": columns, "time": time, "step": step}
+    reading = {"columns": columns, "time": time, "step": step, **written}
     if isinstance(episodes, Episodes | list | tuple) or _are_paths(episodes):
         given = [name for name, value in reading.items() if value]
         if given:
@@ -324,18 +327,24 @@ def open_log(
 
 
 def open_pieces(
-    log: str | os.PathLike[str], *, columns: Mapping[str, Any] | None = None, time: str | None = None, step: Any = None
+    log: str | os.PathLike[str],
+    *,
+    columns: Mapping[str, Any] | None = None,
+    time: str | None = None,
+    step: Any = None,
+    **written: Any,
 ) -> PiecewiseLog | None:
-    """A log in files that is read piece by piece; None if it is read as a whole."""
+    """A log in files that is read piece by piece; None if it is read as a whole, as one written in another way is."""
     from tether.auditing.streamed import StreamedLog, is_streamed
     from tether.auditing.textlog import is_large_text, open_text
     from tether.io.opening import must_exist
 
     must_exist(os.fspath(log))
-    reading = {"columns": columns, "time": time, "step": step}
+    reading = {"columns": columns, "time": time, "step": step, **written}
     if is_streamed(log):
         return StreamedLog.of(log, reading)
-    return open_text(log, reading) if is_large_text(log) else None
+    plain = not {"decimal", "encoding", "day_first"} & {*written}
+    return open_text(log, reading) if plain and is_large_text(log) else None
 
 
 def _are_paths(given: Any) -> bool:

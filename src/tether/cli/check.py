@@ -64,7 +64,6 @@ def _print(episode: Episode, report: Check) -> None:
     from tether._foundation.words import counted
     from tether.cli.screen import plain_table, put
     from tether.explanation.naming import shown
-    from tether.learning.learned import learned
 
     if report.mdp is not None:
         put(f"{episode.model}: a sound model.", "")
@@ -72,8 +71,8 @@ def _print(episode: Episode, report: Check) -> None:
         for name, text in report.mdp.describe().facts():
             table.add_row(name, text)
         put(table)
-        if report.mdp.counts is not None:
-            put("", *learned(report.mdp).sentences(shown))
+        if report.mdp.learned is not None:
+            put("", *report.mdp.learned.details(shown))
         put(*[line for note in report.notes for line in ("", note)])
     if report.coverage is not None and report.cf is not None:
         put("", *_path_lines(episode, report.cf, report.coverage), "")

@@ -80,11 +80,12 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
     if _is_log(episode):
         from tether.cli.screen import progress
         from tether.io.logs import read_episodes
+        from tether.io.opening import read_as_learned
 
         mdp = episode.open()
         with progress() as say:
             say(f"reading {episode.path}", READING)
-            episodes = read_episodes(episode.path, mdp, **episode.reading_path)
+            episodes = read_episodes(episode.path, mdp, **read_as_learned(mdp, episode.reading_path))
         return LogEpisodes(mdp, episodes, _opening(episode, "#{episode}"), None if audit is None else _audited(audit))
     if audit is not None:
         raise click.UsageError("--audit goes with a log of many episodes as PATH.")

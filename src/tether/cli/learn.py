@@ -8,12 +8,11 @@ import click
 
 from tether.cli.answers import print_json
 from tether.cli.doing import READING
-from tether.cli.options import as_json, with_times
-from tether.cli.parsing import renamed_columns
+from tether.cli.options import as_json, with_times, with_writing
+from tether.cli.parsing import prior_of, renamed_columns
 
 if TYPE_CHECKING:
-    from tether.learning.kinds import Kinds
-    from tether.observation.episodes import Episodes
+    from tether.model.learned import Learned
 
 __all__ = ["learn"]
 
@@ -22,7 +21,7 @@ __all__ = ["learn"]
     epilog="""\b
 Examples:
   tether learn log.csv learned-model
-  tether learn log.csv learned-model --prior 0.5 --minimum 5
+  tether learn log.csv learned-model --minimum 20
   tether learn log.csv learned-model --column state=status,lactate
   tether learn log.csv learned-model --time hour --step 4
 
@@ -32,13 +31,15 @@ and then, for the episode 17 of the log:
 )
 @click.argument("log", metavar="EPISODES")
 @click.argument("out")
-@click.option("--prior", type=float, default=0.0, show_default=True,
-              help="Add this number to the count of each possible outcome; 0 takes the shares of the log.")  # fmt: skip
+@click.option("--prior", callback=prior_of, default="pooled", show_default=True, metavar="pooled|NUMBER",
+              help="pooled: actions of a state differ only as far as the log shows it. A number is added to the count "
+              "of each possible outcome; 0 takes the shares of the log.")  # fmt: skip
 @click.option("--minimum", type=click.IntRange(min=1), default=1, show_default=True,
-              help="How often a state and action must be seen for the action to be available there.")  # fmt: skip
-@click.option("--support", type=click.Choice(["seen", "all"]), default="seen", show_default=True,
-              help="What an action may lead to: states that it was seen to lead to, or any state. With all, use "
-              "--influence effective:EPS: by support, every step would count as influenced.")  # fmt: skip
+              help="How often an action must be seen in a state to be advised there.")  # fmt: skip
+@click.option("--support", type=click.Choice(["seen", "all"]),
+              help="With a number as prior, what an action may lead to: states that it was seen to lead to (default), "
+              "or any state. With all, use --influence effective:EPS: by support, every step would count as "
+              "influenced.")  # fmt: skip
 @click.option("--rewards", type=click.Choice(["transition", "pair"]), default="transition", show_default=True,
               help="Mean rewards of each transition, or of each state and action.")  # fmt: skip
 @click.option("--empty-rewards", type=click.Choice(["zero", "mean"]),
@@ -50,11 +51,13 @@ and then, for the episode 17 of the log:
               help="A column of EPISODES that has another name: episode=patient. A state may be made of "
               "several: state=status,lactate. The outcome of an episode: outcome=died. May be repeated.")  # fmt: skip
 @with_times
+@with_writing
+@click.option("--skip-broken", is_flag=True, help="Leave out broken episodes, and say how many there are.")
 @as_json
 def learn(
     log: str,
     out: str,
-    prior: float,
+    prior: Any,
     minimum: int,
     support: Any,
     rewards: Any,
@@ -63,7 +66,9 @@ def learn(
     columns: dict[str, str],
     time: str | None,
     step: str | None,
+    skip_broken: bool,
     as_json: bool,
+    **written: Any,
 ) -> None:
     """Learn a model from a log of episodes.
 
@@ -77,42 +82,45 @@ def learn(
     from tether.io.finding import word_to_label
     from tether.io.models import write_model
     from tether.io.opening import must_exist
-    from tether.learning.front_doors import read_log
     from tether.learning.learn import learn as fit
-    from tether.learning.learned import learned
 
     must_exist(log)
     with progress() as say:
         say(f"reading {log}", READING)
-        episodes = read_log(log, columns=columns, time=time, step=step)
-        say("counting")
         mdp = fit(
-            episodes,
+            log,
             prior,
             minimum=minimum,
             support=support,
             rewards=rewards,
             empty_rewards=empty_rewards,
             end=word_to_label(end),
+            columns=columns,
+            time=time,
+            step=step,
+            skip_broken=skip_broken,
+            **written,
         )
         say(f"writing {out}")
         write_model(mdp, out)
-    found = learned(mdp)
+    found = mdp.learned
+    assert found is not None
     if as_json:
         sizes = {"states": mdp.n_states, "actions": mdp.n_actions, "transitions": mdp.n_transitions}
         print_json("learn", log=log, output=out, **(as_data(found) | sizes))
         return
-    put(*found.sentences(shown))
+    put(*found.details(shown))
     if found.unplaced:
         put("(On the command line: --rewards pair.)")
-    if episodes.reward is None:
-        put(_without_rewards(episodes))
+    if not mdp.rewards.values.any():
+        put(_without_rewards(found))
     put(f"Written to {out}.")
 
 
-def _without_rewards(episodes: Episodes | Kinds) -> str:
+def _without_rewards(found: Learned) -> str:
     """What to do with a model without rewards."""
-    text = "The log has no column reward: all rewards of the model are 0, and no plan can gain anything"
-    if not episodes.outcomes:
+    text = "No reward of the log is other than 0, so no plan can gain anything"
+    if not found.ended:
         return f"{text}."
-    return f"{text}. Ask for an outcome instead: --objective 'avoid {episodes.outcomes[0]}', or 'reach …'."
+    end = found.ended[0][0]
+    return f"{text}. Ask for an outcome instead: --objective 'avoid {end}', or 'reach {end}'."

@@ -37,6 +37,7 @@ __all__ = [
     "with_property",
     "with_rule",
     "with_times",
+    "with_writing",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -295,6 +296,15 @@ _TIMES = [
     click.option("--step", metavar="SIZE", help="How far apart the times are, to find gaps: 4, or 4h for timestamps."),
 ]
 
+_WRITTEN = [
+    click.option("--decimal", type=click.Choice([".", ","]), default=".", show_default=True,
+                 help="The decimal sign in a text file."),
+    click.option("--encoding", metavar="NAME", default="", help="The encoding of a text file, if not UTF-8: latin-1."),
+    click.option("--day-first", is_flag=True, help="Dates are written dd/mm/yyyy."),
+    click.option("--fold-case", is_flag=True,
+                 help="Names that differ only in case, spaces or accents are one name, in lower case."),
+]  # fmt: skip
+
 _READING = [
     click.option("--format", metavar="NAME", help="The format of MODEL, if its name does not say it."),
     click.option(
@@ -429,4 +439,5 @@ with_property = _with(_OBJECTIVE[:1])
 with_k_and_m = _with([*_LIMITS, _RULE[0]])
 with_rule = _with(_RULE)
 with_times = _with(_TIMES)
+with_writing = _with(_WRITTEN)
 with_influence = _with(_RULE[1:])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "influence_of",
     "objective_of",
+    "prior_of",
     "refuse_columns_alone",
     "refuse_rewards",
     "renamed_columns",
@@ -40,6 +41,16 @@ def influence_of(_ctx: click.Context, param: click.Parameter, value: str) -> Any
         message = f"{value!r} is not 'support', 'tv:EPS' or 'effective:EPS', as in tv:0.5"
         raise click.BadParameter(message, param=param)
     return value
+
+
+def prior_of(_ctx: click.Context, param: click.Parameter, value: str) -> float | str:
+    """``pooled``, or a number."""
+    if value == "pooled":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not 'pooled' or a number, as in 0.5", param=param) from None
 
 
 def objective_of(_ctx: click.Context, param: click.Parameter, value: str | None) -> Property | None:

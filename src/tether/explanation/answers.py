@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.errors import Problem
+from tether.model.learned import Learned
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
@@ -39,6 +40,7 @@ _ATTRIBUTES = {
         "longest_run",
         "longest_run_probability",
     ),
+    "Learned": tuple(field.name for field in fields(Learned) if field.name != "advisable"),
     "PlanUncertainty": ("draws", "mean", "std", "probability_better", "changes"),
     "Why": ("action", "allowed", "needed", "reason", "nearest", "path", "successor", "because", "sentence"),
     "Certificate": ("verdict", "sentence", "value", "observed_value", "gain", "nothing", "stability"),

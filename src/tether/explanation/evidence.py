@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tether._foundation.checks import whole_number
 from tether._foundation.words import counted, number, percent
 from tether.errors import QueryError
 from tether.explanation.outcomes import goes_on
+from tether.model.practice import practice
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
     from tether.learning.uncertainty import PlanUncertainty
+    from tether.model.counts import Counts
     from tether.model.mdp import MDP
     from tether.plan.plan import Plan
 
@@ -49,6 +53,19 @@ class Evidence:
         The same for the observed action; 0 if it is not available in that state.
     outcomes : int
         How many different states the action can lead to in the model. If 1, the outcome is certain in the model.
+    advantage : float
+        What the action does for anyone in this state, this once, compared with usual practice (`tether.practice`).
+    low, high : float
+        The 90 % interval of that.
+    better : float
+        How likely it is that the action is better than usual practice.
+    end : name or None
+        How the episode ended, if it ended in a terminal state to which an action in this state can lead at once.
+    ended, observed_ended : int
+        How often the advised and the observed action, taken in this state, led there.
+    at_most : float
+        The largest probability that the advised action leads there with which these counts are compatible: the exact
+        binomial limit, with a confidence of 95 %.
 
     Examples
     --------
@@ -57,8 +74,11 @@ class Evidence:
     >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
     >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
     >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=2, m=1)
-    >>> plan.explain().evidence
-    (Evidence(t=0, state='sick', action='treat', observed='wait', times=10, observed_times=3, outcomes=2),)
+    >>> one = plan.explain().evidence[0]
+    >>> one.t, one.state, one.action, one.observed, one.times, one.observed_times, one.outcomes
+    (0, 'sick', 'treat', 'wait', 10, 3, 2)
+    >>> one.end, one.ended, one.observed_ended, round(one.at_most, 2)
+    ('dead', 2, 3, 0.51)
     """
 
     t: int
@@ -68,6 +88,14 @@ class Evidence:
     times: int
     observed_times: int
     outcomes: int
+    advantage: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    better: float = 0.5
+    end: Any = None
+    ended: int = 0
+    observed_ended: int = 0
+    at_most: float = 1.0
 
 
 def default_draws(plan: Plan, draws: int | None) -> int:
@@ -98,25 +126,47 @@ def usual_draws(mdp: MDP) -> int:
 
 def evidence_of(explanation: Explanation) -> tuple[Evidence, ...]:
     """How often each change of a plan is in the log of a learned model; empty for a model that was not learned."""
-    mdp, path = explanation.plan.cf.mdp, explanation.plan.cf.path
+    mdp, observed = explanation.plan.cf.mdp, explanation.plan.cf.observation
+    from scipy.special import betainccinv
+
     if mdp.counts is None:
         return ()
+    usual, last = practice(mdp), int(observed.states[-1])
+    end = last if last in mdp.form.terminal else -1
     found = []
     for step in explanation.changes:
         state = explanation.advised_states[step.t]
-        s, action, done = mdp.state_index(state), step.instead, path.actions[step.t]
-        times, outcomes = _seen(mdp, s, action)
-        found.append(Evidence(step.t, state, action, done, times, _seen(mdp, s, done)[0], outcomes))
+        s, done = mdp.state_index(state), int(observed.actions[step.t])
+        advised, other = (mdp.find_pair(s, a) for a in (mdp.actions.find(step.instead), done))
+        one = Evidence(step.t, state, step.instead, mdp.actions[done], 0, _seen(mdp, mdp.counts, other)[0], 0)
+        if advised >= 0:
+            effect = usual.advantage(advised)
+            low, high = effect.interval(0.9)
+            times, outcomes = _seen(mdp, mdp.counts, advised)
+            one = replace(one, times=times, outcomes=outcomes, better=effect.better)
+            one = replace(one, advantage=effect.advantage, low=low, high=high)
+        if advised >= 0 and np.any(mdp.form.next_state[mdp.entries(advised)] == end):
+            ended, before = _led_to(mdp, mdp.counts, advised, end), _led_to(mdp, mdp.counts, other, end)
+            limit = float(betainccinv(ended + 1, one.times - ended, 0.05)) if ended < one.times else 1.0
+            one = replace(one, end=mdp.states[end], ended=ended, observed_ended=before, at_most=limit)
+        found.append(one)
     return tuple(found)
 
 
-def _seen(mdp: MDP, s: int, action: Any) -> tuple[int, int]:
-    """How often an action was seen in a state, and how many outcomes it has in the model."""
-    pair = mdp.find_pair(s, mdp.actions.find(action))
-    if pair < 0 or mdp.counts is None:
+def _seen(mdp: MDP, counts: Counts, pair: int) -> tuple[int, int]:
+    """How often a pair was seen, and how many outcomes it has in the model."""
+    if pair < 0:
         return 0, 0
-    first, last = (int(end) for end in mdp.form.row_start[pair : pair + 2])
-    return int(mdp.counts.transitions[first:last].sum()), last - first
+    entries = mdp.entries(pair)
+    return int(counts.transitions[entries].sum()), entries.stop - entries.start
+
+
+def _led_to(mdp: MDP, counts: Counts, pair: int, end: int) -> int:
+    """How often a pair led to a state."""
+    if pair < 0:
+        return 0
+    entries = mdp.entries(pair)
+    return int(counts.transitions[entries][mdp.form.next_state[entries] == end].sum())
 
 
 # ---- in sentences ------------------------------------------------------------------------------------------------
@@ -135,6 +185,8 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     >>> for sentence in learned_sentences(plan.explain(), str):
     ...     print(sentence)
     The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.
+    For anyone in that state, treat this once is worth 0.09954 more than usual practice (90 %: -0.01906 to 0.2181).
+    In that state 2 of 10 times treat led to dead, 3 of 3 times wait; 2 of 10 is compatible with 51 %.
     There is a gain in 100 % of 100 models that the log leaves possible.
     In 90 % of them: the return 0.5341 to 0.8901; well: 53 % to 89 %; dead: 11 % to 47 %.
     """
@@ -143,6 +195,11 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
         return []
     source = counted(counts.episodes, "episode") if counts.episodes else "a log"
     sentences = [f"The model is learned, from {source}{_how_often(explanation, name)}."]
+    if counts.pooling is not None and counts.pooling.rho == 0:
+        sentences.append(counts.pooling.sentence)
+    elif len(explanation.evidence) <= _LISTED and explanation.plan.objective is None:
+        sentences += [_for_anyone(one, name) for one in explanation.evidence]
+    sentences += [_ends(one, name) for one in explanation.evidence if one.end is not None]
     sure = explanation.uncertainty
     if sure is None or not explanation.changes:
         return sentences
@@ -168,6 +225,25 @@ def _how_often(explanation: Explanation, name: Callable[[Any], str]) -> str:
     elif few:
         parts.append(f"that is few: what {_it(few, evidence)} leads to is hardly known")
     return f": {'; '.join(parts)}"
+
+
+def _for_anyone(one: Evidence, name: Callable[[Any], str]) -> str:
+    """What an advised action does for anyone in its state."""
+    than = "more" if one.advantage >= 0 else "less"
+    ends = sorted((one.low, one.high) if one.advantage >= 0 else (-one.high, -one.low))
+    return (
+        f"For anyone in that state, {name(one.action)} this once is worth {number(abs(one.advantage))} {than} than "
+        f"usual practice (90 %: {number(ends[0])} to {number(ends[1])})."
+    )
+
+
+def _ends(one: Evidence, name: Callable[[Any], str]) -> str:
+    """How often the advised and the observed action led at once to how the episode ended."""
+    end = name(one.end)
+    text = f"In that state {one.ended:,} of {one.times:,} times {name(one.action)} led to {end}"
+    if one.observed_times:
+        text += f", {one.observed_ended:,} of {one.observed_times:,} times {name(one.observed)}"
+    return f"{text}; {one.ended:,} of {one.times:,} is compatible with {percent(one.at_most)}."
 
 
 def _one(one: Evidence, name: Callable[[Any], str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
-from tether._foundation.problems import Complaints, Source
+from tether._foundation.problems import FEW, Complaints, Source
 from tether.errors import FileError, Problem, QueryError
 
 __all__ = [
@@ -181,15 +181,19 @@ def check_text(name: str, data: bytes, first_line: int = 1) -> None:
     if b"\0" not in data and _is_utf8(data):
         return
     complaints = Complaints(name)
+    wrong: list[tuple[int, int]] = []
     for number, line in enumerate(lines_of(data, encoding="latin-1"), start=first_line):
         found = line.encode("latin-1")
         try:
             found.decode()
         except UnicodeDecodeError as error:
-            byte = found[error.start]
-            complaints.add(f"the byte 0x{byte:02x} is not UTF-8", number, value=byte, fix="save the file as UTF-8 text")
+            wrong.append((number, found[error.start]))
         if "\0" in line:
             complaints.add("a NUL byte: this is not text, or not in UTF-8", number, fix="save it as UTF-8 text")
+    fix = "save the file as UTF-8 text; a log can also be read as it is: encoding='latin-1'"
+    more = f", and {len(wrong) - 1:,} more lines have such bytes" if len(wrong) > FEW else ""
+    for number, byte in wrong[:1] if more else wrong:
+        complaints.add(f"the byte 0x{byte:02x} is not UTF-8{more}", number, value=byte, fix=fix, argument="encoding")
     complaints.raise_any()
     raise AssertionError("bytes that are not text are on some line")
 

@@ -24,9 +24,11 @@ from tether.io.columns import Columns, columns_of, read_columns, table_kind, unk
 from tether.io.files import File
 from tether.io.logshapes import OPTIONAL, LogShape, are_timestamps, make_shape
 from tether.io.names import find_index
+from tether.io.values import DECIMAL_COMMA
+from tether.io.writtenlogs import as_expected, fold_names
 from tether.model.encode import Coded, coded
 from tether.model.mdp import MDP
-from tether.model.names import Names, plain
+from tether.model.names import Names, make_names, plain
 from tether.observation.arrange import ByRow, arrange_log, arrange_sound
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
@@ -35,6 +37,9 @@ __all__ = ["Sound", "log_columns", "read_episodes", "read_sound_episodes", "read
 
 _WANTED = ("episode", "t", "state", "action")
 _LABELS = ("episode", "state", "action", "next_state", "outcome")
+_WRITTEN = ("decimal", "encoding", "day_first")
+"""Options about how a log is written."""
+
 _BLANK = ("action", "reward", "next_state", "outcome")
 
 
@@ -47,6 +52,10 @@ def read_episodes(
     step: float | str | timedelta | None = None,
     kind: str | None = None,
     max_unpacked: int | str | None = None,
+    decimal: str = ".",
+    encoding: str = "",
+    day_first: bool = False,
+    fold_case: bool = False,
 ) -> Episodes:
     r"""Read observed episodes from a log, one row per step.
 
@@ -76,6 +85,11 @@ def read_episodes(
     max_unpacked : int or str, optional
         To how many bytes a compressed file may unpack: ``"4 GB"``. By default to 256 MB, or to 100 times its size if
         that is more.
+    decimal, encoding, day_first
+        How a text file is written, if not with decimal points, in UTF-8, with dates as yyyy-mm-dd: ``","``,
+        ``"latin-1"``, True for dd/mm/yyyy.
+    fold_case : bool
+        Whether names that differ only in case, spaces or accents are one name, in lower case.
 
     Raises
     ------
@@ -94,6 +108,7 @@ def read_episodes(
     """
     shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
     text = [*shape.spread(_LABELS), *(["t"] if time is not None else [])]
+    log = as_expected(log, *_names_in(shape), decimal=decimal, encoding=encoding, day_first=day_first)
     try:
         read = _read(log, shape, text, shape.spread(_BLANK), kind, max_unpacked)
     except (FileError, PathError) as error:
@@ -102,12 +117,17 @@ def read_episodes(
             _say_how_to_name_times(error)
         raise
     complaints = read.complaints  # the problems of cells; all other problems are added
+    commas = [one for one in complaints.problems if isinstance(one.value, str) and DECIMAL_COMMA.fullmatch(one.value)]
+    if commas:  # nothing else is worth saying before
+        fix = "where the log has decimal commas, say so: decimal=','"
+        raise complaints.error([replace(one, fix=fix, argument="decimal") for one in commas])
     if complaints and time is None:
         _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
     values = shape.gathered(read, complaints)
     if mdp is not None:
         values = _found(values, mdp, complaints)
-    return Episodes.of(arrange_log(values, complaints))
+    episodes = Episodes.of(arrange_log(values, complaints))
+    return fold_names(episodes) if fold_case else episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +148,31 @@ class Sound:
     broken: Mapping[int, Problem]
     alone: list[Problem]
 
+    @property
+    def sound(self) -> Episodes:
+        """The episodes without the broken ones, and without names that only these have."""
+        log = self.episodes
+        if not self.broken:
+            return log
+        kept = np.flatnonzero(np.diff(log.start) > 0)
+        (ids, _), (actions, (action,)) = _used(log.ids, kept), _used(log.actions, log.action)
+        states, (state, after) = _used(log.states, log.state, log.next_state)
+        start = np.append(log.start[kept], log.start[-1:])
+        changed = replace(log, ids=ids, states=states, actions=actions, start=start)
+        changed = replace(changed, state=state, action=action, next_state=after)
+        if log.outcomes is None or log.outcome is None:
+            return changed
+        outcomes, (outcome,) = _used(log.outcomes, log.outcome[kept])
+        return replace(changed, outcomes=outcomes, outcome=outcome)
+
+
+def _used(names: Names, *codes: Ints) -> tuple[Names, list[Ints]]:
+    """The names that occur, and the codes in these; -1 stays -1."""
+    used = np.unique(np.concatenate([one[one >= 0] for one in codes]))
+    at = np.full(len(names) + 1, -1, dtype=np.int64)
+    at[used] = np.arange(used.size)
+    return make_names([names[int(i)] for i in used], None, "name"), [at[one] for one in codes]
+
 
 def read_sound_episodes(
     log: Any,
@@ -138,6 +183,8 @@ def read_sound_episodes(
     kind: str | None = None,
     max_unpacked: int | str | None = None,
     source: Source | None = None,
+    fold_case: bool = False,
+    **written: Any,
 ) -> Sound:
     r"""The same as `read_episodes`, but a problem of an episode is recorded, and not an error.
 
@@ -153,16 +200,20 @@ def read_sound_episodes(
     (<Path: 1 step, 'a' –'go'→ 'b'>, 'row 3: episode 2: t = 0 is given twice (first in row 2)')
     """
     given: dict[str, Any] = {"columns": columns, "time": time, "step": step, "kind": kind, "max_unpacked": max_unpacked}
+    given |= written
     try:
-        return Sound(read_episodes(log, **given), {}, [])
+        return Sound(read_episodes(log, fold_case=fold_case, **given), {}, [])
     except (FileError, PathError) as error:
+        if any(one.argument in _WRITTEN for one in error.problems):  # it is about the log as a whole
+            raise
         wrong = error
     try:
         values, found = read_words(log, source=source, **given)
     except (FileError, PathError):
         raise wrong from None
     steps, broken, alone = arrange_sound(values, found)
-    return Sound(Episodes.of(steps), broken, alone)
+    episodes = Episodes.of(steps)
+    return Sound(fold_names(episodes) if fold_case else episodes, broken, alone)
 
 
 def read_words(
@@ -174,10 +225,13 @@ def read_words(
     kind: str | None = None,
     max_unpacked: int | str | None = None,
     source: Source | None = None,
+    **written: Any,
 ) -> tuple[dict[str, Any], ByRow]:
     """The columns of a log, every cell read as text, so that none is wrong by itself; and a collector for its rows."""
     shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
     every = shape.spread([*_WANTED, *OPTIONAL])
+    written.pop("fold_case", None)  # it is about names, not about rows
+    log = as_expected(log, *_names_in(shape), **written)
     read = _read(log, shape, every, every, kind, max_unpacked)
     found = ByRow(source or read.source, PathError if read.file is None else FileError)
     values = shape.gathered(read, found)
@@ -205,10 +259,13 @@ def _read(
 
 
 def log_columns(
-    columns: Mapping[str, str | Sequence[str]] | None, time: str | None, step: Any
+    columns: Mapping[str, str | Sequence[str]] | None = None, time: str | None = None, step: Any = None, **_: Any
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The names in a log of the columns it must have, by what they are here; and of those that it may have."""
-    shape = make_shape(columns, time, step, [*_WANTED, *OPTIONAL])
+    return _names_in(make_shape(columns, time, step, [*_WANTED, *OPTIONAL]))
+
+
+def _names_in(shape: LogShape) -> tuple[dict[str, str], dict[str, str]]:
     wanted, optional = (
         {name: shape.columns.get(name, name) for name in shape.spread(some)} for some in (_WANTED, OPTIONAL)
     )

@@ -33,6 +33,7 @@ OPTIONAL = ("reward", "next_state", "outcome")
 _SPREAD = ("state", "next_state")
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _STEP = re.compile(r"([0-9]*\.?[0-9]+)\s*(s|min|h|d|w)?")
+_DAY_FIRST = re.compile(r"\s*\d{1,2}[/.-]\d{1,2}[/.-]\d{4}")
 _NEAR = 1e-6
 """The tolerance for the distance of two times, as a share of a step."""
 
@@ -212,14 +213,24 @@ def _seconds(items: list[Any], column: str, complaints: Complaints) -> tuple[Flo
     for row, item in enumerate(items):
         moment = _moment(item)
         if moment is None:
-            what = (
-                "is empty" if is_missing(item) or item == "" else f"is {item!r}, neither a number nor a date and time"
-            )
-            complaints.add(f"{column} {what}", row=row, value=item)
             unread[row] = True
             continue
         at[row], stamped = moment
         kinds.add(stamped)
+    dates = np.array([isinstance(item, str) and bool(_DAY_FIRST.match(item)) for item in items], dtype=bool)
+
+    def problem(row: int) -> Problem:
+        item = items[row]
+        if is_missing(item) or item == "":
+            return Problem(f"{column} is empty", value=item)
+        what = f"{column} is {item!r}, neither a number nor a date and time"
+        if not dates[row]:
+            return Problem(what, value=item)
+        fix = "write dates as yyyy-mm-dd; where the day comes first, say so: day_first=True"
+        return Problem(what, value=item, fix=fix, argument="day_first")
+
+    for some in (unread & dates, unread & ~dates):
+        complaints.add_group(np.flatnonzero(some), problem)
     if len(kinds) > 1:
         what = f"the column {column!r} holds both numbers and timestamps"
         complaints.add(what, expectation="one or the other")

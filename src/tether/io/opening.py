@@ -16,7 +16,7 @@ from tether.observation.path import Path, observe
 if TYPE_CHECKING:
     from tether.io.models import Format
 
-__all__ = ["must_exist", "names_in", "open_model", "open_path", "rewards_left_out"]
+__all__ = ["must_exist", "names_in", "open_model", "open_path", "read_as_learned", "rewards_left_out"]
 
 
 def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
@@ -60,7 +60,8 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
         Its model. The names of the model decide what the words of a text file mean.
     **options
         ``columns``: the names of the columns in a file; ``time`` and ``step``: its column of times, and how far apart
-        they are. See `tether.io.read_episodes`.
+        they are. See `tether.io.read_episodes`. An episode of a log is by default read as the log of a learned model
+        was.
 
     Examples
     --------
@@ -75,7 +76,9 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
         return path if mdp is None else in_names_of(mdp, path)
     if "#" in source[1:] and not os.path.exists(source):
         log, _, episode = source.rpartition("#")
-        path = _open_episode(log, episode, options)
+        options = read_as_learned(mdp, options)
+        skip = mdp is not None and mdp.counts is not None and mdp.counts.skipped > 0
+        path = _open_episode(log, episode, options, skip)
         return path if mdp is None else _allowed(mdp, in_names_of(mdp, path), log, episode, options)
     must_exist(source)
     from tether.io.paths import read_path
@@ -83,11 +86,35 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
     return read_path(source, mdp, **options)
 
 
-def _open_episode(log: str, word: str, options: dict[str, Any]) -> Path:
-    must_exist(log)
-    from tether.io.logs import read_episodes
+def read_as_learned(mdp: MDP | None, options: dict[str, Any]) -> dict[str, Any]:
+    """How to read a log beside a model: as the model's own log was, except for what is given.
 
-    episodes = read_episodes(log, **options)
+    Examples
+    --------
+    >>> from tether.io.opening import read_as_learned
+    >>> read_as_learned(None, {"time": "hour", "step": None})
+    {'time': 'hour'}
+    """
+    given = {name: value for name, value in options.items() if value}
+    if mdp is None or mdp.counts is None or mdp.counts.reading is None:
+        return given
+    known = mdp.counts.reading.options
+    columns = {**known.get("columns", {}), **given.get("columns", {})}
+    return {**known, **given, **({"columns": columns} if columns else {})}
+
+
+def _open_episode(log: str, word: str, options: dict[str, Any], skip_broken: bool) -> Path:
+    """An episode of a log; ``skip_broken``: the others may be broken, as in the log of the model."""
+    must_exist(log)
+    from tether.io.logs import read_episodes, read_sound_episodes
+
+    if skip_broken:
+        found = read_sound_episodes(log, **options)
+        episodes = found.episodes
+        if find_index(episodes.ids, word) in found.broken:
+            raise FileError(found.broken[find_index(episodes.ids, word)])
+    else:
+        episodes = read_episodes(log, **options)
     i = find_index(episodes.ids, word)
     try:
         return episodes[word if i < 0 else episodes.ids[i]]

@@ -21,6 +21,7 @@ from tether.model.encode import EMPTY, UNUSABLE, Coded, coded
 from tether.model.names import is_missing
 
 __all__ = [
+    "DECIMAL_COMMA",
     "are_all_whole",
     "cut_repr",
     "labels_of_arrow",
@@ -40,7 +41,8 @@ _FIRST = 1000
 
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0+)?")
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:nan|inf|infinity)$"
-_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
+DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
+"""A number with a decimal comma."""
 
 
 def labels_of_text(
@@ -265,12 +267,14 @@ def _parsed(column: Any, name: str, complaints: Complaints, blank: bool) -> Any:
     empty = pc.equal(column, "")
     _note_empty(np.flatnonzero(np.asarray(empty.to_numpy())), name, "a number", complaints, blank)
     bad = np.flatnonzero(np.asarray(pc.invert(pc.or_(good, empty)).to_numpy()))
-    complaints.add_each(bad, lambda row: _not_a_number(column[row].as_py(), name))
+    commas = np.array([bool(DECIMAL_COMMA.fullmatch(column[int(row)].as_py())) for row in bad], dtype=bool)
+    complaints.add_group(bad[commas], lambda row: _not_a_number(column[row].as_py(), name))
+    complaints.add_each(bad[~commas], lambda row: _not_a_number(column[row].as_py(), name))
     return pc.if_else(good, column, None).cast(pa.float64())
 
 
 def _not_a_number(found: Any, name: str) -> Problem:
-    comma = isinstance(found, str) and _DECIMAL_COMMA.fullmatch(found)
+    comma = isinstance(found, str) and DECIMAL_COMMA.fullmatch(found)
     what, fix = f"found {cut_repr(found)} in the column {name!r}", "write it with a decimal point" if comma else ""
     return Problem(what, value=found, expectation="a number", fix=fix)
 
@@ -278,7 +282,7 @@ def _not_a_number(found: Any, name: str) -> Problem:
 def _note_empty(rows: Ints, name: str, expectation: str, complaints: Complaints, blank: bool) -> None:
     if rows.size and not blank:
         what = f"the cell in the column {name!r} is empty"
-        complaints.add_each(rows, lambda _: Problem(what, expectation=expectation))
+        complaints.add_group(rows, lambda _: Problem(what, expectation=expectation))
 
 
 def _ints_if_whole(numbers: Array) -> Array:

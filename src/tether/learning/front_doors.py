@@ -6,27 +6,25 @@ A log larger than memory comes piece by piece, as in `tether.audit`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
+from tether.errors import Problem
 from tether.learning.kinds import Kinds, gather_kinds
 from tether.observation.episodes import Episodes
 
 __all__ = ["read_log"]
 
 
-def read_log(
-    log: str | os.PathLike[str],
-    *,
-    columns: Mapping[str, Any] | None = None,
-    time: str | None = None,
-    step: Any = None,
-) -> Episodes | Kinds:
-    """The episodes of a file, or the kinds of steps of a log that is read piece by piece."""
+def read_log(log: str | os.PathLike[str], skip_broken: bool, **reading: Any) -> tuple[Episodes | Kinds, int]:
+    """The episodes of a file, or the kinds of steps of a log that is read piece by piece; and how many are left out."""
     from tether.auditing.logs import open_pieces
-    from tether.io.logs import read_episodes
+    from tether.io.logs import read_episodes, read_sound_episodes
 
-    pieces = open_pieces(log, columns=columns or None, time=time, step=step)
-    if pieces is None:
-        return read_episodes(log, columns=columns, time=time, step=step)
-    return gather_kinds(pieces.sound())
+    skipped: list[Problem] = []
+    pieces = open_pieces(log, **reading)
+    if pieces is not None:
+        return gather_kinds(pieces.sound(skipped if skip_broken else None)), len(skipped)
+    if not skip_broken:
+        return read_episodes(log, **reading), 0
+    found = read_sound_episodes(log, **reading)
+    return found.sound, len(found.broken) + len(found.alone)

@@ -33,8 +33,8 @@ class Kinds:
         rewards.
     times : array
         How often each kind occurs.
-    episodes : int
-        How many episodes there are.
+    episodes, longest : int
+        How many episodes there are, and how many steps the longest has.
     example : callable
         An episode and a step of it, for a kind by index.
     outcomes : sequence of str or None
@@ -50,6 +50,7 @@ class Kinds:
     last: Any
     times: Ints
     episodes: int
+    longest: int
     example: Callable[[int], tuple[Any, int]]
     outcomes: Any = None
 
@@ -75,7 +76,8 @@ class Kinds:
         last = np.zeros(log.n_steps, dtype=bool)
         last[log.start[1:] - 1] = True
         arrays = (log.state, log.action, log.next_state, log.reward, last, np.ones(log.n_steps, dtype=np.int64))
-        return cls(log.states, log.actions, *arrays, len(log), example, log.outcomes)
+        longest = int(np.diff(log.start).max(initial=0))
+        return cls(log.states, log.actions, *arrays, len(log), longest, example, log.outcomes)
 
 
 def gather_kinds(pieces: Iterable[Episodes]) -> Kinds:
@@ -106,10 +108,11 @@ class _Gathered:
         self._rows = np.empty((0, 5), dtype=np.int64)
         self._times = np.empty(0, dtype=np.int64)
         self._examples: list[tuple[Any, int]] = []
-        self._episodes, self._has_rewards = 0, False
+        self._episodes, self._longest, self._has_rewards = 0, 0, False
 
     def add(self, piece: Kinds) -> None:
         self._episodes += piece.episodes
+        self._longest = max(self._longest, piece.longest)
         self._has_rewards |= piece.reward is not None
         if piece.outcomes is not None:
             self._outcomes = {**(self._outcomes or {}), **dict.fromkeys(piece.outcomes)}
@@ -145,6 +148,7 @@ class _Gathered:
             last.astype(bool),
             self._times,
             self._episodes,
+            self._longest,
             lambda kind: examples[kind],
             None if self._outcomes is None else tuple(self._outcomes),
         )

@@ -1,17 +1,21 @@
 """Learning a model from episodes: count what each action led to, and turn counts into probabilities.
 
-With n(s,a,s') the number of times that a in s led to s', and α the prior,
+By default rows are pooled (`tether.model.pooling`): the row of an action is drawn towards that of its state, by as much
+as the log demands, so that differences that chance alone would make are not taken for effects.
+
+With a number α as the prior, rows are learned apart. With n(s,a,s') the number of times that a in s led to s', and α
+the prior,
 
     P(s'|s,a) = (n(s,a,s') + α) / Σ_j (n(s,a,j) + α)        j over the possible outcomes of (s,a)
 
 For α = 0 this is maximum likelihood. For α > 0 it is the mean of the Dirichlet posterior: as if, before the
 log, every possible outcome of every pair had been seen α times. ``support`` says which outcomes are possible.
 
-Nothing is invented that is not in the log. A pair that was seen too rarely is not available. A state in which no action
-is left is terminal: absorbing, reward 0. A pair whose outcome was never recorded leads to an end state, so that its
-episodes stay possible. If the log has a column for how an episode ended, its last action leads there: an outcome such
-as "died" is a terminal state. The user must say what an empty reward counts as. `learned` lists these pairs, states
-and rewards.
+Nothing is invented that is not in the log. A pair that was not seen is not available. A state in which no action was
+taken is terminal: absorbing, reward 0. A pair whose outcome was never recorded has its state's usual row, if rows are
+pooled and its state has one; otherwise it leads to an end state, so that its episodes stay possible. If the log has a
+column for how an episode ended, its last action leads there: an outcome such as "died" is a terminal state. The user
+must say what an empty reward counts as. `MDP.learned` lists these pairs, states and rewards.
 """
 
 from __future__ import annotations
@@ -28,25 +32,30 @@ from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
 from tether.learning.front_doors import read_log
 from tether.learning.kinds import Kinds
-from tether.learning.prior import Support, Transitions, add_support, checked_prior
-from tether.learning.rewards import Earnings, fill_empty, mean_rewards
-from tether.model.counts import Counts
+from tether.learning.prior import Support, Transitions, add_support, checked_prior, of_states
+from tether.learning.rewards import Earnings, fill_empty, mean_rewards, pooled_rewards
+from tether.model.counts import Counts, Reading
 from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.from_table import form_from_codes
 from tether.model.mdp import MDP
 from tether.model.names import Names, make_names
+from tether.model.pooling import pool, pooled_rows, state_counts
+from tether.model.practice import learned_counts
 from tether.observation.episodes import Episodes
-from tether.observation.path import Path
+from tether.observation.path import Observation, Path, observe
 
-__all__ = ["learn"]
+__all__ = ["learn", "without"]
+
+_KEPT = 0.5
+"""The count of an observed transition that no other episode has: it did happen, so it stays possible."""
 
 
 def learn(
     episodes: Episodes | Kinds | Iterable[Path] | Mapping[Any, Path] | str | os.PathLike[str],
-    prior: float = 0.0,
+    prior: float | Literal["pooled"] = "pooled",
     *,
     minimum: int = 1,
-    support: Support = "seen",
+    support: Support | None = None,
     rewards: Literal["transition", "pair"] = "transition",
     empty_rewards: Literal["zero", "mean"] | None = None,
     states: Iterable[Any] | None = None,
@@ -55,6 +64,11 @@ def learn(
     columns: Mapping[str, Any] | None = None,
     time: str | None = None,
     step: Any = None,
+    decimal: str = ".",
+    encoding: str = "",
+    day_first: bool = False,
+    fold_case: bool = False,
+    skip_broken: bool = False,
 ) -> MDP:
     """Learn a model from observed episodes.
 
@@ -64,17 +78,21 @@ def learn(
         What happened. A file is read as by `tether.io.read_episodes`; a large file, or a directory of Parquet files, is
         read piece by piece, so that it need not fit into memory. Outcomes of episodes, if there are any, become
         terminal states, in place of the last states.
-    prior : float
-        Pseudo-count α: each possible outcome of a pair counts as seen α times more. 0: maximum likelihood.
-        1: every distribution over the possible outcomes was equally likely before the log (Laplace); 0.5 is
-        Jeffreys' choice.
+    prior : "pooled" or float
+        "pooled": the row of an action is drawn towards the pooled row of its state, by as much as the log as a whole
+        demands; ``mdp.learned.pooling`` says how far. What followed any action of a state may follow all. Values are
+        needed to measure effects, so rows are pooled again by `MDP.with_objective`.
+        A number is a pseudo-count α, for rows that are learned apart: each possible outcome of a pair counts as seen
+        α times more. 0: maximum likelihood. 1: every distribution over the possible outcomes was equally likely before
+        the log (Laplace); 0.5 is Jeffreys' choice.
     minimum : int
-        A pair seen fewer times is not available in the model; `learned` lists these pairs.
-    support : {"seen", "all"}, MDP or callable
-        Which outcomes of a pair are possible, and so get the prior: those that were seen (the model stays sparse);
-        all states (it does not); those that another model gives the pair; or those that ``support(state, action)``
-        lists. Outcomes that were seen are always possible. Be careful with "all": every row then shares an outcome with
-        the observed one, the influence test `support` is always passed, and k limits nothing; use `tether.effective`.
+        A pair seen fewer times may not be advised (``mdp.learned.advisable``). It stays in the model.
+    support : {"seen", "all"}, MDP or callable, optional
+        With a number as prior: which outcomes of a pair are possible, and so get it. Those that were seen (the default;
+        the model stays sparse); all states (it does not); those that another model gives the pair; or those that
+        ``support(state, action)`` lists. Outcomes that were seen are always possible. Be careful with "all": every row
+        then shares an outcome with the observed one, the influence test `support` is always passed, and k limits
+        nothing; use `tether.effective`.
     rewards : {"transition", "pair"}
         Mean rewards of each transition, R(s,a,s'), or of each pair, R(s,a), in the log. A transition that only the
         prior makes possible has the mean of its pair.
@@ -86,15 +104,18 @@ def learn(
     states, actions : iterable of hashable, optional
         The names of the model, in their order; at least all names of the log.
     end : hashable
-        Pairs whose outcome was never recorded lead to the terminal state of this name. It is added only if it is
-        needed; it may be a state of the log in which no action was taken. None: such pairs are not available.
-    columns, time, step
-        How to read a file; see `tether.io.read_episodes`.
+        Pairs whose outcome was never recorded lead to the terminal state of this name; pooled ones only if no outcome
+        of any action was recorded in their state. It is added only if it is needed; it may be a state of the log in
+        which no action was taken. None: pairs whose outcome was never recorded are not available.
+    columns, time, step, decimal, encoding, day_first, fold_case
+        How to read a file; see `tether.io.read_episodes`. The model remembers it (``mdp.learned.reading``).
+    skip_broken : bool
+        Whether broken episodes of a file are left out, and counted; otherwise they are an error.
 
     Returns
     -------
     MDP
-        With ``counts``: how often each of its transitions was seen.
+        With ``counts``: how often each of its transitions was seen; and ``learned``: what it is based on, in words.
 
     Examples
     --------
@@ -114,21 +135,26 @@ def learn(
     >>> mdp.reward("sick", "wait", "well")
     10.0
     """
-    log = _kinds(episodes, {"columns": columns, "time": time, "step": step})
-    prior = checked_prior(prior, support)
+    reading = Reading.of(
+        columns, time, step, decimal=decimal, encoding=encoding, day_first=day_first, fold_case=fold_case
+    )
+    log, skipped = _kinds(episodes, reading, skip_broken)
+    flat = checked_prior(prior, support)
     minimum = whole_number("minimum", minimum, 1)
     if rewards not in ("transition", "pair"):
         raise QueryError(f"rewards must be 'transition' or 'pair', not {rewards!r}")
     earned, empty = fill_empty(log, empty_rewards)
-    seen = _see(log, earned, states, actions, end is not None)
-    seen, dropped = seen.at_least(minimum)
+    seen = _see(log, earned, states, actions, end is not None, flat is None)
+    seen, dropped = seen.recorded(flat is None and end is not None)
     seen = seen.with_end(end, log)
     table = seen.tally()
-    if prior > 0:
+    if flat is None:
+        table = of_states(table, np.unique(seen.pair), len(seen.states), len(seen.actions))
+    elif flat > 0:
         table = add_support(table, seen.states, seen.actions, seen.n_real, support)
     counts = Counts(
         np.empty(0, dtype=np.int64),
-        prior,
+        flat or 0.0,
         episodes=log.episodes,
         steps=log.n_steps,
         unrecorded=log.unrecorded,
@@ -138,19 +164,24 @@ def learn(
         empty_rewards=empty,
         empty=0 if log.reward is None else int(log.times[np.isnan(log.reward)].sum()),
         unplaced=0 if rewards == "pair" else seen.unplaced,
+        longest=log.longest,
+        reading=reading if isinstance(episodes, str | os.PathLike) else None,
+        skipped=skipped,
     )
-    return _model(table, seen, rewards == "pair", counts)
+    return _model(table, seen, rewards == "pair", counts, flat is None)
 
 
-def _kinds(episodes: Any, reading: dict[str, Any]) -> Kinds:
-    """The steps of a log, as they are counted."""
+def _kinds(episodes: Any, reading: Reading, skip_broken: bool) -> tuple[Kinds, int]:
+    """The steps of a log, as they are counted; and how many broken episodes were left out."""
+    skipped = 0
     if isinstance(episodes, str | os.PathLike):
-        episodes = read_log(episodes, **reading)
-    elif given := [name for name, value in reading.items() if value]:
+        episodes, skipped = read_log(episodes, skip_broken, **reading.options)
+    elif given := [*reading.options, *(["skip_broken"] if skip_broken else [])]:
         raise QueryError(f"{', '.join(given)} say how to read a file; these episodes are read already")
     if isinstance(episodes, Kinds):
-        return episodes
-    return Kinds.of(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes)))
+        return episodes, skipped
+    kinds = Kinds.of(episodes if isinstance(episodes, Episodes) else Episodes.from_paths(_paths(episodes)))
+    return kinds, skipped
 
 
 def _paths(episodes: Any) -> Any:
@@ -160,7 +191,7 @@ def _paths(episodes: Any) -> Any:
 
 
 _ENDS = -2
-"""Outcome of a step of a pair whose outcome was never recorded."""
+"""Outcome of a step that leads to the end state, because no outcome of its pair was ever recorded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,16 +212,22 @@ class _Seen:
     n_real: int
     end: int = -1
 
-    def at_least(self, minimum: int) -> tuple[_Seen, Ints]:
-        """The steps without rare pairs; and the rare pairs: state, action, how often it was seen with its outcome."""
+    def recorded(self, pooled: bool) -> tuple[_Seen, Ints]:
+        """The steps without those of pairs that have no outcome; and these pairs: state, action, 0.
+
+        ``pooled``: such a pair is left only if its state has an outcome, of any action.
+        """
         pairs, inverse = np.unique(self.pair, return_inverse=True)
-        known = self.outcome != -1
-        times = _counted(inverse[known], self.times[known], pairs.size)
-        few = times < minimum
-        dropped = np.stack((*np.divmod(pairs[few], len(self.actions)), times[few]), axis=1).astype(np.int64)
-        if not few.any():
-            return self, dropped
-        kept = ~few[inverse]
+        known = np.zeros(pairs.size, dtype=bool)
+        known[inverse[self.outcome != -1]] = True
+        if pooled:
+            states = pairs // len(self.actions)
+            known = np.isin(states, states[known])
+        lost = pairs[~known]
+        dropped = np.stack((*np.divmod(lost, len(self.actions)), np.zeros(lost.size, np.int64)), axis=1)
+        if not lost.size:
+            return self, dropped.astype(np.int64)
+        kept = known[inverse]
         reward = None if self.reward is None else self.reward[kept]
         pair, outcome, given, times = (one[kept] for one in (self.pair, self.outcome, self.given, self.times))
         return replace(self, pair=pair, outcome=outcome, reward=reward, given=given, times=times), dropped
@@ -232,14 +269,16 @@ def _counted(group: Ints, times: Ints, size: int) -> Ints:
     return found
 
 
-def _see(log: Kinds, reward: Floats | None, states: Any, actions: Any, end: bool) -> _Seen:
+def _see(log: Kinds, reward: Floats | None, states: Any, actions: Any, end: bool, pooled: bool) -> _Seen:
+    """The steps in the indices of the model; with ``end``, an outcome for pairs (if ``pooled``, states) without one."""
     state_labels, to_state = _relabel(log.states, states, "state")
     action_labels, to_action = _relabel(log.actions, actions, "action")
     pair = to_state[log.state] * len(action_labels) + to_action[log.action]
     outcome = np.where(log.next_state >= 0, to_state[log.next_state], -1)
     if end:
         lost = outcome < 0
-        outcome[np.flatnonzero(lost)[~np.isin(pair[lost], pair[~lost])]] = _ENDS
+        owner = pair // len(action_labels) if pooled else pair
+        outcome[np.flatnonzero(lost)[~np.isin(owner[lost], owner[~lost])]] = _ENDS
     given = np.zeros(pair.size, dtype=bool) if log.reward is None else ~np.isnan(log.reward)
     return _Seen(state_labels, action_labels, pair, outcome, reward, given, log.times, len(state_labels))
 
@@ -264,23 +303,26 @@ def _relabel(found: Names, given: Any, noun: str) -> tuple[Names, Ints]:
     return labels, index
 
 
-def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts) -> MDP:
+def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts, pooled: bool) -> MDP:
     """The model of these transitions; ``counts`` do not yet have the counts of its entries."""
     states, actions = seen.states, seen.actions
     if table.pair.size == 0:
         raise ModelError(
-            f"no pair was seen {counts.minimum:,} times with its outcome; ask for fewer (minimum=), or give more "
-            "episodes"
+            "no pair of state and action was seen with its outcome; give more episodes, or a name for unrecorded ends "
+            "(end=)"
         )
     first = np.flatnonzero(np.diff(table.pair, prepend=-1))
     owner = np.repeat(np.arange(first.size), np.diff(first, append=table.pair.size))
-    weight = table.times + counts.prior
+    # Pooled rows need the values of the whole model: until then, rows as if each outcome had been seen once more.
+    weight = table.times + (1.0 if pooled else counts.prior)
     probability = weight / np.add.reduceat(weight, first)[owner]
-    reward = (
-        None
-        if seen.reward is None
-        else mean_rewards(table, Earnings(seen.pair, seen.outcome, seen.reward, seen.times), len(states), by_pair)
-    )
+    reward, reward_rho, reward_sd = None, 0.0, 0.0
+    if seen.reward is not None:
+        earned = Earnings(seen.pair, seen.outcome, seen.reward, seen.times)
+        if pooled:
+            reward, reward_rho, reward_sd = pooled_rewards(table, earned, len(states), len(actions), by_pair)
+        else:
+            reward = mean_rewards(table, earned, len(states), by_pair)
     s, a = np.divmod(table.pair, len(actions))
     ends = np.setdiff1d(np.arange(len(states)), s)
     form = form_from_codes(
@@ -295,6 +337,10 @@ def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts) -> MD
         tolerance=TOLERANCE,
     )
     counts = replace(counts, transitions=_by_entry(form, table, len(states), len(actions)))
+    if pooled:
+        of_states, pooling = pool(form, counts.transitions, longest=counts.longest)
+        form = replace(form, probability=pooled_rows(of_states, pooling.rho))
+        counts = replace(counts, pooling=replace(pooling, reward_rho=reward_rho, reward_sd=reward_sd))
     return MDP(states, actions, form, counts=counts)
 
 
@@ -306,3 +352,61 @@ def _by_entry(form: Form, table: Transitions, n_states: int, n_actions: int) -> 
     known = table.pair * n_states + table.outcome
     at = np.minimum(np.searchsorted(known, key), known.size - 1)
     return np.where(known[at] == key, table.times[at], 0).astype(np.int64)
+
+
+def without(mdp: MDP, episode: Path | Observation) -> MDP:
+    """A learned model without the counts of an episode: how far rows are pooled stays as it is, rewards too.
+
+    An observed transition that no other episode has keeps half a count, because it did happen; a state that no other
+    episode has keeps its rows.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.learning.learn import without
+    >>> paths = [tether.Path(["sick", after], ["wait"]) for after in ("well", "well", "dead", "dead")]
+    >>> mdp = tether.learn(paths)
+    >>> mdp.row("sick", "wait"), without(mdp, paths[0]).row("sick", "wait")
+    ((('well', 'dead'), array([0.5, 0.5])), (('well', 'dead'), array([0.33333333, 0.66666667])))
+    """
+    counts, form = learned_counts(mdp), mdp.form
+    observed = observe(mdp, episode) if isinstance(episode, Path) else episode
+    T = observed.actions.size
+    pairs = np.array(
+        [mdp.find_pair(int(s), int(a)) for s, a in zip(observed.states[:T], observed.actions, strict=True)]
+    )
+    known = observed.states[1:].size
+    entries = [_entry(form, int(x), int(j)) for x, j in zip(pairs[:known], observed.states[1:], strict=True)]
+    taken = np.array([entry for entry in entries if entry >= 0], dtype=np.int64)
+    left = counts.transitions.astype(np.float64)
+    np.subtract.at(left, taken, 1.0)
+    if np.any(left[taken] < 0):
+        raise QueryError("the episode is not one of those that the model was learned from: it has steps that were seen "
+                         "less often in them")  # fmt: skip
+    of_states = state_counts(form, left)
+    own = np.unique(counts_of_states := of_states.pair_state[of_states.entry_pair[taken]])
+    alone = own[of_states.of_state[own] == 0]
+    back = np.isin(counts_of_states, alone)
+    np.add.at(left, taken[back], 1.0)
+    lost = taken[~back & (of_states.of_group[of_states.group[taken]] == 0)]
+    left[lost] = _KEPT
+    changed = replace(counts, transitions=left, episodes=max(0, counts.episodes - 1), steps=counts.steps - T)
+    return replace(mdp, form=replace(form, probability=_rows(form, changed)), counts=changed)
+
+
+def _rows(form: Form, counts: Counts) -> Floats:
+    """The probabilities of a model's entries from its counts, as they were learned."""
+    if counts.pooling is not None:
+        return pooled_rows(state_counts(form, counts.transitions), counts.pooling.rho)
+    weight = counts.concentration
+    total = np.add.reduceat(weight, form.row_start[:-1])
+    lengths = np.diff(form.row_start)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(np.repeat(total > 0, lengths), weight / np.repeat(total, lengths), form.probability)
+
+
+def _entry(form: Form, pair: int, outcome: int) -> int:
+    """The entry of a transition, -1 if the model has none."""
+    low, high = int(form.row_start[pair]), int(form.row_start[pair + 1])
+    at = low + int(np.searchsorted(form.next_state[low:high], outcome))
+    return at if at < high and form.next_state[at] == outcome else -1

@@ -1,13 +1,23 @@
 """Uncertain models: how far an answer can be trusted if the probabilities were learned from a log.
 
-A learned model remembers how often it saw each transition. Given these counts, the row of each pair follows a
-Dirichlet distribution with parameters n(s,a,s') + α, independently of the other rows (`tether.learn`). Models
-are drawn from it, and each answers the same question: what is this plan worth here, is it still better than
-what was done, and would the best plan here make the same changes? Rewards are not drawn: they stay the means.
+A learned model remembers how often it saw each transition. Models are drawn that these counts leave possible, and each
+answers the same question: what is this plan worth here, is it still better than what was done, and would the best plan
+here make the same changes? Rewards are not drawn: they stay the means.
+
+Pooled rows (`tether.model.pooling`) are drawn in two steps. First the common row of each state's actions;
+then each action's own row, given that one:
+
+    common_s ~ Dirichlet(N_s·μ'_s)                   N_s = Σ_a n_sa·(1 + κ) / (n_sa + κ)
+    row_sa ~ Dirichlet(n_sa·share seen + κ·common_s)
+
+ρ = 1 / (1 + κ) is itself one of those that the log leaves possible, at random. N_s is what the sightings of actions
+that differ by so much are worth for their common row: n_s if actions have no effect. For a state with a single action,
+the two steps together have the variance of a Dirichlet of its counts.
+
+With a flat prior α, the row of each pair is Dirichlet with parameters n(s,a,s') + α, independently of the others.
 
 An outcome that is impossible in the model is impossible in every draw, and a pair with a single possible outcome is
-certain, whatever the prior: the answers then look surer than they are. To allow more outcomes than were seen, learn
-with ``support=`` (`tether.learn`).
+certain: the answers then look surer than they are.
 """
 
 from __future__ import annotations
@@ -29,6 +39,7 @@ from tether.learning.uncertainty import PlanUncertainty, SweepUncertainty
 from tether.learning.worlds import block_size, drawn_worlds
 from tether.model.form import Form
 from tether.model.mdp import MDP
+from tether.model.pooling import common_rows, state_counts
 from tether.model.side_by_side import copied_model
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
@@ -45,6 +56,19 @@ _ARRAYS = ("pair_start", "pair_action", "row_start", "next_state", "probability"
 
 _LEAST = 1e-300
 """The smallest probability of a possible outcome: all draws have the same transitions."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Common:
+    """How the common rows of states are drawn: the parameters of their Dirichlet distributions, one after the other.
+
+    ``start`` is where that of each state begins, ``group`` the parameter behind each entry that is drawn.
+    """
+
+    shape: Floats
+    start: Ints
+    group: Ints
+    kappa: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -68,6 +92,7 @@ class Posterior:
     free: Ints
     start: Ints
     shape: Floats
+    common: tuple[_Common, ...] = ()
 
     def draw(self, i: int) -> MDP:
         """The i-th model, i = 0 … draws - 1; it shares everything with the learned one except its probabilities."""
@@ -128,25 +153,19 @@ class Posterior:
         return probability
 
     def _rows(self, which: range) -> Floats:
-        """Some draws of all rows with more than one outcome: gamma variates, normalised by row. Each has its own seed.
-
-        A gamma variate of a parameter a < 1 is one of a + 1 times U^(1/a). It may be far below what a float
-        can hold, so it is kept as a logarithm until the row's largest is 1.
-        """
-        small = np.flatnonzero(self.shape < 1.0)
-        larger = self.shape.copy()
-        larger[small] += 1.0
-        gamma, uniform = np.empty((len(which), self.shape.size)), np.empty((len(which), small.size))
+        """Some draws of all rows with more than one outcome; each draw has its own seed."""
+        drawn = np.empty((len(which), self.shape.size))
         for row, i in enumerate(which):
             rng = np.random.default_rng((*self.key, i))
-            rng.standard_gamma(larger, out=gamma[row])
-            rng.random(out=uniform[row])
-        logs = np.log(np.maximum(gamma, _LEAST))
-        logs[:, small] += np.log1p(-uniform) / self.shape[small]
-        lengths = np.diff(self.start, append=self.shape.size)
-        share = np.exp(logs - np.repeat(np.maximum.reduceat(logs, self.start, axis=1), lengths, axis=1))
-        share /= np.repeat(np.add.reduceat(share, self.start, axis=1), lengths, axis=1)
-        drawn: Floats = np.maximum(share, _LEAST)
+            if not self.common:
+                drawn[row] = _dirichlet(self.shape, self.start, rng)
+                continue
+            one = self.common[int(rng.integers(len(self.common)))]
+            common = _dirichlet(one.shape, one.start, rng)[one.group]
+            if np.isinf(one.kappa):
+                drawn[row] = common
+            else:
+                drawn[row] = _dirichlet(self.shape + one.kappa * common, self.start, rng)
         return drawn
 
     def __repr__(self) -> str:
@@ -194,15 +213,52 @@ def posterior(mdp: MDP, draws: int | None = None, *, rng: Any = 0) -> Posterior:
     if draws > _MOST:
         raise QueryError(f"draws must be at most {_MOST:,}, not {draws:,}; a few hundred are enough")
     words = random_generator(rng).integers(0, 2**64, size=2, dtype=np.uint64)
-    lengths, concentration = np.diff(mdp.form.row_start), mdp.counts.concentration
+    lengths, concentration = np.diff(mdp.form.row_start), mdp.counts.concentration  # pooled: the counts alone
     if concentration.size != mdp.n_transitions:
         raise QueryError(f"the model has {mdp.n_transitions:,} transitions, but counts for {concentration.size:,}")
     free = np.flatnonzero(np.repeat(lengths > 1, lengths))
-    if np.any(concentration[free] <= 0):
+    if mdp.counts.pooling is None and np.any(concentration[free] <= 0):
         raise QueryError("a transition of the model was never seen, and its prior is 0: it has no posterior")
     several = lengths[lengths > 1]
     start = np.cumsum(several) - several
-    return Posterior(mdp, draws, (int(words[0]), int(words[1])), free, start, concentration[free])
+    return Posterior(mdp, draws, (int(words[0]), int(words[1])), free, start, concentration[free], _common(mdp, free))
+
+
+def _common(mdp: MDP, free: Ints) -> tuple[_Common, ...]:
+    """How the common rows behind the entries ``free`` are drawn, for each ρ that is likely; none for a flat prior."""
+    if mdp.counts is None or mdp.counts.pooling is None:
+        return ()
+    counts, pooling = state_counts(mdp.form, mdp.counts.transitions), mdp.counts.pooling
+    groups, group = np.unique(counts.group[free], return_inverse=True)
+    owner = counts.group_state[groups]
+    start = np.flatnonzero(np.diff(owner, prepend=-1))
+    found = []
+    for rho in pooling.likely:
+        common, worth = common_rows(counts, rho)
+        kappa = 1.0 / rho - 1.0 if rho > 0 else np.inf
+        found.append(_Common(worth[owner] * common[groups], start, group, kappa))
+    return tuple(found)
+
+
+def _dirichlet(shape: Floats, start: Ints, rng: np.random.Generator) -> Floats:
+    """A draw of Dirichlet distributions, whose parameters stand one after the other: normalised gamma variates.
+
+    A gamma variate of a parameter a < 1 is one of a + 1 times U^(1/a). It may be far below what a float can hold, so it
+    is kept as a logarithm until the largest of its row is 1.
+    """
+    if shape.size == 0:
+        return shape
+    small = np.flatnonzero(shape < 1.0)
+    larger = shape.copy()
+    larger[small] += 1.0
+    logs = np.log(np.maximum(rng.standard_gamma(larger), _LEAST))
+    with np.errstate(over="ignore"):
+        logs[small] += np.log1p(-rng.random(small.size)) / shape[small]
+    lengths = np.diff(start, append=shape.size)
+    share = np.exp(logs - np.repeat(np.maximum.reduceat(logs, start), lengths))
+    share /= np.repeat(np.add.reduceat(share, start), lengths)
+    drawn: Floats = np.maximum(share, _LEAST)
+    return drawn
 
 
 def _same(one: Form, other: Form) -> bool:

@@ -13,7 +13,7 @@ from tether.errors import Problem, QueryError
 from tether.model.mdp import MDP
 from tether.model.names import Names
 
-__all__ = ["Support", "Transitions", "add_support", "checked_prior"]
+__all__ = ["Support", "Transitions", "add_support", "checked_prior", "of_states"]
 
 Support = Literal["seen", "all"] | MDP | Callable[[Any, Any], Iterable[Any]]
 
@@ -33,22 +33,54 @@ class Transitions:
     times: Ints
 
 
-def checked_prior(prior: Any, support: Any) -> float:
-    """The pseudo-count as a float, or an error that says which values are allowed."""
+def checked_prior(prior: Any, support: Any) -> float | None:
+    """The pseudo-count as a float, None for pooled rows; or an error that says which values are allowed."""
+    if isinstance(prior, str) and prior == "pooled":
+        if support is not None:
+            raise QueryError("with prior='pooled' what followed any action of a state may follow all; support= goes "
+                             "with a number, such as prior=1")  # fmt: skip
+        return None
     number = isinstance(prior, int | float | np.integer | np.floating) and not isinstance(prior, bool)
     if not number or not (prior == 0 or _SMALLEST <= prior <= _LARGEST):
-        allowed = f"0, or a number from {_SMALLEST:g} to {_LARGEST:g}"
+        allowed = f"'pooled', 0, or a number from {_SMALLEST:g} to {_LARGEST:g}"
         raise QueryError(f"prior must be {allowed}: how often each possible outcome counts as seen; not {prior!r}")
-    if not (isinstance(support, MDP) or callable(support) or (isinstance(support, str) and support in ("seen", "all"))):
+    known = support is None or isinstance(support, MDP) or callable(support)
+    if not known and not (isinstance(support, str) and support in ("seen", "all")):
         raise QueryError(f"support must be 'seen', 'all', an MDP or a function of state and action, not {support!r}")
-    if prior == 0 and support != "seen":
+    if prior == 0 and support not in (None, "seen"):
         raise QueryError("with prior=0 only what was seen is possible; support= goes with a prior, such as prior=1")
     return float(prior)
 
 
-def add_support(table: Transitions, states: Names, actions: Names, n_real: int, support: Support) -> Transitions:
+def of_states(table: Transitions, pairs: Ints, n_states: int, n_actions: int) -> Transitions:
+    """The transitions of each of some pairs to whatever followed any action of its state, with their counts.
+
+    Every state of ``pairs`` (ascending) has a transition in ``table``.
+    """
+    reached = np.unique(table.pair // n_actions * n_states + table.outcome)
+    owner, outcome = np.divmod(reached, n_states)
+    first = np.searchsorted(owner, pairs // n_actions)
+    size = np.searchsorted(owner, pairs // n_actions, side="right") - first
+    if int(size.sum()) > _MOST:
+        raise QueryError(
+            f"{pairs.size:,} pairs with all outcomes of their states are {int(size.sum()):,} transitions, too many for "
+            "memory; use fewer states, or a flat prior over the outcomes of each pair: prior=1"
+        )
+    within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    key = np.repeat(pairs, size) * n_states + outcome[np.repeat(first, size) + within]
+    return _counted_at(table, key, n_states)
+
+
+def _counted_at(table: Transitions, every: Ints, n_states: int) -> Transitions:
+    """Transitions by ascending key, pair · states + outcome, with the counts of those that are in ``table``."""
+    times = np.zeros(every.size, dtype=np.int64)
+    times[np.searchsorted(every, table.pair * n_states + table.outcome)] = table.times
+    return Transitions(*np.divmod(every, n_states), times)
+
+
+def add_support(table: Transitions, states: Names, actions: Names, n_real: int, support: Support | None) -> Transitions:
     """The transitions that were seen, and those that only a prior makes possible; none to states from ``n_real`` on."""
-    if support == "seen":
+    if support in (None, "seen"):
         return table
     pairs, n_states = np.unique(table.pair), len(states)
     if support == "all":
@@ -59,14 +91,10 @@ def add_support(table: Transitions, states: Names, actions: Names, n_real: int, 
             )
         key = (pairs[:, None] * n_states + np.arange(n_real)).reshape(-1)
     else:
-        outcomes = _successors(support) if isinstance(support, MDP) else support
+        outcomes: Any = _successors(support) if isinstance(support, MDP) else support
         each = [_possible(int(pair), outcomes, states, actions) for pair in pairs]
         key = np.concatenate([np.empty(0, np.int64), *each])
-    known = table.pair * n_states + table.outcome
-    every = np.union1d(known, key)
-    times = np.zeros(every.size, dtype=np.int64)
-    times[np.searchsorted(every, known)] = table.times
-    return Transitions(*np.divmod(every, n_states), times)
+    return _counted_at(table, np.union1d(table.pair * n_states + table.outcome, key), n_states)
 
 
 def _successors(mdp: MDP) -> Callable[[Any, Any], Iterable[Any]]:

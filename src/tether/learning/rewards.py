@@ -1,24 +1,36 @@
-"""The rewards of a log: what an empty reward counts as, and mean rewards of transitions and pairs.
+"""The rewards of a log: what an empty reward counts as, and mean rewards of transitions and pairs, apart or pooled.
 
 An empty reward is not filled in silently. If only the last steps of episodes have rewards, the others are 0: the log
 rewards an outcome. If only some of the others are empty, an empty one may mean 0 or "not known". The two lead to
 different models; the user has to say which.
+
+Where rewards of the same transition vary, their means differ between actions by chance too. A pooled mean reward is
+drawn towards the mean of the same state and outcome over all actions: with the spread σ_s of rewards within a state's
+transitions, differences are taken as N(0, σ_s²·(ρ + c)), and ρ has the largest likelihood, as for rows
+(`tether.model.pooling`). Rewards that never vary within a transition are known, and not drawn anywhere.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
 from tether.learning.kinds import Kinds
 from tether.learning.prior import Transitions
+from tether.model.pooling import most_likely_share
 
-__all__ = ["Earnings", "fill_empty", "mean_rewards"]
+__all__ = ["Earnings", "PooledRewards", "fill_empty", "mean_rewards", "pooled_rewards"]
+
+_LARGEST = 1e6
+"""With a larger ratio of the variance between actions to that within transitions, rewards are not drawn together."""
+
+_ROUNDING = 1e-12
+"""Rewards vary if their spread is above this, relative to the largest."""
 
 
 def fill_empty(log: Kinds, asked: str | None) -> tuple[Floats | None, Literal["", "last", "zero", "mean"]]:
@@ -89,3 +101,61 @@ def _means(group: Ints, values: Floats, times: Ints, size: int) -> Floats:
         sums = np.bincount(group, (values - lowest[group]) * times, minlength=size)
         above = sums / np.bincount(group, times, minlength=size)
         return np.where(np.isinf(lowest), np.nan, lowest + above)
+
+
+class PooledRewards(NamedTuple):
+    """Mean reward of each transition; the ratio ρ of variances they were pooled with, and the spread of rewards."""
+
+    mean: Floats
+    rho: float
+    spread: float
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a mean that is not finite is reported with its place
+def pooled_rewards(table: Transitions, earned: Earnings, n_states: int, n_actions: int, by_pair: bool) -> PooledRewards:
+    """Mean rewards of transitions, or of pairs, drawn towards those of all actions; see the head of this file.
+
+    A transition without a reward has the mean of the same state and outcome over all actions; if there is none
+    either, the mean of its pair; else 0.
+    """
+    given = ~np.isnan(earned.reward) & (by_pair | (earned.outcome >= 0))
+    pair, outcome, reward, times = (
+        column[given] for column in (earned.pair, earned.outcome, earned.reward, earned.times)
+    )
+    pairs, of_pair = np.unique(table.pair, return_inverse=True)
+    if by_pair:
+        unit, n_units, state = np.searchsorted(pairs, pair), pairs.size, pairs // n_actions
+        group = state
+    else:
+        unit = np.searchsorted(table.pair * n_states + table.outcome, pair * n_states + outcome)
+        n_units, state = table.pair.size, table.pair // n_actions
+        group = np.unique(state * n_states + table.outcome, return_inverse=True)[1]
+    own, n = _means(unit, reward, times, n_units), summed(unit, times, n_units)
+    shared = _means(group[unit], reward, times, int(group.max()) + 1)[group]
+    squares = summed(state[unit], times * (reward - own[unit]) ** 2, n_states)
+    mean, rho, spread = _drawn_together(own, shared, n, summed(group, n, int(group.max()) + 1)[group], squares, state)
+    if by_pair:
+        return PooledRewards(np.where(np.isnan(mean), 0.0, mean)[of_pair], rho, spread)
+    earned_by_pair = _means(np.searchsorted(pairs, pair), reward, times, pairs.size)[of_pair]
+    mean = np.where(np.isnan(mean), np.where(np.isnan(earned_by_pair), 0.0, earned_by_pair), mean)
+    return PooledRewards(mean, rho, spread)
+
+
+def _drawn_together(
+    own: Floats, shared: Floats, n: Floats, n_shared: Floats, squares: Floats, state: Ints
+) -> tuple[Floats, float, float]:
+    """Means drawn towards shared ones, NaN if there is neither; with the ratio ρ and the spread of rewards."""
+    free = summed(state, np.maximum(n - 1, 0), squares.size)
+    spread = float(squares.sum() / max(free.sum(), 1))
+    largest = float(np.nanmax(np.abs(own), initial=0.0))
+    if spread <= (_ROUNDING * largest) ** 2:
+        return np.where(n > 0, own, shared), 0.0, 0.0
+    # One pseudo-observation of the spread of all keeps a state in which it is 0 by accident from being certain.
+    variance = ((squares + spread) / (free + 1))[state]
+    several = (n > 0) & (n < n_shared)
+    chance = (1.0 - n / np.maximum(n_shared, 1)) / np.maximum(n, 1)
+    difference = np.where(several, own - shared, 0.0)
+    rho = most_likely_share((difference**2 / variance)[several], chance[several], _LARGEST)
+    if rho == 0:
+        return shared, 0.0, float(np.sqrt(spread))
+    return np.where(n > 0, shared + rho / (rho + chance) * difference, shared), rho, float(np.sqrt(spread))

@@ -25,7 +25,9 @@ from tether.model.from_function import form_from_function
 from tether.model.from_table import form_from_table
 from tether.model.front_doors import ModelDoors
 from tether.model.labels import Labels, LabelSets, check_names, with_label_sets
+from tether.model.learned import Learned, learned
 from tether.model.names import Names, make_names, name_list
+from tether.model.pooling import repooled
 
 if TYPE_CHECKING:
     from tether.model.storage import SavedFile
@@ -302,7 +304,8 @@ class MDP(ModelDoors):
     def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> MDP:
         """The same model with another objective: a discount, a reward for the state an episode ends in.
 
-        An episode s_0, a_0, …, s_T is worth Σ_t discount^t·R_t + discount^T·final_reward(s_T).
+        An episode s_0, a_0, …, s_T is worth Σ_t discount^t·R_t + discount^T·final_reward(s_T). The rows of a pooled
+        model (`tether.learn`) are pooled again: effects of actions are measured in values, and these have changed.
 
         Parameters
         ----------
@@ -327,7 +330,10 @@ class MDP(ModelDoors):
             changed = replace(changed, discount=float(discount))
         if final_reward is not None:
             changed = replace(changed, final_reward=final_rewards(self.states, final_reward))
-        return changed
+        if changed is self or self.counts is None:
+            return changed
+        form, counts = repooled(self.form, self.counts, changed.discount, changed.final_reward)
+        return replace(changed, form=form, counts=counts)
 
     @classmethod
     def _of(cls, states: Names, actions: Names, form: Form, horizon: int | None = None) -> MDP:
@@ -360,6 +366,18 @@ class MDP(ModelDoors):
         form = self.form
         arrays = (form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability)
         return sum(array.nbytes for array in arrays) + form.rewards.values.nbytes
+
+    @property
+    def learned(self) -> Learned | None:
+        """What a learned model is based on, in words and numbers; None for a model that was not learned.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.learn([tether.Path(["sick", "well"], ["treat"])]).learned.terminal
+        ('well',)
+        """
+        return None if self.counts is None else learned(self, self.counts)
 
     @property
     def rewards(self) -> Rewards:

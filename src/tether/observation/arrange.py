@@ -120,6 +120,9 @@ class ByRow(Complaints):
             else:
                 self._first.setdefault(place, partial(problem, item))
 
+    def add_group(self, rows: Ints, problem: Callable[[int], Problem]) -> None:
+        self.add_each(rows, problem)
+
     def rows(self) -> Ints:
         return np.array(sorted(self._first), dtype=np.int64)
 

@@ -60,8 +60,8 @@ def read_cells(columns: Mapping[str, Any], complaints: Complaints) -> Cells:
         outcomes, (outcome,) = code([columns["outcome"]], ["outcome"], complaints)
     t, t_sound = _whole_numbers(columns["t"], noted, complaints)
     rewards, rewards_sound = _rewards(columns.get("reward"), episode.size, complaints)
-    complaints.add_each(np.flatnonzero((episode == -1) & ~noted), lambda _: "the episode is empty")
-    complaints.add_each(np.flatnonzero((state == -1) & ~noted), lambda _: "the state is empty")
+    complaints.add_group(np.flatnonzero((episode == -1) & ~noted), lambda _: Problem("the episode is empty"))
+    complaints.add_group(np.flatnonzero((state == -1) & ~noted), lambda _: Problem("the state is empty"))
     sound = t_sound & rewards_sound & (episode >= 0) & (state >= 0) & (action >= -1) & ~noted
     next_state = after[0] if after else np.full(episode.size, -1, dtype=np.int32)
     sound &= next_state >= -1

@@ -11,7 +11,6 @@ from tether.auditing.result import Audit
 from tether.explanation.naming import is_in_words, shown
 from tether.explanation.terms import influence_in_words
 from tether.io.names import find_index
-from tether.learning.learned import learned
 from tether.model.mdp import MDP
 from tether.model.names import Names
 from tether.views.report.settings import versions
@@ -95,7 +94,7 @@ def settings(audit: Audit, about: Mapping[str, Any], date: str) -> list[tuple[st
             f"{counted(shape.states, 'state')} ({shape.absorbing:,} absorbing), {counted(shape.actions, 'action')}, "
             f"{counted(shape.transitions, 'transition')}",
         ),
-        ("learned", "no" if mdp.counts is None else " ".join(learned(mdp).sentences(shown))),
+        ("learned", "no" if mdp.learned is None else " ".join(mdp.learned.sentences(shown))),
         ("rewards", with_minus_signs(rewards)),
         ("log", counted(len(audit), "episode")),
     ]

@@ -18,7 +18,6 @@ from tether.explanation.explain import Explanation
 from tether.explanation.outcomes import goes_on
 from tether.explanation.terms import beyond_the_limits, granted, question_in_words, suggestion
 from tether.influence.classes import CLASSES
-from tether.learning.learned import learned
 from tether.plan.objective import value_name
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
@@ -167,10 +166,10 @@ class Contents:
 
     def _learned(self) -> list[str]:
         """For a learned model: what it was learned from, and how sure each change is."""
-        mdp, sure = self.plan.cf.mdp, self.explanation.uncertainty
-        if mdp.counts is None:
+        learned, sure = self.plan.cf.mdp.learned, self.explanation.uncertainty
+        if learned is None:
             return []
-        return [*learned(mdp).sentences(self.name), *(sure.sentences(self.name) if sure is not None else [])]
+        return [*learned.sentences(self.name), *(sure.sentences(self.name) if sure is not None else [])]
 
     def _certificate(self) -> dict[str, Any] | None:
         """What holds under every causal model; None if it is not wanted."""

@@ -1,0 +1,176 @@
+"""A hospital whose truth is known: 24 states, four treatments, two ends; logs of any size, and their placebos.
+
+The effects of treatments differ from state to state. Those who treat know something about them: the better a treatment
+is, the more often it is given, but never always. So a log has effects, and a model learned from it can be compared with
+the truth. In a placebo the treatments are permuted within each state: no treatment has an effect, and nothing else
+changes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import tether
+from tether.model.names import make_names
+from tether.observation.episodes import Episodes
+
+SEVERITIES, ORGANS, AGES, N_ACTIONS = 4, 3, 2, 4
+N_STATES = SEVERITIES * ORGANS * AGES
+DIED, WELL = N_STATES, N_STATES + 1
+LONGEST = 30
+STATES = [f"{s}/{o}/{a}" for s in range(SEVERITIES) for o in range(ORGANS) for a in range(AGES)] + ["died", "well"]
+ACTIONS = ["none", "fluids", "drug", "both"]
+
+
+@dataclass(frozen=True)
+class Hospital:
+    """P[s, a, j] of the truth, and what is usually done, usual[s, a]."""
+
+    P: np.ndarray
+    usual: np.ndarray
+
+    def values(self, policy):
+        """The chance to get well from each state, if π[s, a] is followed: by a linear solve."""
+        chain = np.einsum("sa,saj->sj", policy, self.P)
+        well = np.linalg.solve(np.eye(N_STATES) - chain[:, :N_STATES], chain[:, WELL])
+        return np.append(well, [0.0, 1.0])
+
+    def advantages(self):
+        """What each action does for anyone in a state, this once, compared with what is usually done."""
+        value = self.values(self.usual)
+        return self.P @ value - value[:N_STATES, None]
+
+
+def hospital(seed, effect=0.5):
+    """A hospital at random; ``effect`` is the size of treatments' effects, on the scale of logits."""
+    rng = np.random.default_rng(seed)
+    P = np.zeros((N_STATES, N_ACTIONS, N_STATES + 2))
+    effects = effect * rng.standard_normal((N_STATES, N_ACTIONS))
+    for s in range(N_STATES):
+        severity, organ, age = np.unravel_index(s, (SEVERITIES, ORGANS, AGES))
+        for a in range(N_ACTIONS):
+            better = 1 / (1 + np.exp(-(0.3 - 0.3 * age - 0.2 * organ + effects[s, a])))
+            for change, chance in ((-1, 0.6 * better), (0, 0.25), (1, 0.75 - 0.6 * better)):
+                for to, share in (((organ + 1) % ORGANS, 0.3), (organ, 0.7)):
+                    level = severity + change
+                    j = WELL if level < 0 else DIED if level >= SEVERITIES else level * 6 + to * 2 + age
+                    P[s, a, j] += chance * share
+    liking = 0.8 * rng.standard_normal((N_STATES, N_ACTIONS)) + effects
+    usual = np.exp(liking) / np.exp(liking).sum(axis=1, keepdims=True)
+    return Hospital(P, usual)
+
+
+def log_of(truth, patients, seed):
+    """A log of patients, followed until they died, got well, or were there for 30 steps; reward 1 for getting well."""
+    rng = np.random.default_rng((7, seed))
+    state = rng.integers(0, N_STATES, patients)
+    alive = np.arange(patients)
+    parts = []
+    act, move = truth.usual.cumsum(axis=1), truth.P.cumsum(axis=2)
+    for _ in range(LONGEST):
+        s = state[alive]
+        a = np.minimum((rng.random(s.size)[:, None] > act[s]).sum(axis=1), N_ACTIONS - 1)
+        j = np.minimum((rng.random(s.size)[:, None] > move[s, a]).sum(axis=1), WELL)
+        parts.append(np.stack((alive, s, a, j)))
+        state[alive] = j
+        alive = alive[j < N_STATES]
+    episode, s, a, j = np.concatenate(parts, axis=1)
+    order = np.argsort(episode, kind="stable")
+    s, a, j = s[order], a[order], j[order]
+    start = np.searchsorted(episode[order], np.arange(patients + 1))
+    ids = make_names(range(patients), None, "episode")
+    names = make_names(STATES, None, "state"), make_names(ACTIONS, None, "action")
+    return Episodes(ids, *names, start, s, a, j, (j == WELL).astype(float))
+
+
+def placebo_of(log, seed):
+    """The log with its actions permuted within each state."""
+    rng = np.random.default_rng((8, seed))
+    action = log.action.copy()
+    for s in range(N_STATES):
+        here = np.flatnonzero(log.state == s)
+        action[here] = rng.permutation(action[here])
+    return Episodes(log.ids, log.states, log.actions, log.start, log.state, action, log.next_state, log.reward)
+
+
+def learned(log, **options):
+    """The model of a log; its states and actions are those of the truth, in their order."""
+    return tether.learn(log, states=STATES, actions=ACTIONS, **options)
+
+
+def rows_of(mdp):
+    """P[s, a, j] of a learned model; a pair that was never seen has zeros."""
+    form = mdp.form
+    pair_state = np.repeat(np.arange(mdp.n_states), np.diff(form.pair_start))
+    pair = np.repeat(np.arange(mdp.n_pairs), np.diff(form.row_start))
+    P = np.zeros((mdp.n_states, mdp.n_actions, mdp.n_states))
+    P[pair_state[pair], form.pair_action[pair], form.next_state] = form.probability
+    return P[:N_STATES]
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a learned model claims about its log, beside the truth; means over the log's steps.
+
+    ``claimed`` is the advantage of the action advised in each state (the best, if it is better than usual practice),
+    ``true`` what that action really does there, ``possible`` what the best one would do. ``sure`` is in how many steps
+    an action is called better with a probability of 95 %, ``false`` in how many of all steps that is wrong. ``covered``
+    is how many of the 90 % intervals of advantages contain the truth.
+    """
+
+    rho: float
+    claimed: float
+    true: float
+    possible: float
+    sure: float
+    false: float
+    covered: float
+
+
+def claims_of(mdp, truth):
+    usual = tether.practice(mdp)
+    counts, (advantage, sd, better) = usual.counts, usual.arrays
+    seen = (counts.pair_state < N_STATES) & (counts.of_pair > 0)
+    state, action = counts.pair_state[seen], mdp.form.pair_action[seen]
+    found, likely = np.full((2, N_STATES, N_ACTIONS), -np.inf)
+    found[state, action], likely[state, action] = advantage[seen], better[seen]
+    real, every = truth.advantages(), np.arange(N_STATES)
+    steps = counts.of_state[:N_STATES] / counts.of_state.sum()
+    best = found.argmax(axis=1)
+    advised = found.max(axis=1) > 1e-12
+    sure = advised & (likely[every, best] >= 0.95)
+    inside = np.abs(advantage[seen] - real[state, action]) <= 1.6449 * sd[seen] + 1e-12
+    return Claims(
+        rho=mdp.learned.pooling.rho,
+        claimed=float(steps @ np.where(advised, found.max(axis=1), 0.0)),
+        true=float(steps @ np.where(advised, real[every, best], 0.0)),
+        possible=float(steps @ real.max(axis=1)),
+        sure=float(steps @ sure),
+        false=float(steps @ (sure & (real[every, best] <= 0))),
+        covered=float(inside.mean()),
+    )
+
+
+def values_covered(mdp, truth, draws, seed):
+    """In how many states the 90 % interval of what usual practice is worth contains the truth."""
+    form = mdp.form
+    usual = np.zeros((mdp.n_states, N_ACTIONS))
+    pair_state = np.repeat(np.arange(mdp.n_states), np.diff(form.pair_start))
+    for pair, n in enumerate(np.add.reduceat(mdp.counts.transitions, form.row_start[:-1])):
+        usual[pair_state[pair], form.pair_action[pair]] = n
+    usual = usual[:N_STATES] / usual[:N_STATES].sum(axis=1, keepdims=True)
+    found = [Hospital(rows_of(one), usual).values(usual) for one in tether.posterior(mdp, draws, rng=seed).models()]
+    low, high = np.quantile(found, [0.05, 0.95], axis=0)
+    value = truth.values(usual)
+    return float(np.mean(((low <= value) & (value <= high))[:N_STATES]))
+
+
+def mean_claims(patients, seeds, effect=0.6, placebo=False, **options):
+    """The claims of logs of one size, each of a hospital of its own: one record of means, and each log's ρ."""
+    found = []
+    for seed in seeds:
+        truth = hospital(seed, effect)
+        log = log_of(truth, patients, seed)
+        found.append(claims_of(learned(placebo_of(log, seed) if placebo else log, **options), truth))
+    mean = {name: float(np.mean([getattr(one, name) for one in found])) for name in Claims.__dataclass_fields__}
+    return Claims(**mean), np.array([one.rho for one in found])

@@ -1,0 +1,77 @@
+"""Models learned from logs whose truth is known: they claim what is there, and nothing where there is nothing.
+
+Each number is a mean over hospitals at random (tests/hospital.py), all seeded. docs/trusting-a-log.md shows more.
+"""
+
+import numpy as np
+import pytest
+from hospital import hospital, learned, log_of, mean_claims, placebo_of, values_covered
+
+import tether
+
+SIZES = (500, 2000, 8000)
+SEEDS = range(16)
+
+
+@pytest.fixture(scope="module")
+def real():
+    return {size: mean_claims(size, SEEDS)[0] for size in SIZES}
+
+
+@pytest.fixture(scope="module")
+def placebo():
+    return {size: mean_claims(size, SEEDS, placebo=True) for size in SIZES}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_placebo_shows_no_effect_in_most_logs_and_next_to_none_in_the_others(size, real, placebo):
+    claims, rho = placebo[size]
+    assert np.mean(rho == 0) >= 0.85  # a test at 5 %; half is what is asked for
+    assert claims.claimed <= 0.25 * real[size].claimed
+
+
+def test_a_placebo_of_few_patients_shows_nothing_either():
+    claims, rho = mean_claims(100, SEEDS, placebo=True)
+    assert np.mean(rho == 0) >= 0.85
+    assert claims.claimed < 0.001
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_claimed_is_what_is_there(size, real):
+    assert real[size].claimed == pytest.approx(real[size].true, rel=0.25)
+
+
+def test_more_data_shows_more_of_what_is_there_and_claims_less_that_is_false(real):
+    """Of all that is possible, and of what is called better with a probability of 95 %."""
+    shown = [real[size].true / real[size].possible for size in SIZES]
+    assert shown == sorted(shown)
+    assert shown[-1] > 0.9
+    wrong = [real[size].false / real[size].sure for size in SIZES]
+    assert all(share <= 0.05 for share in wrong)
+    assert wrong[-1] <= wrong[0]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_intervals_of_advantages_cover_the_truth_as_often_as_they_say(size, real):
+    assert 0.8 <= real[size].covered <= 0.99
+
+
+@pytest.mark.parametrize("size", [500, 2000])
+def test_intervals_of_values_cover_the_truth_as_often_as_they_say(size):
+    covered = []
+    for seed in range(10):
+        truth = hospital(seed, 0.6)
+        covered.append(values_covered(learned(log_of(truth, size, seed)), truth, 60, seed))
+    assert 0.8 <= np.mean(covered) <= 0.99
+
+
+def test_rows_learned_apart_claim_as_much_of_a_placebo_as_of_the_real_log():
+    """What pooling is for: with a flat prior the best actions promise as much where nothing has an effect."""
+
+    def promised(log):
+        mdp = learned(log, prior=1)
+        return mdp.solve(10).value(mdp.states[9]) - tether.practice(mdp).value(mdp.states[9])
+
+    truth = hospital(3, 0.3)
+    log = log_of(truth, 500, 3)
+    assert promised(placebo_of(log, 3)) > 0.5 * promised(log) > 0.05
