@@ -22,7 +22,7 @@ from tether.errors import TetherError
 from tether.evaluation.certificate import MOST_NODES, guaranteed_gain, verdict_number
 from tether.evaluation.policy import decider, make_policy
 from tether.influence.one_step import Effective, Support, TotalVariation
-from tether.influence.thresholds import MAX_STEPS
+from tether.influence.thresholds import MAX_STEPS, not_to_advise
 from tether.model.form import Rewards, model_of
 from tether.plan.backward import final_rewards
 from tether.plan.chain import Visits as StatesVisited
@@ -166,6 +166,7 @@ class _World:
     discount: float
     sign: float
     member: Flags
+    forbidden: Flags | None
 
     @classmethod
     def of(cls, asked: PreparedQuestion) -> _World:
@@ -191,6 +192,7 @@ class _World:
             discount,
             sign,
             member,
+            not_to_advise(mdp),
         )
 
     def worth_of(self, t: int, layer: Layer, _edits: Any = None) -> tuple[Floats, Floats]:
@@ -226,7 +228,7 @@ class _Batch:
         world, lengths, T = self.world, self.steps.lengths, self.steps.longest
         up_to = T + 1 if k is None else min(k, T + 1)
         rule = world.asked.question.rule
-        kappa = thresholds(world.model, self.steps, self.layers, rule, world.ended, up_to)
+        kappa = thresholds(world.model, self.steps, self.layers, rule, world.ended, up_to, forbidden=world.forbidden)
         m = min(m, T)
         each = np.minimum(lengths + 1, up_to)
         if k is None:

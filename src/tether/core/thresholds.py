@@ -26,7 +26,6 @@ observed support, which `published` and `printed` look for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -35,7 +34,7 @@ from tether._foundation.arrays import Flags, Ints
 from tether._kernels.jit import kernel
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.condition import make_nodes, successors
-from tether.core.gather import FAR, gather, spread
+from tether.core.gather import FAR, gather
 
 __all__ = ["Kappa", "Rule", "own_thresholds", "thresholds", "with_runs"]
 
@@ -57,21 +56,22 @@ class Kappa:
     first: Ints
     up_to: int
 
-    @cached_property
-    def reach(self) -> list[Ints]:
-        """The smallest k at which each node of each layer is reached through allowed pairs; `FAR` if it never is."""
-        reach = [self.first]
-        for t, kappa in enumerate(self.of_pairs):
-            reach.append(spread(self.model, self.layers[t], self.layers[t + 1].nodes, reach[-1], kappa))
-        return reach
-
 
 def thresholds(
-    model: Model, steps: Steps, layers: list[Layer], rule: Rule, ended: Flags | None, up_to: int, *, loose: bool = False
+    model: Model,
+    steps: Steps,
+    layers: list[Layer],
+    rule: Rule,
+    ended: Flags | None,
+    up_to: int,
+    *,
+    forbidden: Flags | None = None,
+    loose: bool = False,
 ) -> Kappa:
     """κ under a rule; influence is what the edits of the layers say. ``up_to`` is the largest k of interest.
 
-    ``ended`` marks the states that end a path. Layers are ``loose`` if they may hold more than what can be reached.
+    ``ended`` marks the states that end a path, ``forbidden`` the pairs of the model that may not be advised: no k
+    allows them, unless they repeat the observed action. Layers are ``loose`` if they may hold more than can be reached.
     """
     T, lengths = len(layers) - 1, steps.lengths
     if rule == "assured":
@@ -86,11 +86,19 @@ def thresholds(
         elif rule == "assured":
             each, cap = own[t], _NONE
         else:
-            each, cap = np.minimum(own[t], _by_pair(layers[t], left)), _NONE
+            each, cap = np.minimum(own[t], _by_pair(layers[t], left)).astype(np.int16), _NONE
+        if forbidden is not None:
+            each[_advised(model, layers[t], forbidden, steps.item(steps.action, t))] = FAR
         near, kappa = _gather_parts(model, layers[t], layers[t + 1].nodes, near, kappa, each, cap, up_to - 1)
         kappa[_stuck(layers[t], lengths > t, ended)] = FAR
         of_pairs.append(each)
     return Kappa(model, layers, of_pairs[::-1], kappa, up_to)
+
+
+def _advised(model: Model, layer: Layer, which: Flags, observed: Ints) -> Ints:
+    """The pairs of a layer, by position, that are among ``which`` and do not repeat the observed action."""
+    pairs = layer.pairs(model)
+    return np.flatnonzero(which[pairs] & (model.pair_action[pairs] != _by_pair(layer, observed)))
 
 
 def _stuck(layer: Layer, goes_on: Flags, ended: Flags | None) -> Ints:
@@ -140,7 +148,7 @@ def _distances(model: Model, steps: Steps, layers: list[Layer]) -> list[Ints]:
 def _by_pair(layer: Layer, of_episode: Ints) -> Ints:
     """A number of each episode, for each pair of a layer."""
     first, offset = layer.nodes.first, layer.nodes.offsets
-    return np.repeat(of_episode.astype(np.int16), offset[first[1:]] - offset[first[:-1]])
+    return np.repeat(of_episode, offset[first[1:]] - offset[first[:-1]])
 
 
 def _run_after(layer: Layer) -> Ints:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Flags, Ints
 from tether.conditioning.as_batch import ended_of, layers_of, steps_of
 from tether.conditioning.layers import Graph
 from tether.core.batch import Layer, Nodes, Steps
@@ -19,8 +19,9 @@ from tether.errors import QueryError
 from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Rule
 from tether.model.form import model_of
+from tether.model.mdp import MDP
 
-__all__ = ["MAX_STEPS", "Thresholds", "own_of", "thresholds", "unconstrained"]
+__all__ = ["MAX_STEPS", "Thresholds", "not_to_advise", "own_of", "thresholds", "unconstrained"]
 
 MAX_STEPS = 16_000
 """The longest path that thresholds are computed for (they are 16-bit integers)."""
@@ -132,14 +133,29 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     up_to = T + 1 if up_to is None else min(up_to, T + 1)
     steps, layers = steps_of(graph), layers_of(graph, influenced)
     model, ended = model_of(graph.mdp.form), ended_of(graph)
-    found = engine.thresholds(model, steps, layers, rule, ended, up_to, loose=True)
+    forbidden = not_to_advise(graph.mdp)
+    found = engine.thresholds(model, steps, layers, rule, ended, up_to, forbidden=forbidden, loose=True)
     return Thresholds(
         graph, rule, influence, steps, found.layers, influenced, tuple(found.of_pairs), found.first, up_to
     )
 
 
+def not_to_advise(mdp: MDP) -> Flags | None:
+    """The pairs of a learned model that were seen too rarely to be advised (``minimum`` of `tether.learn`), or None."""
+    counts = mdp.counts
+    if counts is None or counts.minimum <= 1 or mdp.learned is None or mdp.learned.advisable.size != mdp.n_pairs:
+        return None
+    forbidden: Flags = ~mdp.learned.advisable
+    return forbidden if forbidden.any() else None
+
+
 def unconstrained(graph: Graph, rule: Rule, influence: Influence) -> Thresholds:
-    """The thresholds for k > T: under every rule every pair is allowed, so nothing has to be computed."""
+    """The thresholds for k > T: under every rule every pair is allowed, so nothing has to be computed.
+
+    Pairs that may not be advised are not allowed for any k.
+    """
+    if not_to_advise(graph.mdp) is not None:
+        return thresholds(graph, rule, influence)
     T = graph.T
     influenced = tuple(influenced_pairs(graph, t, influence) for t in range(T))
     layers = layers_of(graph, influenced)
