@@ -28,6 +28,7 @@ K, M = 5, 1
 FULL, QUICK, LOOP = 20_000, 2_000, 200
 LEAST, TWO, MINUTES = 10.0, 1.8, 5.0
 PART = 5_000
+KINDS = 2.5  # no kind of question takes more than so many times the default one
 GRIDS, WALKS = (10_000, 1_000_000), 512
 
 
@@ -51,12 +52,36 @@ def measure(quick: bool) -> list[Result]:
         Result("audit: a million episodes, default settings, two workers", 1e6 * default_two / 60, "min", million,
                f"≤ {MINUTES:g} min", None if quick else 1e6 * default_two / 60 <= MINUTES),
         _local(),
+        *_kinds(mdp, log[: n // 4]),
     ]  # fmt: skip
     if not quick:
         few, some, many = (peak_of("audit", job) for job in JOBS)
         sizes = zip((few, some, many), (1, 4, 16), strict=True)
         growth = ", ".join(f"{peak / 1e6:.0f} MB for {parts * PART:,} episodes" for peak, parts in sizes)
         results.append(Result("audit: memory of 16 × the episodes", many / max(few, 1), "×", growth, memory=many))
+    return results
+
+
+def _kinds(mdp: tether.MDP, log: list[tether.Path]) -> list[Result]:
+    """Every other kind of question against the default one, without certificates, on one worker."""
+    asked: dict[str, dict[str, Any]] = {
+        "m = 2": {"m": 2},
+        "rule published": {"rule": "published"},
+        "rule printed": {"rule": "printed"},
+        "rule assured": {"rule": "assured"},
+        "tv(0.5)": {"influence": tether.tv(0.5)},
+        "effective(0)": {"influence": tether.effective(0.0)},
+        "avoid died": {"objective": tether.avoid("died")},
+        "minimise": {"minimise": True},
+        "policy optimal": {"policy": "optimal"},
+        "policy random": {"policy": "random"},
+    }
+    default = _seconds(mdp, log, 1, certify=False) / len(log)
+    results = []
+    for name, question in asked.items():
+        ratio = _seconds(mdp, log, 1, certify=False, **question) / len(log) / default
+        detail = f"{1e3 * ratio * default:.3f} ms per episode; the default question {1e3 * default:.3f} ms"
+        results.append(Result(f"audit: {name} / default", ratio, "×", detail, f"≤ {KINDS:g} ×", ratio <= KINDS))
     return results
 
 
@@ -93,9 +118,9 @@ def _local() -> Result:
 
 def _in_grid(n_states: int) -> tuple[float, float]:
     """Seconds until the engine is ready, and then per episode."""
-    from tether.auditing.compiled import Engine
 
     from tether.auditing.answering import PreparedQuestion
+    from tether.auditing.batched import Engine
     from tether.auditing.logs import open_log
     from tether.auditing.question import make_question
 
