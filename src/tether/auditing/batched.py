@@ -16,15 +16,18 @@ from tether._foundation.rounding import ROUNDING
 from tether.auditing.answering import PreparedQuestion, answer_one
 from tether.auditing.answers import UNKNOWN, UNRECORDED, Answers, Row, gather
 from tether.auditing.cohort import Cohort
+from tether.auditing.question import Question
 from tether.auditing.returns import last_states, logged_returns
 from tether.core.batch import Layer, Model, Steps
 from tether.errors import TetherError
 from tether.evaluation.certificate import MOST_NODES, guaranteed_gain, verdict_number
-from tether.evaluation.policy import decider, make_policy
+from tether.evaluation.standard import Standard
 from tether.influence.one_step import Effective, Support, TotalVariation
 from tether.influence.thresholds import MAX_STEPS, not_to_advise
 from tether.model.form import Rewards, model_of
+from tether.model.mdp import MDP
 from tether.plan.backward import final_rewards
+from tether.plan.chain import Decide, Taken
 from tether.plan.chain import Visits as StatesVisited
 from tether.plan.limits import SHARE
 from tether.plan.rewards import ExpectedRewards, without_rewards
@@ -102,8 +105,12 @@ class Engine:
         owner, pairs = np.repeat(np.arange(len(cohort)), steps)[changed], table.change_pair[changed]
         nan = np.full(len(cohort), np.nan)
         model_value = nan.copy()
-        for i in np.flatnonzero(answered & (not plans)).tolist():
-            model_value[i] = asked.model_value(int(cohort.state[cohort.start[i]]), int(steps[i]))
+        policy = asked.question.policy
+        if not plans and not (isinstance(policy, str) and policy == "observed"):
+            standard = Standard(asked.mdp, policy, asked.question.objective)
+            for T in np.unique(steps[answered]).tolist():
+                some = np.flatnonzero(answered & (steps == T))
+                model_value[some] = standard.values_at(0, T, cohort.state[cohort.start[some]])
         ends = table.ends(len(cohort))
         answers = Answers(
             ids=cohort.ids,
@@ -283,7 +290,7 @@ class _Batch:
         question, steps, model, mdp = asked.question, self.steps, self.world.model, asked.mdp
         if isinstance(question.policy, str) and question.policy == "observed":
             raise _NotTogetherError
-        ask = decider(mdp, make_policy(mdp, question.policy, steps.longest, objective=question.objective))
+        ask = _decider(mdp, question, steps.longest)
 
         def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
             offsets = layer.nodes.offsets
@@ -466,6 +473,19 @@ class _Table:
         episode, code, chance = (np.concatenate(column) for column in zip(none, *self._ends, strict=True))
         order = np.lexsort((code, episode))
         return np.searchsorted(episode[order], np.arange(episodes + 1)), code[order], chance[order]
+
+
+def _decider(mdp: MDP, question: Question, T: int) -> Decide:
+    """What a policy does in some states at a time, in episodes of T steps."""
+    standard = Standard(mdp, question.policy, question.objective)
+    if not standard.is_best:
+        return standard.decide(T)
+    choices, first = mdp.solve(T, objective=question.objective).choices, mdp.form.pair_start
+
+    def decide(t: int, visits: StatesVisited) -> Taken:
+        return Taken.for_certain(first[visits.states] + choices[t][visits.states])
+
+    return decide
 
 
 def _with_influence(world: _World, steps: Steps, layer: Layer, t: int) -> Layer:
