@@ -51,7 +51,7 @@ PUBLIC = [
     "views",
 ]
 
-RECORDS = sorted(name for name in vars(tether.records) if not name.startswith("_"))
+RECORDS = sorted(name for name in vars(tether.records) if name[0].isalpha())
 
 CASES = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy"]
 

@@ -19,7 +19,7 @@ def test_every_public_name_is_in_the_reference(name):
     assert name in {*LISTED, *tether.errors.__all__}  # `tether.errors` is listed whole
 
 
-@pytest.mark.parametrize("name", sorted(name for name in vars(tether.records) if not name.startswith("_")))
+@pytest.mark.parametrize("name", sorted(name for name in vars(tether.records) if name[0].isalpha()))
 def test_every_record_is_in_the_reference(name):
     assert f"records.{name}" in LISTED
 
