@@ -44,7 +44,9 @@ def measure(quick: bool) -> list[Result]:
     ]
 
 
-def _times(address: str, asked: list[tuple[int, int]], cf: tether.CounterfactualMDP) -> tuple[list[float], list[float]]:
+def _times(
+    address: str, asked: list[tuple[int, int]], cf: tether.records.CounterfactualMDP
+) -> tuple[list[float], list[float]]:
     """Seconds of each request; and of the same plan by itself, in turn, so that both meet the same machine."""
     place = urlsplit(address)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)

@@ -320,7 +320,7 @@ class Visit(NamedTuple):
     run: int
 
 
-def follow(world: World, plan: tether.Plan, hits: Hits) -> tuple[list[Trajectory], set[Visit]]:
+def follow(world: World, plan: tether.records.Plan, hits: Hits) -> tuple[list[Trajectory], set[Visit]]:
     """Everything that can happen under a plan, and the points at which it was asked for an action."""
     asked: set[Visit] = set()
 

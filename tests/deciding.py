@@ -32,7 +32,7 @@ class Asked(NamedTuple):
     criterion: Criterion
 
     @property
-    def objective(self) -> tether.Property:
+    def objective(self) -> tether.records.Property:
         goal = [s for s in self.world.states if s in self.goal]
         if self.kind == "until":
             return tether.until(lambda s: s in self.hold, goal)

@@ -39,7 +39,7 @@ class _Asked(dict[Any, Any]):
 class CaseWorld(World):
     """One of the package's cases, as a world; its rows are computed one by one."""
 
-    def __init__(self, cf: tether.CounterfactualMDP) -> None:
+    def __init__(self, cf: tether.records.CounterfactualMDP) -> None:
         mdp = cf.mdp
         super().__init__(list(mdp.states), list(mdp.actions), {}, cf.path, discount=mdp.discount)
         self.cf = cf
@@ -85,7 +85,7 @@ Choose = Callable[[Episode], Answer]
 """The action of a policy after the episode so far, as probabilities."""
 
 
-def by_plan(world: World, plan: tether.Plan, hit: Hit) -> Choose:
+def by_plan(world: World, plan: tether.records.Plan, hit: Hit) -> Choose:
     """A plan, asked for each action: with the changes it has left and the uninfluenced steps just passed."""
 
     def choose(so_far: Episode) -> Answer:
@@ -182,7 +182,7 @@ def _seen(shares: Mapping[Any, float]) -> dict[Any, float]:
     return {key: share for key, share in shares.items() if share > 1e-200}
 
 
-def assert_evaluates(outlook: tether.Evaluation, law: Law) -> None:
+def assert_evaluates(outlook: tether.records.Evaluation, law: Law) -> None:
     """An evaluation says what enumeration does: states, actions, rewards, returns."""
     scale = law.scale()
     near = {"rel": 1e-11, "abs": 1e-11 * scale}
@@ -216,7 +216,7 @@ def assert_evaluates(outlook: tether.Evaluation, law: Law) -> None:
     assert outlook.std == pytest.approx(law.std(law.total), **near)
 
 
-def assert_tailored(outlook: tether.Evaluation, law: Law, hit: Hit) -> None:
+def assert_tailored(outlook: tether.records.Evaluation, law: Law, hit: Hit) -> None:
     """What an evaluation says about the observation agrees too: changes, strength, influence, runs."""
     world, tailoring = law.world, outlook.tailoring
     for t in range(law.T):

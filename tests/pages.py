@@ -90,7 +90,7 @@ def read(file: Any) -> Page:
     return Page(file.read_text(encoding="utf-8"))
 
 
-def write(plan: tether.Plan, folder: Any, **options: Any) -> Page:
+def write(plan: tether.records.Plan, folder: Any, **options: Any) -> Page:
     return read(plan.report(folder / "report.html", **options))
 
 
@@ -122,7 +122,7 @@ LONG = ["w" * 300, "another rather long action name with words " * 5, "c"]
 ONE = tether.MDP.from_table(["a"], ["x"], ["a"], [1.0], [2.0])
 
 # Plans whose report easily goes wrong: they are long, have odd labels, or leave nothing to say.
-ODD: dict[str, Callable[[], tether.Plan]] = {
+ODD: dict[str, Callable[[], tether.records.Plan]] = {
     "one step": lambda: walk(5, 1).plan(1, 1),
     "one step, no tether": lambda: walk(5, 1).plan(2, 1),
     "a hundred steps": lambda: walk(10, 100).plan(20, 4),
@@ -139,13 +139,13 @@ ODD: dict[str, Callable[[], tether.Plan]] = {
 }
 
 
-def _case(name: str, k: int, m: int, path: str = "observed") -> tether.Plan:
+def _case(name: str, k: int, m: int, path: str = "observed") -> tether.records.Plan:
     made = getattr(tether.cases, name)()
     return tether.counterfactual(made.mdp, made.paths[path]).plan(k, m)
 
 
 # These plans, and the case studies.
-PLANS: dict[str, Callable[[], tether.Plan]] = {
+PLANS: dict[str, Callable[[], tether.records.Plan]] = {
     "sepsis": lambda: _case("sepsis", 8, 3, "catastrophic"),
     "epidemic": lambda: _case("epidemic", 7, 4),
     "grid_world": lambda: _case("grid_world", 6, 4),

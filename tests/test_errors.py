@@ -35,7 +35,7 @@ def test_one_problem_is_the_message():
     assert str(error) == "state 0, action 'wait': probabilities sum to 0.5; expected 1 (tolerance 1e-06)"
     assert error.total == 1
     assert error.problems == (
-        tether.Problem(
+        tether.errors.Problem(
             "probabilities sum to 0.5",
             state=0,
             action="wait",
@@ -95,22 +95,24 @@ def test_errors_of_one_sentence_survive_pickling(kind):
     twin = pickle.loads(pickle.dumps(error))
     assert type(twin) is kind
     assert str(twin) == "no"
-    assert twin.problems == (tether.Problem("no"),)
+    assert twin.problems == (tether.errors.Problem("no"),)
 
 
 def test_a_problem_is_immutable():
-    problem = tether.Problem("wrong", state="a", value=3)
+    problem = tether.errors.Problem("wrong", state="a", value=3)
     with pytest.raises(AttributeError):
         problem.value = 4
     assert pickle.loads(pickle.dumps(problem)) == problem
 
 
 def test_the_sentence_is_made_of_the_fields():
-    problem = tether.Problem("found 'x'", place="t = 3", expectation="a number", fix="write one", file="a.csv", line=7)
+    problem = tether.errors.Problem(
+        "found 'x'", place="t = 3", expectation="a number", fix="write one", file="a.csv", line=7
+    )
     assert problem.message == "a.csv, line 7: t = 3: found 'x'; expected a number; write one"
     assert replace(problem, line=None, row=5).message.startswith("a.csv, row 6: t = 3: ")
     assert replace(problem, line=None, file=None, row=5).message.startswith("row 5: t = 3: ")
-    assert tether.Problem("it is late").message == "it is late"
+    assert tether.errors.Problem("it is late").message == "it is late"
 
 
 def problem_calls():

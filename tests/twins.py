@@ -127,7 +127,7 @@ def two_rows(p: Sequence[float], q: Sequence[float]) -> tether.MDP:
     )
 
 
-def condition(mdp: tether.MDP, o: int, **options: Any) -> tether.CounterfactualMDP:
+def condition(mdp: tether.MDP, o: int, **options: Any) -> tether.records.CounterfactualMDP:
     """The model of `two_rows`, given that "seen" led to ``o``."""
     return tether.counterfactual(mdp, tether.Path([mdp.n_states - 1, o], [SEEN]), **options)
 

@@ -52,10 +52,10 @@ class World:
         )
 
     @cached_property
-    def cf(self) -> tether.CounterfactualMDP:
+    def cf(self) -> tether.records.CounterfactualMDP:
         return self.conditioned()
 
-    def conditioned(self) -> tether.CounterfactualMDP:
+    def conditioned(self) -> tether.records.CounterfactualMDP:
         """A new counterfactual MDP, without any kept answers."""
         P = np.zeros((len(self.states), len(self.actions), len(self.states)))
         for (s, a), row in self.weights.items():

@@ -209,7 +209,7 @@ def random_average(case: Case, n: int = PATHS) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(n))
 
 
-def limits_free(cf: tether.CounterfactualMDP, assume: Assumption) -> tuple[float, float, float]:
+def limits_free(cf: tether.records.CounterfactualMDP, assume: Assumption) -> tuple[float, float, float]:
     """Without limits on k and m: the guaranteed value, the worst case of Gumbel-max's plan, the best possible value."""
     sure, k, m = tether.robust(cf.mdp, cf.path, assume=assume), cf.T + 1, cf.T
     return sure.plan(k, m).value, sure.range(cf.plan(k, m))[0], sure.best_possible(k, m)
@@ -254,7 +254,7 @@ def _own_table() -> Table:
     return Table("The paper's models: the range of the plan that Gumbel-max recommends", columns, tuple(rows))
 
 
-def left_by_gumbel_max(cf: tether.CounterfactualMDP) -> tuple[int, int]:
+def left_by_gumbel_max(cf: tether.records.CounterfactualMDP) -> tuple[int, int]:
     """How many rows share an outcome with the observed one, over all states and times; and how many leave the set.
 
     Gumbel-max leaves the published monotone set if x_o < q_o, or if x_j > q_j for another outcome j of the observed

@@ -46,8 +46,8 @@ def pick(below: Floats, uniform: float) -> int:
 
 
 def spread_of(
-    cf: tether.CounterfactualMDP,
-    compute: Callable[[tether.CounterfactualMDP], Floats],
+    cf: tether.records.CounterfactualMDP,
+    compute: Callable[[tether.records.CounterfactualMDP], Floats],
     *,
     repeats: int,
     seed: int,
@@ -59,8 +59,8 @@ def spread_of(
 
 
 def resample(
-    cf: tether.CounterfactualMDP, *, repeats: int, seed: int, shared: bool
-) -> Iterator[tether.CounterfactualMDP]:
+    cf: tether.records.CounterfactualMDP, *, repeats: int, seed: int, shared: bool
+) -> Iterator[tether.records.CounterfactualMDP]:
     """Counterfactual MDPs of the same episode, in which every row is estimated from 1,000 draws."""
     rng = np.random.default_rng(seed)
     for _ in range(repeats):

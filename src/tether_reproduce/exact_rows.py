@@ -22,7 +22,7 @@ def rows_given(mdp: tether.MDP, s: int, a: int, outcome: int, pairs: Ints | None
     return tether.GumbelMax().infer(step).replay(mdp.form, np.arange(mdp.n_pairs) if pairs is None else pairs)
 
 
-def observed_transitions(cf: tether.CounterfactualMDP) -> list[tuple[int, int, int]]:
+def observed_transitions(cf: tether.records.CounterfactualMDP) -> list[tuple[int, int, int]]:
     """The observed transitions (s, a, s'), step by step, as indices."""
     states = cf.observation.states.tolist()
     return list(zip(states[:-1], cf.observation.actions.tolist(), states[1:], strict=True))

@@ -146,7 +146,7 @@ def _evaluate(full: tether.MDP, mixed: tether.MDP, path: tether.Path) -> _Outcom
     return _Outcome(values, outside, best.value, best.observed_value)
 
 
-def _policy(cf: tether.CounterfactualMDP, k: int, otherwise: Ints) -> tuple[Ints, Ints]:
+def _policy(cf: tether.records.CounterfactualMDP, k: int, otherwise: Ints) -> tuple[Ints, Ints]:
     """The best action for k at each time in each state, as indices; and where it comes from the plan for k itself.
 
     ``otherwise`` has the actions for the other states, which the plan never allows or reaches.

@@ -113,7 +113,7 @@ def _paragraph(name: str, compared: Compared, exact: bool) -> str:
     return f"{start} {share_explained(compared.values)}."
 
 
-def component(cf: tether.CounterfactualMDP) -> int:
+def component(cf: tether.records.CounterfactualMDP) -> int:
     """Nodes weakly connected to (0, s_0) in the unconstrained layered graph of the whole model."""
     mdp, T = cf.mdp, cf.T
     owner = np.repeat(np.arange(mdp.n_states), np.diff(mdp.form.pair_start))

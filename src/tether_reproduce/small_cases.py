@@ -41,7 +41,7 @@ def toy_section() -> Section:
     return Section("toy", "Toy model", text, (), (classes_table(cf),), tuple(drawn))
 
 
-def classes_table(cf: tether.CounterfactualMDP) -> Table:
+def classes_table(cf: tether.records.CounterfactualMDP) -> Table:
     """The class of each state that the paper's figures draw at t = 1 and t = 2, over both rollouts."""
     rows = []
     for rollout in _ROLLOUTS:
@@ -120,13 +120,13 @@ def epidemic_section() -> Section:
     )
 
 
-def _infected(cf: tether.CounterfactualMDP) -> tuple[dict[str, tether.Course], list[Comparison]]:
+def _infected(cf: tether.records.CounterfactualMDP) -> tuple[dict[str, tether.records.Course], list[Comparison]]:
     """Mean infected under each of the paper's four plans, and the published simulations beside them."""
-    courses: dict[str, tether.Course] = {}
+    courses: dict[str, tether.records.Course] = {}
     comparisons = []
     for k, m in ((3, 1), (6, 4), (7, 4), (8, 1)):
 
-        def mean(sampled: tether.CounterfactualMDP, k: int = k, m: int = m) -> Floats:
+        def mean(sampled: tether.records.CounterfactualMDP, k: int = k, m: int = m) -> Floats:
             return sampled.plan(k, m, rule="published").evaluate().feature("I").mean
 
         name = f"({k},{m})"

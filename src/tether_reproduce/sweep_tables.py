@@ -31,12 +31,12 @@ __all__ = [
 RULES: tuple[Rule, ...] = ("definition", "published", "printed", "assured")
 
 
-def sweeps(cf: tether.CounterfactualMDP) -> dict[str, tether.Sweep]:
+def sweeps(cf: tether.records.CounterfactualMDP) -> dict[str, tether.records.Sweep]:
     """A full sweep under each rule."""
     return {rule: cf.sweep(rule=rule) for rule in RULES}
 
 
-def first_improvement(table: tether.Sweep) -> int | None:
+def first_improvement(table: tether.records.Sweep) -> int | None:
     """The smallest k at which a plan is better than the observed path; None if there is none."""
     better = np.flatnonzero(table.values.max(axis=1) > table.observed_value + table.rounding)
     return int(table.ks[better[0]]) if better.size else None
@@ -46,19 +46,19 @@ def first_improvement(table: tether.Sweep) -> int | None:
 class Compared:
     """The sweeps of an episode by rule, and the comparisons and tables of values and sizes (rule `published`)."""
 
-    by_rule: dict[str, tether.Sweep]
+    by_rule: dict[str, tether.records.Sweep]
     values: list[Comparison]
     sizes: list[Comparison]
     tables: tuple[Table, ...]
 
     @property
-    def ours(self) -> tether.Sweep:
+    def ours(self) -> tether.records.Sweep:
         """The sweep by the rule of the paper's tables."""
         return self.by_rule["published"]
 
 
 def compare(
-    cf: tether.CounterfactualMDP,
+    cf: tether.records.CounterfactualMDP,
     theirs: PublishedPath,
     *,
     m: int,
@@ -95,7 +95,7 @@ def compare(
     return Compared(by_rule, values, sizes, tables)
 
 
-def _value_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Table:
+def _value_table(title: str, table: tether.records.Sweep, theirs: PublishedPath) -> Table:
     """V(s0), one row for all k in succession with the same values; our values above the published ones."""
     rows = []
     ms = [int(m) for m in table.ms if m > 0]
@@ -107,7 +107,7 @@ def _value_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Tabl
     return Table(title, ("", *(f"m = {m}" for m in ms)), tuple(rows))
 
 
-def _size_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Table:
+def _size_table(title: str, table: tether.records.Sweep, theirs: PublishedPath) -> Table:
     """Nodes of the pruned graph for every k: counted as in the paper, as published, and from s0 alone."""
     rows = [
         ("as the paper counts", *(f"{size:,}" for size in table.layered_sizes)),
@@ -119,7 +119,7 @@ def _size_table(title: str, table: tether.Sweep, theirs: PublishedPath) -> Table
     return Table(title, ("", *(f"k = {k}" for k in table.ks)), tuple(rows))
 
 
-def _rules_table(tables: Mapping[str, tether.Sweep], m: int) -> Table:
+def _rules_table(tables: Mapping[str, tether.records.Sweep], m: int) -> Table:
     """The four rules side by side: the first k that improves, the values, and the size of the graph."""
     T = next(iter(tables.values())).cf.T
     rows = []
@@ -133,14 +133,14 @@ def _rules_table(tables: Mapping[str, tether.Sweep], m: int) -> Table:
     return Table("The four rules", (*columns, "nodes as the paper counts"), tuple(rows))
 
 
-def values_figure(name: str, what: str, table: tether.Sweep, theirs: PublishedPath) -> Figure:
+def values_figure(name: str, what: str, table: tether.records.Sweep, theirs: PublishedPath) -> Figure:
     """V(s0) by m, with the published values as hollow marks over ours."""
     caption = f"{what}: value of the initial state against the number of actions that may change."
     printed = {k: np.array(row) for k, row in theirs.values.items()}
     return Figure(name, caption, partial(figures.plot_values, table, printed))
 
 
-def sizes_figure(name: str, caption: str, table: tether.Sweep, theirs: PublishedPath | None = None) -> Figure:
+def sizes_figure(name: str, caption: str, table: tether.records.Sweep, theirs: PublishedPath | None = None) -> Figure:
     """Nodes of the pruned graph by k: counted as in the paper, as published (if given), and from s0 alone."""
     sizes: dict[str, Any] = {"as the paper counts": (table.ks, table.layered_sizes)}
     if theirs is not None:

@@ -237,7 +237,7 @@ def test_too_little_memory_names_what_it_was_too_little_for(monkeypatch):
     def fill(*_, **__):
         raise MemoryError("Unable to allocate 3 GiB")
 
-    monkeypatch.setattr(tether.CounterfactualMDP, "sweep", fill)
+    monkeypatch.setattr(tether.records.CounterfactualMDP, "sweep", fill)
     stderr = run("sweep", "case:toy").stderr
     assert "not enough memory while planning for every k and m (Unable to allocate 3 GiB); fewer k and m" in stderr
     monkeypatch.setattr("tether.io.sources.open_model", fill)
@@ -316,8 +316,10 @@ def test_every_label_is_a_json_value(given, expected):
 
 
 def test_hints_say_what_python_says_in_words_of_the_command_line():
-    order = tether.Problem("P has shape (2, 2, 2)", fix="say which it is: order='SAS'", argument="order")
-    assert hints([order, order, tether.Problem("nothing of this kind")]) == ["(On the command line: --order AXES.)"]
+    order = tether.errors.Problem("P has shape (2, 2, 2)", fix="say which it is: order='SAS'", argument="order")
+    assert hints([order, order, tether.errors.Problem("nothing of this kind")]) == [
+        "(On the command line: --order AXES.)"
+    ]
 
 
 def test_an_array_file_without_rewards_is_no_dead_end(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ class UnsayableError(Exception):
     """Neither the plan nor the observed episode says what to do."""
 
 
-def followed(world: World, plan: tether.Plan, times: frozenset[int]) -> float:
+def followed(world: World, plan: tether.records.Plan, times: frozenset[int]) -> float:
     """v(C'): the plan at ``times``, what was done elsewhere; episode by episode."""
     choices = plan.choices
 

@@ -66,7 +66,7 @@ def close(value: float | None, other: float | None) -> bool:
     return value == pytest.approx(other, rel=1e-9, abs=1e-9)
 
 
-def labelled(world: World, draw: Any) -> tuple[tether.CounterfactualMDP, set[Any] | None]:
+def labelled(world: World, draw: Any) -> tuple[tether.records.CounterfactualMDP, set[Any] | None]:
     """The world with labels on some states; and the states of the outcome that happened, from the definition."""
     cf = world.cf
     some = draw(st.lists(st.sampled_from(world.states), unique=True, max_size=3))

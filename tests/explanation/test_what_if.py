@@ -132,4 +132,4 @@ def test_it_shows_itself(epidemic):
     asked = epidemic.what_if({5: "V_I"})
     assert repr(asked) == "<WhatIf: value -37.11, observed -38, 1 changed, k ≥ 3>"
     assert "-37.11" in asked._repr_html_()
-    assert isinstance(asked, tether.WhatIf)
+    assert isinstance(asked, tether.records.WhatIf)

@@ -76,11 +76,11 @@ class Frozen:
         )
 
     @cache  # noqa: B019 - a few of these objects, all small
-    def cf(self, mechanism: str = "gumbel-max") -> tether.CounterfactualMDP:
+    def cf(self, mechanism: str = "gumbel-max") -> tether.records.CounterfactualMDP:
         return tether.counterfactual(self.mdp, self.path, mechanism)
 
     @cache  # noqa: B019
-    def robust(self, assume: str) -> tether.Robust:
+    def robust(self, assume: str) -> tether.records.Robust:
         return tether.robust(self.mdp, self.path, assume=assume)
 
     def ask(self, kind: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _plan(world: Frozen, mechanism: str = "gumbel-max", **asked: Any) -> dict[st
     }
 
 
-def _outlook(outlook: tether.Evaluation) -> dict[str, Any]:
+def _outlook(outlook: tether.records.Evaluation) -> dict[str, Any]:
     """What follows from a policy, beyond its value."""
     about = outlook.tailoring
     return {
@@ -159,7 +159,7 @@ def _outlook(outlook: tether.Evaluation) -> dict[str, Any]:
     }
 
 
-def _dense(outlook: tether.Evaluation, t: int) -> list[float]:
+def _dense(outlook: tether.records.Evaluation, t: int) -> list[float]:
     """The probability of every state of the model at a time."""
     chance = dict(zip(*outlook.distribution(t), strict=True))
     return [float(chance.get(state, 0.0)) for state in outlook.mdp.states]

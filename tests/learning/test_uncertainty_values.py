@@ -279,7 +279,7 @@ def test_draws_asked_at_once_are_those_asked_one_by_one(plan, mechanism):
             if hasattr(answers[0], name):
                 for other in answers[1:]:
                     np.testing.assert_array_equal(getattr(other, name), getattr(answers[0], name))
-        if isinstance(asked, tether.Plan):
+        if isinstance(asked, tether.records.Plan):
             for other in answers[1:]:
                 assert other.changes == answers[0].changes
                 assert other.outcomes.keys() == answers[0].outcomes.keys()

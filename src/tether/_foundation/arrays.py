@@ -58,7 +58,7 @@ def positions(ascending: Ints, wanted: Ints, size: int) -> Ints:
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same numbers, contiguous and read-only: for any other kind of array, kernels would be compiled again."""
+    """A contiguous, read-only view of the array, or of a copy: for any other kind, kernels would be compiled again."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

@@ -45,7 +45,7 @@ class Tabular:
         raise NotImplementedError
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas table; pandas must be installed."""
+        """The result as a pandas table; pandas must be installed."""
         return as_pandas(self.to_arrow())
 
 

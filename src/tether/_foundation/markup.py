@@ -75,7 +75,7 @@ def clean(value: Any) -> str:
 
 
 def shortened(value: Any, most: int = 160) -> str:
-    """The same, cut if it is too long to read.
+    """A value as escaped text of at most ``most`` characters; longer text is cut.
 
     >>> shortened("abcdef", most=4)
     'abc…'
@@ -104,7 +104,7 @@ def together(text: str) -> str:
 
 
 def typeset(text: str) -> str:
-    """The same, escaped.
+    """Text for HTML: escaped, with typographic minus signs, and with spaces that do not break inside a quantity.
 
     >>> typeset("k < 3")
     'k &lt; 3'

@@ -27,6 +27,14 @@ class Consistency:
         The policy's mean value over the episodes: with their luck, and for anyone.
     difference, standard_error : float
         Of the difference of the two means.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.cases.grid_world().mdp
+    >>> log = [mdp.simulate("random", 6, rng=seed) for seed in range(50)]
+    >>> tether.audit(mdp, log, policy="optimal", certify=False).consistency.episodes
+    50
     """
 
     episodes: int

@@ -14,7 +14,7 @@ __all__ = ["AuditDoors"]
 
 
 class AuditDoors:
-    """The report of `tether.Audit`; ``self`` is typed as Any, as that class is defined after this one."""
+    """The report of `tether.records.Audit`; ``self`` is typed as Any, as that class is defined after this one."""
 
     def report(
         self: Any,

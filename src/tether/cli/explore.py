@@ -114,7 +114,7 @@ def _is_log(episode: Episode) -> bool:
 
 
 def _opening(episode: Episode, of_log: str = "") -> Opening:
-    """The same in words: what opens it on the command line, and in Python."""
+    """The words that open the episode on the command line, and the lines that open it in Python."""
     from tether.explorer.offered import Opening
 
     words = [episode.model, *([] if episode.path is None else [f"{episode.path}{of_log}"]), *episode.words]

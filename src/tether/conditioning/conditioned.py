@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,7 +37,9 @@ from tether.observation.ends import settled
 from tether.observation.indices import observe_indices, path_of
 from tether.observation.path import Observation, Path, observe, time_index
 
-__all__ = ["CounterfactualMDP", "check_not_stuck", "conditioned_graph", "counterfactual"]
+__all__ = ["CounterfactualMDP", "cached_with", "check_not_stuck", "conditioned_graph", "counterfactual"]
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -165,12 +167,6 @@ class CounterfactualMDP(CounterfactualDoors):
             return np.zeros_like(probability)
         return self.mechanism.standard_error(probability)
 
-    def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The result of ``make``, computed once and kept with the counterfactual MDP."""
-        if key not in self._questions:
-            self._questions[key] = make()
-        return self._questions[key]
-
     def _edited(self, t: int, pair: int) -> tuple[Rows | None, int]:
         """The row of a pair, stored or computed now; None if it is nominal."""
         layer, posterior = self.graph.layers[t], self.posteriors[t]
@@ -248,6 +244,14 @@ def counterfactual(
     graph = conditioned_graph(mdp, observation, observed, posteriors)
     made = CounterfactualMDP(mdp, path, chosen, graph, posteriors)
     object.__setattr__(made, "_is_made", True)  # not set by the constructor, because a changed copy is something else
+    return made
+
+
+def cached_with(cf: CounterfactualMDP, key: Any, make: Callable[[], _Made]) -> _Made:
+    """The result of ``make``, computed once per ``key`` and cached with the counterfactual MDP."""
+    if key not in cf._questions:
+        cf._questions[key] = make()
+    made: _Made = cf._questions[key]
     return made
 
 

@@ -111,7 +111,7 @@ class Comonotone(ExactMechanism):
             object.__setattr__(self, "digest", hashlib.sha256(self.rank.tobytes()).hexdigest())
 
     def prepare(self, mdp: MDP) -> Comonotone:
-        """The same mechanism, with the order of one model's states looked up."""
+        """A copy of the mechanism that holds the rank of each state of ``mdp`` in its order."""
         if self.order is None:
             return self
         if callable(self.order):

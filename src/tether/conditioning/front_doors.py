@@ -31,7 +31,7 @@ __all__ = ["CounterfactualDoors"]
 
 
 class CounterfactualDoors:
-    """The questions of `tether.CounterfactualMDP`, the only class that has them.
+    """The questions of `tether.records.CounterfactualMDP`, the only class that has them.
 
     ``self`` is typed as Any where it is passed on, because its class is defined after this one.
     """
@@ -266,8 +266,8 @@ class CounterfactualDoors:
     ) -> Review:
         """Mistake or luck: what could be known when it was decided, and what only chance did.
 
-        Decisions are judged by the plain model: no causal model is needed. Only `tether.Review.foreseeable` uses the
-        counterfactual MDP.
+        Decisions are judged by the plain model: no causal model is needed. Only `tether.records.Review.foreseeable`
+        uses the counterfactual MDP.
 
         Parameters
         ----------

@@ -246,7 +246,10 @@ class Walk:
         return lost
 
     def _lost_in_parts(self, states: Ints, edits: EditedRows) -> Ints:
-        """The same for rows that are not stored: rows are made until every successor is known to be reached."""
+        """Nominal successors that no row leads to any more, for rows that are not stored.
+
+        Rows are computed in parts, until every successor is known to be reached.
+        """
         from tether._kernels.reach import still_reached
 
         form, wanted, targets = self.mdp.form, self._scratch.seen, self._after

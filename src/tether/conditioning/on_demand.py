@@ -80,7 +80,7 @@ class RowsOnDemand(EditedRows):
         return self._strength if at is None else self._strength[at]
 
     def with_strengths(self, strength: Floats) -> RowsOnDemand:
-        """The same rows, each with another strength."""
+        """A copy in which ``strength`` replaces the strength of each row."""
         return RowsOnDemand(self._form, self._posterior, self.pairs, strength)
 
 

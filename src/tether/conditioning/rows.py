@@ -76,7 +76,7 @@ class EditedRows(ABC):
 
     @abstractmethod
     def with_strengths(self, strength: Floats) -> EditedRows:
-        """The same rows, each with another strength."""
+        """A copy in which ``strength`` replaces the strength of each row."""
 
     def expand(self, form: Form, at: Ints) -> tuple[Ints, Ints, Floats]:
         """Items of the rows at some positions: (position in ``at``, entry of the model, probability)."""
@@ -137,7 +137,7 @@ class Rows(EditedRows):
         return self.strength if at is None else self.strength[at]
 
     def with_strengths(self, strength: Floats) -> Rows:
-        """The same rows, each with another strength."""
+        """A copy in which ``strength`` replaces the strength of each row."""
         return replace(self, strength=strength)
 
     def take(self, at: Ints) -> Rows:

@@ -118,7 +118,10 @@ class _SampledPosterior:
         return None
 
     def changes(self, candidates: Candidates) -> Ints:
-        """The same rows as the exact mechanism: the noise of other states is as it was before the observation."""
+        """Pairs that can lead to a state the observed pair could have led to.
+
+        The noise of other states has the distribution it had before the observation.
+        """
         return candidates.meeting()
 
     def replay(self, form: Form, pairs: Ints) -> Rows:

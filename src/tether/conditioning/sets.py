@@ -197,8 +197,8 @@ def model_set(cf: CounterfactualMDP, assume: Any, confidence: float | None = Non
     """
     if has_copies(cf):
         raise QueryError(
-            "the states of this plan remember whether a property was decided (tether.Tracked); sets of causal models "
-            "do not support this: ask about a plan without the limit"
+            "the states of this plan remember whether a property was decided (tether.records.Tracked); sets of causal "
+            "models do not support this: ask about a plan without the limit"
         )
     if assume not in get_args(Assumption):
         known = ", ".join(map(repr, get_args(Assumption)))

@@ -79,7 +79,7 @@ def necessity_bounds(
 
 
 def _of_property(cf: CounterfactualMDP, t: int, action: Any, objective: Property) -> tuple[NecessityBounds, ...]:
-    """The same for a property: how far its probability is from the observed 1 or 0."""
+    """Bounds of necessity for a property: how far its probability is from the observed 1 or 0."""
     world = asked(cf, objective)
     if t >= world.graph.end:  # it is decided
         return NecessityBounds("nothing", 0.0, 0.0, 0.0), NecessityBounds("stability", 0.0, 0.0, 0.0)

@@ -77,7 +77,10 @@ class _After:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ahead:
-    """The same for some pairs at the time before, as expectations."""
+    """Expectations over the next state, for some pairs of one time: V, and the probability to miss the outcome, by c.
+
+    ``known`` and ``missing`` are as in `_After`.
+    """
 
     value: Floats
     known: Ints

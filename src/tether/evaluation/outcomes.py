@@ -61,7 +61,10 @@ def outcome_probabilities(mdp: MDP, states: Ints, probability: Floats) -> dict[s
 
 
 def outcome_chances(mdp: MDP, states: Ints, probability: Floats) -> dict[str, Floats]:
-    """The same for several distributions over the same states, one per row."""
+    """The probability of each outcome (label, or absorbing state without one) in each row of ``probability``.
+
+    Each row is a distribution over ``states``.
+    """
     found: dict[str, Floats] = {}
     labelled = np.zeros(states.size, dtype=bool)
     for name, members in mdp.label_sets.ends.items():

@@ -110,7 +110,7 @@ def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Taken]:
 
 
 def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Taken] | None:
-    """The same for arrays of whole numbers, one layer at a time; None for any other policy."""
+    """A policy array of action indices as a chain takes it, one layer at a time; None for any other policy."""
     if not (isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.ndim in (1, 2)):
         return None
     one_by_one = decider(mdp, _from_array(mdp, actions))

@@ -85,7 +85,7 @@ class Explanation(Tabular):
 
     @property
     def logged_return(self) -> float | None:
-        """Return of the observed path by its own rewards; None for a path without rewards. See `tether.Earned`."""
+        """Return of the observed path by its own rewards (`tether.records.Earned`); None for a path without rewards."""
         return self.plan.logged_return
 
     @cached_property

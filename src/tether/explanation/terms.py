@@ -248,7 +248,7 @@ def beyond_the_limits(explanation: Explanation, table: Sweep) -> list[str]:
 
 
 def _some_beyond(plan: Plan, table: Sweep) -> list[str]:
-    """The same from a table with only some k and m, for a model that is too large for all of them."""
+    """Sentences on what lies beyond k and m, from a table with only some of them: the model is too large for all."""
     sentences = []
     for name, k, m in (
         (f"Without a tether (k = {plan.T + 1})", plan.T + 1, plan.m),

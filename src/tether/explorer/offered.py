@@ -144,7 +144,7 @@ class One:
         return Entry(key, self.name, self._anew, self.opening)
 
     def _anew(self) -> CounterfactualMDP:
-        """The same, without the answers kept so far: the memory of an explorer is bounded."""
+        """The counterfactual MDP with an empty cache: the memory of an explorer is bounded."""
         return counterfactual(self.cf.mdp, self.cf.path, self.cf.mechanism)
 
     def listed(self) -> list[Listed]:

@@ -149,7 +149,10 @@ def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tupl
 
 
 def classify_layers(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], k: int) -> tuple[Ints, ...]:
-    """The same for the states of ``layers`` (`reached_states`), among which are those where paths end before T."""
+    """Class of each state of ``layers`` (`reached_states`), as an index into `CLASSES`.
+
+    The layers contain also the states where paths end before T.
+    """
     codes = classify_reachable(cf, found, k)
     ended = cf.graph.ended
     if ended is None:

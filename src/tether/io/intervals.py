@@ -101,7 +101,7 @@ def write_intervals(
     rule: Rule = "definition",
     floor: float | None = None,
 ) -> IntervalModel:
-    """Write the layered counterfactual interval model; see `tether.Robust.write`."""
+    """Write the layered counterfactual interval model; see `tether.records.Robust.write`."""
     name = os.fspath(file)
     format = _FORMATS.get(os.path.splitext(name)[1].lower())
     if format is None:

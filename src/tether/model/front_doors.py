@@ -68,7 +68,7 @@ class ModelDoors:
         return load(file)
 
     def in_memory(self: Any) -> MDP:
-        """The same model with all its numbers in memory, and not on disk.
+        """A copy of the model with all its numbers in memory, and not on disk.
 
         A model that was opened from disk pickles as the name of its file, and is opened there again. This copy pickles
         with its numbers, for machines that do not share the disk. It is also independent of later changes of the file.

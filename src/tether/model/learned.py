@@ -58,7 +58,7 @@ class Learned:
     end : name or None
         The state that pairs lead to whose outcome was never recorded.
     empty_rewards : {"", "last", "zero", "mean"}
-        What empty rewards count as; see `tether.Counts`.
+        What empty rewards count as; see `tether.records.Counts`.
     empty : int
         How many steps have an empty reward.
     unplaced : int

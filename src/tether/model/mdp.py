@@ -253,7 +253,7 @@ class MDP(ModelDoors):
         return cls._of(states, acts, form, None if explored_all else horizon)
 
     def with_names(self, *, states: Iterable[Any] | None = None, actions: Iterable[Any] | None = None) -> MDP:
-        """The same model under other names, given in the model's order.
+        """A copy of the model with new names of states or actions, given in the model's order.
 
         Examples
         --------
@@ -270,7 +270,7 @@ class MDP(ModelDoors):
         )
 
     def with_labels(self, labels: Mapping[str, Any]) -> MDP:
-        """The same model with labels: named sets of states, beside those it has.
+        """A copy of the model with more labels: named sets of states, beside those it has.
 
         Parameters
         ----------
@@ -302,7 +302,7 @@ class MDP(ModelDoors):
         return Labels(self.states, self.label_sets, self.form.terminal)
 
     def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> MDP:
-        """The same model with another objective: a discount, a reward for the state an episode ends in.
+        """A copy of the model with another objective: a discount, a reward for the state an episode ends in.
 
         An episode s_0, a_0, …, s_T is worth Σ_t discount^t·R_t + discount^T·final_reward(s_T). The rows of a pooled
         model (`tether.learn`) are pooled again: effects of actions are measured in values, and these have changed.

@@ -56,5 +56,8 @@ def shifted(index: Ints, n: int, size: int) -> Ints:
 
 
 def shifted_starts(start: Ints, n: int) -> Ints:
-    """The same for the starts of spans, and the end of the last span."""
+    """Starts of the spans of ``n`` copies, copy after copy, then the end of the last span.
+
+    ``start`` has the starts of the spans of one copy, and their end.
+    """
     return np.append(shifted(start[:-1], n, int(start[-1])), np.array([n * int(start[-1])], start.dtype))

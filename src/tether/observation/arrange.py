@@ -62,7 +62,7 @@ def arrange_log(columns: Mapping[str, Any], complaints: Complaints) -> Steps:
 
 
 def arrange_sound(columns: Mapping[str, Any], found: ByRow) -> tuple[Steps, dict[int, Problem], list[Problem]]:
-    """The same, with problems by episode: a broken episode has no steps.
+    """Convert the columns of a log to steps, and collect problems by episode: a broken episode has no steps.
 
     ``found`` may contain earlier problems of rows. Returns the steps; the first problem of each broken episode, by its
     position among the ids; and the problems of rows that belong to no episode.

@@ -31,7 +31,7 @@ def is_change(form: Form, states: Ints, pairs: Ints, observed: int) -> Flags:
 
 
 def changes_something(form: Form, t: int, states: Ints, pairs: Ints, observed: int) -> Flags:
-    """The same, where something is left to do at step t."""
+    """Whether taking each of ``pairs`` changes the observed action, and something is left to do at step t."""
     differs = is_change(form, states, pairs, observed)
     some = np.flatnonzero(differs)
     differs[some] = ~nothing_left(form, t, states[some])

@@ -1,6 +1,6 @@
 """Episodes: many observed paths, kept as arrays, as a log has them and as learning needs them.
 
-One of them is a `tether.Path`. Episodes were observed; `tether.Trajectories` are drawn from a policy.
+One of them is a `tether.Path`. Episodes were observed; `tether.records.Trajectories` are drawn from a policy.
 
 A log has a row for each step: (episode, t, state, action[, reward, next_state, outcome]);
 `tether.observation.arrange` says how its rows become episodes. `tether.io.logs` reads and writes logs as files.

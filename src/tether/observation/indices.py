@@ -52,7 +52,7 @@ def observe_indices(mdp: MDP, states: Any, actions: Any) -> Observation:
 
 
 def path_of(mdp: MDP, observation: Observation) -> Path:
-    """The same episode by names."""
+    """The path of an observation: its states and actions by name, with its rewards."""
     last = observation.T + (observation.states[-1] >= 0)
     return _named(mdp, observation.states[:last], observation.actions, observation.rewards)
 

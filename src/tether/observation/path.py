@@ -4,7 +4,7 @@ T counts transitions. The last outcome s_T may be missing: a record often ends w
 whose result was not written down. Nothing is then inferred from the last step; its rows stay nominal.
 
 Three things are easily confused. A `Path` is one episode that happened, in names. `tether.Episodes` are many
-of them, as a log has them, in arrays. `tether.Trajectories` did not happen: they are drawn from a policy.
+of them, as a log has them, in arrays. `tether.records.Trajectories` did not happen: they are drawn from a policy.
 """
 
 from __future__ import annotations

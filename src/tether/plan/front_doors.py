@@ -31,7 +31,7 @@ __all__ = ["PlanDoors", "RobustDoors"]
 
 
 class PlanDoors:
-    """The questions of `tether.Plan`.
+    """The questions of `tether.records.Plan`.
 
     ``self`` is typed as Any, because its class is defined after this one.
     """
@@ -202,7 +202,7 @@ class PlanDoors:
 
 
 class RobustDoors:
-    """The questions of `tether.Robust`; ``self`` is typed as Any for the same reason."""
+    """The questions of `tether.records.Robust`; ``self`` is typed as Any for the same reason."""
 
     def range(self: Any, policy: Any, *, objective: Property | None = None) -> tuple[float, float]:
         """(worst, best) expected return of a plan, or of any policy, over the whole set.

@@ -20,7 +20,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._kernels.scratch import scratch_array
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP, cached_with
 from tether.conditioning.layers import Ended, Graph, Layer
 from tether.conditioning.rows import spans
 from tether.conditioning.sets import ModelSet
@@ -48,12 +48,11 @@ def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | 
     """
     if objective is None:
         return cf
-    found: CounterfactualMDP = cf.remembered(("asked", objective), lambda: _asked(cf, objective, decided))
-    return found
+    return cached_with(cf, ("asked", objective), lambda: _asked(cf, objective, decided))
 
 
 def asked_model(mdp: MDP, objective: Property | None) -> tuple[MDP, Decided | None]:
-    """The same for a plain model; and which states decide the property."""
+    """The plain model in which the values are returns, and which states decide the property (None without one)."""
     if objective is None:
         return mdp, None
     decided = objective.on(mdp)
@@ -61,7 +60,10 @@ def asked_model(mdp: MDP, objective: Property | None) -> tuple[MDP, Decided | No
 
 
 def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
-    """The same for a set of causal models. The observed steps, and what they imply, are those of the original."""
+    """The set of causal models in which the values are returns: itself, or one in which only a property counts.
+
+    The observed steps, and what they imply, are those of ``models``.
+    """
     if objective is None:
         return models
     mdp = models.gumbel.mdp
@@ -86,7 +88,7 @@ def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
 
 
 def negated(graph: Graph) -> Graph:
-    """The same graph with negated rewards: the best plan there has the smallest return here."""
+    """A copy of the graph with negated rewards: the best plan there has the smallest return here."""
     mdp = graph.mdp
     rewards = Rewards(np.negative(mdp.rewards.values), mdp.rewards.by_entry)
     final = None if mdp.final_reward is None else np.negative(mdp.final_reward)

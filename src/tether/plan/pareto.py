@@ -208,7 +208,7 @@ def against_property(question: Tethered, k: int, m: int, against: Property) -> _
 
 
 def _worth_at_the_start(found: Thresholds) -> Thresholds:
-    """The same with rewards already discounted, so that a price that is added to them is not discounted."""
+    """Thresholds on a graph whose rewards are already discounted: a price added to them is then not discounted."""
     graph = found.graph
     mdp, T = graph.mdp, graph.T
     if mdp.discount == 1.0:

@@ -117,7 +117,7 @@ class Plan(PlanDoors, Tabular):
 
     @property
     def logged_return(self) -> float | None:
-        """Return of the observed path by its own rewards; None for a path without rewards. See `tether.Earned`."""
+        """Return of the observed path by its own rewards (`tether.records.Earned`); None for a path without rewards."""
         earned = self.cf.earned
         return None if earned is None else earned.logged
 

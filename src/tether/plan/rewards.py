@@ -76,6 +76,6 @@ class ExpectedRewards:
 
 
 def without_rewards(mdp: MDP) -> MDP:
-    """The same model where nothing earns anything."""
+    """A copy of the model in which all rewards are 0."""
     zeros = scratch_array(mdp.n_pairs, np.float64)
     return replace(mdp, form=replace(mdp.form, rewards=Rewards(zeros, by_entry=False)))

@@ -134,7 +134,7 @@ class Robust(RobustDoors):
 
     @property
     def cf(self) -> CounterfactualMDP:
-        """The same episode under Gumbel-max."""
+        """The counterfactual MDP of the episode under Gumbel-max."""
         return self.models.gumbel
 
     @property

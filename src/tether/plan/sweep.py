@@ -120,7 +120,7 @@ class Sweep(Tabular):
         return float(self.values[row[0], column[0]])
 
     def part(self, ks: Ints, ms: Ints) -> Sweep:
-        """The same for some of its k and m."""
+        """The table for some of its k and m."""
         rows = [int(np.flatnonzero(self.ks == k)[0]) for k in ks]
         columns = [int(np.flatnonzero(self.ms == m)[0]) for m in ms]
         values = self.values[np.ix_(rows, columns)]

@@ -97,7 +97,7 @@ class Tethered:
         return self._thresholds("reached", up_to)
 
     def thresholds_everywhere(self, up_to: int | None = None) -> Thresholds:
-        """The same for every state of the model at every time."""
+        """κ of every pair of the model at every time, computed when first used; ``up_to`` as in `thresholds`."""
         if self.minimise:
             return self._opposite.thresholds_everywhere(up_to)
         return self._thresholds("everywhere", up_to)
@@ -119,7 +119,7 @@ class Tethered:
         return unconstrained(cf.graph, self.rule, self.influence) if k > cf.T else self.thresholds(k)
 
     def weighed(self, found: Thresholds) -> Thresholds:
-        """The same thresholds, on the graph in which the largest return is the best."""
+        """Thresholds on the graph in which the largest return is the best: with ``minimise`` rewards are negated."""
         return replace(found, graph=negated(found.graph)) if self.minimise else found
 
     def _thresholds(self, where: str, up_to: int | None) -> Thresholds:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.conditioned import CounterfactualMDP, cached_with
 from tether.conditioning.layers import Graph, Layer
 from tether.conditioning.rows import ObservedStep, Rows, spans
 from tether.errors import Problem, QueryError
@@ -61,8 +61,7 @@ def tracked(cf: CounterfactualMDP, objective: Property) -> tuple[CounterfactualM
 
     It is ``cf`` itself if nothing leads out of the states that decide the property.
     """
-    found: tuple[CounterfactualMDP, Floats] = cf.remembered(("tracked", objective), lambda: _tracked(cf, objective))
-    return found
+    return cached_with(cf, ("tracked", objective), lambda: _tracked(cf, objective))
 
 
 def _tracked(cf: CounterfactualMDP, objective: Property) -> tuple[CounterfactualMDP, Floats]:

@@ -38,7 +38,7 @@ def report(
     about: Mapping[str, Any] | None = None,
     date: dt.date | None = None,
 ) -> Path:
-    """Write the overview of an audit; see `tether.Audit.report`."""
+    """Write the overview of an audit; see `tether.records.Audit.report`."""
     if about is not None and not isinstance(about, Mapping):
         raise QueryError(f"about must map names to values, not {about!r}")
     is_policy = audit.question["policy"] is not None

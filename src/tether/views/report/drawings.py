@@ -128,7 +128,7 @@ def draw_certificate(certificate: Certificate) -> Drawing:
 
 
 def draw_guarantees(by_k: GuaranteesByK, chosen: int) -> Drawing:
-    """The same for the best plan of each k."""
+    """Observed, worst, Gumbel-max and best value of the best plan of each k."""
     ax = chart(_HIGH + 60.0, left=_LEFT + 8.0, bottom=_BOTTOM + 46.0)
     figures.plot_guarantees(by_k, ax, chosen)
     return _drawn(ax, "guarantees", "")

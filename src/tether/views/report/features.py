@@ -289,6 +289,6 @@ def _rows_of(
 
 
 def _downward(strip: Strip) -> Strip:
-    """The same with its first row on top."""
+    """A copy of the strip with its rows in reverse order, so that the first is drawn on top."""
     observed = np.where(strip.observed >= 0, len(strip.rows) - 1 - strip.observed, -1)
     return Strip(strip.name, strip.rows[::-1], strip.chance[::-1], observed)

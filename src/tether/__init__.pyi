@@ -1,0 +1,36 @@
+# The public names: what users type. `__init__.py` and type checkers read this list, and there is no other.
+
+from . import cases as cases
+from . import errors as errors
+from . import io as io
+from . import records as records
+from . import views as views
+from ._version import __version__ as __version__
+from .auditing.audit import audit as audit
+from .conditioning.conditioned import counterfactual as counterfactual
+from .conditioning.couplings import Comonotone as Comonotone
+from .conditioning.couplings import Independent as Independent
+from .conditioning.couplings import Maximal as Maximal
+from .conditioning.gumbel_max import GumbelMax as GumbelMax
+from .conditioning.sampled import SampledGumbelMax as SampledGumbelMax
+from .errors import FileError as FileError
+from .errors import ModelError as ModelError
+from .errors import PathError as PathError
+from .errors import QueryError as QueryError
+from .errors import TetherError as TetherError
+from .evaluation.certificate import certify as certify
+from .evaluation.panel import compare_mechanisms as compare_mechanisms
+from .explanation.mistakes import review as review
+from .influence.one_step import effective as effective
+from .influence.one_step import tv as tv
+from .io.gym import from_gymnasium as from_gymnasium
+from .learning.learn import learn as learn
+from .learning.posterior import posterior as posterior
+from .model.mdp import MDP as MDP
+from .model.practice import practice as practice
+from .model.properties import avoid as avoid
+from .model.properties import reach as reach
+from .model.properties import until as until
+from .observation.episodes import Episodes as Episodes
+from .observation.path import Path as Path
+from .plan.robust import robust as robust

@@ -1,0 +1,61 @@
+"""Classes of the results that calls return: for annotations and `isinstance`; none needs to be constructed.
+
+The names imported here are the public ones, and there is no other list.
+
+>>> import tether
+>>> case = tether.cases.grid_world()
+>>> plan = tether.counterfactual(case.mdp, case.path).plan(k=1, m=1)
+>>> isinstance(plan, tether.records.Plan)
+True
+"""
+
+from tether.auditing.consistency import Consistency as Consistency
+from tether.auditing.result import Audit as Audit
+from tether.conditioning.conditioned import CounterfactualMDP as CounterfactualMDP
+from tether.evaluation.certificate import Certificate as Certificate
+from tether.evaluation.certificate import Certified as Certified
+from tether.evaluation.course import Course as Course
+from tether.evaluation.evaluate import Evaluation as Evaluation
+from tether.evaluation.necessity import NecessityBounds as NecessityBounds
+from tether.evaluation.panel import Advice as Advice
+from tether.evaluation.panel import MechanismPanel as MechanismPanel
+from tether.evaluation.plain import Solution as Solution
+from tether.evaluation.shares import Share as Share
+from tether.evaluation.shares import Shares as Shares
+from tether.evaluation.tailoring import Tailoring as Tailoring
+from tether.evaluation.trajectories import Trajectories as Trajectories
+from tether.explanation.decisions import Decision as Decision
+from tether.explanation.decisions import Decisions as Decisions
+from tether.explanation.evidence import Evidence as Evidence
+from tether.explanation.explain import Explanation as Explanation
+from tether.explanation.mistakes import Review as Review
+from tether.explanation.mistakes import ReviewedStep as ReviewedStep
+from tether.explanation.outcomes import OutcomeChance as OutcomeChance
+from tether.explanation.outcomes import Outcomes as Outcomes
+from tether.explanation.sentences import Answer as Answer
+from tether.explanation.steps import ExplainedStep as ExplainedStep
+from tether.explanation.what_if import WhatIf as WhatIf
+from tether.influence.classes import Classes as Classes
+from tether.influence.why import Why as Why
+from tether.learning.posterior import Posterior as Posterior
+from tether.learning.uncertainty import ChangedAction as ChangedAction
+from tether.learning.uncertainty import PlanUncertainty as PlanUncertainty
+from tether.learning.uncertainty import SweepUncertainty as SweepUncertainty
+from tether.model.counts import Counts as Counts
+from tether.model.counts import Pooling as Pooling
+from tether.model.learned import Learned as Learned
+from tether.model.names import Names as Names
+from tether.model.practice import Advantage as Advantage
+from tether.model.practice import Practice as Practice
+from tether.model.properties import Property as Property
+from tether.observation.earned import Earned as Earned
+from tether.plan.constrained import Constraint as Constraint
+from tether.plan.constrained import Mixture as Mixture
+from tether.plan.pareto import Front as Front
+from tether.plan.pareto import Point as Point
+from tether.plan.plan import Plan as Plan
+from tether.plan.robust import Robust as Robust
+from tether.plan.robust import RobustPlan as RobustPlan
+from tether.plan.sweep import Sweep as Sweep
+from tether.plan.tethered import Tethered as Tethered
+from tether.plan.tracked import Tracked as Tracked
