@@ -37,7 +37,10 @@ CALLS = {
     },
     "check": {tether.io.check: "influence"},
     "convert": {tether.io.convert: "to mean_rewards"},
-    "learn": {tether.learn: "prior minimum support rewards empty_rewards end time step"},
+    "learn": {
+        tether.learn: "prior minimum support rewards empty_rewards end time step decimal encoding day_first fold_case "
+        "skip_broken"
+    },
 }
 """Each option, and the call whose parameter it is."""
 

@@ -228,10 +228,11 @@ def test_kernels_are_not_compiled_anew(tmp_path):
 def compiled():
     """The signatures that every kernel was compiled for."""
     found = {}
-    for module in pkgutil.iter_modules(tether._kernels.__path__, "tether._kernels."):
-        for name, value in vars(importlib.import_module(module.name)).items():
-            if hasattr(value, "signatures"):
-                found[f"{module.name}.{name}"] = [str(signature) for signature in value.signatures]
+    for folder in ("tether._kernels", "tether.core"):
+        for module in pkgutil.iter_modules(importlib.import_module(folder).__path__, f"{folder}."):
+            for name, value in vars(importlib.import_module(module.name)).items():
+                if hasattr(value, "signatures"):
+                    found[f"{module.name}.{name}"] = [str(signature) for signature in value.signatures]
     return found
 
 
