@@ -123,7 +123,9 @@ def test_tiny_probabilities_are_not_lost_beside_large_ones(name):
         stored = [dense(cf.nominal_row(0, len(p), action), len(p)) for action in (SEEN, ASKED)]
         exact = coupled(name, *(row.tolist() for row in stored), o)
         row = dense(cf.row(0, len(p), ASKED), len(p))
-        if any(abs(Fraction(x) - y) > y / 10**9 + Fraction(1, 10**12) for x, y in zip(row.tolist(), exact, strict=True)):
+        if any(
+            abs(Fraction(x) - y) > y / 10**9 + Fraction(1, 10**12) for x, y in zip(row.tolist(), exact, strict=True)
+        ):
             wrong.append((p, q, o, row, [float(x) for x in exact]))
     assert not wrong, f"{len(wrong)} rows, the first: {wrong[0]}"
 

@@ -31,6 +31,7 @@ from tether.model.mdp import MDP
 
 __all__ = ["Comonotone", "Independent", "Maximal"]
 
+
 @dataclass(frozen=True, slots=True)
 class Independent(ExactMechanism):
     """The luck of one pair says nothing about another: only the observed pair itself is known to repeat its outcome.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -110,10 +111,9 @@ def _key(mechanism: Mechanism, key: Hashable) -> Hashable:
 
     The mechanism is referred to weakly, if it can be: one that holds a model would keep the model's own cache alive.
     """
-    try:
-        itself: Hashable = weakref.ref(mechanism)
-    except TypeError:
-        itself = mechanism
+    itself: Any = mechanism
+    with suppress(TypeError):  # slots without a place for weak references
+        itself = weakref.ref(mechanism)
     try:
         hash((itself, key))
     except TypeError:

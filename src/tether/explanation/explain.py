@@ -185,7 +185,7 @@ class Explanation(Tabular):
         return "\n".join(self.sentences(str))
 
     def __repr__(self) -> str:
-        many = len({one.t for one in (*self.changes, *self.elsewhere)})
+        many = len({step.t for step in self.changes} | {one.t for one in self.elsewhere})
         return f"<Explanation: k = {self.plan.k}, m = {self.plan.m}, {many} of {self.plan.T} steps change>"
 
     def to_arrow(self) -> pyarrow.Table:

@@ -186,7 +186,9 @@ def _elsewhere(explanation: Explanation, one: ElsewhereChange, name: Name) -> st
         name(action) if isinstance(action, str) else f"action {name(action)}"
         for action in (one.action, one.observed_action)
     )
-    return f"at t = {one.t} in {name(one.state)}{when}, where only other causal models lead, {does} instead of {instead}"
+    return (
+        f"at t = {one.t} in {name(one.state)}{when}, where only other causal models lead, {does} instead of {instead}"
+    )
 
 
 def headline(explanation: Explanation) -> str:

@@ -40,9 +40,9 @@ from tether.plan.sweep import Sweep
 
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerRows
-    from tether.plan.chain import Chain
     from tether.model.mdp import MDP
     from tether.observation.path import Path
+    from tether.plan.chain import Chain
 
 __all__ = ["Robust", "RobustPlan", "robust"]
 
