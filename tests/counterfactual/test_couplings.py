@@ -134,6 +134,7 @@ def test_tiny_probabilities_are_not_lost_beside_large_ones(name):
 def test_a_tiny_outcome_in_the_middle_of_equal_rows_is_itself(name):
     p, q = [0.25, 0.25, 1e-300, 0.5], [0.25, 0.25, 1e-200, 0.5]
     assert asked(p, q, 2, mechanism=name).tolist() == [0, 0, 1, 0]
+    assert asked([0.75, 0.25, 0.0], [3e-300, 0.0, 1.0], 0, mechanism=name)[0] == pytest.approx(4e-300, rel=1e-12)
     # Observed is what only q has less of: all of it goes where q has more.
     assert asked([1e-300, 1.0, 0.0], [0.0, 1.0, 0.0], 0, mechanism=name).tolist() == [0, 1, 0]
 

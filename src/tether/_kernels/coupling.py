@@ -155,4 +155,5 @@ def maximal_rows(
             if kept == 0.0:  # the two rows are equal; without the outcome, up to what is too small to be a number
                 out[x] = is_outcome[x] if has_outcome else probability[x]
             else:
-                out[x] = 1.0 - moved if is_outcome[x] else moved * (out[x] / kept)
+                repeats = 1.0 if moved == 0.0 else min(1.0, probability[x] / chance)
+                out[x] = repeats if is_outcome[x] else moved * (out[x] / kept)
