@@ -90,6 +90,55 @@ def test_a_row_is_what_the_joint_distribution_says(name, seen):
     assert [x > 0 for x in row] == [x > 0 for x in exact]
 
 
+TINY = (1e-300, 1e-150, 1e-30, 1e-17, 3e-17, 1e-16, 1e-12, 1e-9)
+
+
+def rows_with_tiny_probabilities(rng):
+    """Two rows of some outcomes, many of them tiny and many as likely in both rows, and an outcome of the first."""
+    n = int(rng.integers(2, 7))
+
+    def draw():
+        kinds = rng.integers(0, 4, n)
+        large = rng.choice([rng.random(n), rng.integers(1, 4, n).astype(float)])
+        row = np.where(kinds == 0, 0.0, np.where(kinds < 3, rng.choice(TINY, n) * rng.integers(1, 3, n), large))
+        row[rng.integers(n)] = rng.choice([0.25, 0.5, 1.0, rng.random()])
+        return row
+
+    p, q = draw(), draw()
+    if rng.random() < 0.5:  # equal up to a few outcomes
+        q = np.where(rng.random(n) < 0.7, p, q)
+    if q.sum() == 0:
+        q = p[::-1]
+    p, q = p / p.sum(), q / q.sum()
+    return p.tolist(), q.tolist(), int(rng.choice(np.flatnonzero(p)))
+
+
+@pytest.mark.parametrize("name", ["comonotone", "maximal"])
+def test_tiny_probabilities_are_not_lost_beside_large_ones(name):
+    rng, wrong = np.random.default_rng(22), []
+    for _ in range(1500):
+        p, q, o = rows_with_tiny_probabilities(rng)
+        mdp = two_rows(p, q)
+        cf = condition(mdp, o, mechanism=name)
+        stored = [dense(cf.nominal_row(0, len(p), action), len(p)) for action in (SEEN, ASKED)]
+        exact = coupled(name, *(row.tolist() for row in stored), o)
+        row = dense(cf.row(0, len(p), ASKED), len(p))
+        if any(
+            abs(Fraction(x) - y) > y / 10**9 + Fraction(1, 10**12) for x, y in zip(row.tolist(), exact, strict=True)
+        ):
+            wrong.append((p, q, o, row, [float(x) for x in exact]))
+    assert not wrong, f"{len(wrong)} rows, the first: {wrong[0]}"
+
+
+@pytest.mark.parametrize("name", ["comonotone", "maximal"])
+def test_a_tiny_outcome_in_the_middle_of_equal_rows_is_itself(name):
+    p, q = [0.25, 0.25, 1e-300, 0.5], [0.25, 0.25, 1e-200, 0.5]
+    assert asked(p, q, 2, mechanism=name).tolist() == [0, 0, 1, 0]
+    assert asked([0.75, 0.25, 0.0], [3e-300, 0.0, 1.0], 0, mechanism=name)[0] == pytest.approx(4e-300, rel=1e-12)
+    # Observed is what only q has less of: all of it goes where q has more.
+    assert asked([1e-300, 1.0, 0.0], [0.0, 1.0, 0.0], 0, mechanism=name).tolist() == [0, 1, 0]
+
+
 @given(whole_weights(), st.randoms())
 def test_a_comonotone_row_in_any_order(seen, random):
     n = len(seen.p)

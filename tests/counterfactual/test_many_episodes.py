@@ -117,12 +117,12 @@ def test_what_is_remembered_and_for_how_long(monkeypatch):
     for _ in range(2):
         memory.remembered(form, anew, pairs)
     assert anew.asked == [10, 10]
-    # Another model has its own memory; and a limit on it forgets what was used longest ago.
+    # Another model has its own cache; and a limit on it forgets what was used longest ago.
+    size = sum(array.nbytes for array in first.arrays)
+    monkeypatch.setattr(memory, "LIMIT", 2 * size)
     other = tether.cases.grid_world().mdp.form
     memory.remembered(other, one, pairs)
     assert one.asked == [10, 12, 10]
-    size = sum(array.nbytes for array in first.arrays)
-    monkeypatch.setattr(memory, "LIMIT", 2 * size)
     two, three = Counting("two"), Counting("three")
     for posterior in (two, one, three):  # `two` was used before `one`: it goes
         memory.remembered(other, posterior, pairs)
@@ -130,9 +130,9 @@ def test_what_is_remembered_and_for_how_long(monkeypatch):
         memory.remembered(other, posterior, pairs)
     assert (one.asked, two.asked, three.asked) == ([10, 12, 10], [10, 10], [10])
     monkeypatch.setattr(memory, "LIMIT", size - 1)
-    large = Counting("large")
+    large, small = Counting("large"), tether.cases.grid_world().mdp.form
     for _ in range(2):
-        memory.remembered(other, large, pairs)
+        memory.remembered(small, large, pairs)
     assert large.asked == [10, 10]
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -310,9 +311,109 @@ class ForgetfulPosterior(StubbornPosterior):
 
 
 def test_a_mechanism_that_does_not_agree_with_the_episode_is_refused_with_the_time(grid):
-    cf = tether.counterfactual(grid.mdp, grid.path, mechanism=Forgetful())
-    with pytest.raises(tether.QueryError, match=r"^t = \d+: the mechanism does not give the observed action") as error:
-        cf.plan(cf.T + 1, 2)
+    message = (
+        r"^t = \d+: the mechanism's row does not give the observed action in the observed state its observed outcome"
+    )
+    with pytest.raises(tether.QueryError, match=message) as error:
+        tether.counterfactual(grid.mdp, grid.path, mechanism=Forgetful())
     (problem,) = error.value.problems
     assert problem.place == f"t = {problem.time}"
     assert not problem.what.startswith("t =")
+
+
+@dataclass(frozen=True)
+class Changed(Stubborn):
+    """The rows of `Stubborn`, with the probabilities of other pairs than the observed one changed."""
+
+    name: str = "changed"
+    change: Any = None
+    key: Any = None
+
+    def infer(self, step):
+        return ChangedPosterior(step, self.key, self.change)
+
+
+@dataclass(frozen=True)
+class ChangedPosterior(StubbornPosterior):
+    change: Any = None
+
+    def changes(self, candidates):
+        return candidates.all()
+
+    def replay(self, form, pairs):
+        rows = super().replay(form, pairs)
+        after, chance, other = rows.next_state.copy(), rows.probability.copy(), rows.pairs != self.step.pair
+        for i in np.flatnonzero(other):
+            items = slice(rows.start[i], rows.start[i + 1])
+            after[items], chance[items] = self.change(after[items], chance[items])
+        return Rows(rows.pairs, rows.start, after, chance, rows.strength)
+
+
+def flipped(after, chance):
+    return after, np.where(np.arange(chance.size) == 0, -chance, chance)
+
+
+WRONG = [
+    (lambda after, chance: (after, chance / 2), r"does not sum to 1: state 5, action 'asked', .* sum to 0\.5"),
+    (flipped, r"has a negative probability: state 5, action 'asked'"),
+    (lambda after, chance: (after, chance * np.nan), r"that is no number: state 5, action 'asked'"),
+    (lambda after, chance: (after * 0 + 5, chance), r"leads to a state that the model's row cannot lead to: state 5"),
+    (lambda after, chance: (after * 0 - 1, chance), r"leads to a state that the model's row cannot lead to: state 5"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG)
+def test_rows_of_a_mechanism_of_ones_own_are_checked(change, message):
+    with pytest.raises(tether.QueryError, match=rf"^t = 0: the mechanism's row .*{message}") as error:
+        condition(two_rows(P, Q), 2, mechanism=Changed(change=change))
+    (problem,) = error.value.problems
+    assert (problem.time, problem.state, problem.place) == (0, 5, "t = 0")
+
+
+def test_a_mechanism_must_return_the_rows_it_is_asked_for():
+    class Short(ChangedPosterior):
+        def replay(self, form, pairs):
+            return Rows.nominal(form, pairs[:1])
+
+    class Few(Stubborn):
+        def infer(self, step):
+            return Short(step)
+
+    with pytest.raises(tether.QueryError, match="t = 0: the mechanism must return one row for each pair"):
+        condition(two_rows(P, Q), 2, mechanism=Few())
+
+
+def upwards(after, chance):
+    return after, np.full(chance.size, 1.0 / chance.size)
+
+
+def as_they_are(after, chance):
+    return after, chance
+
+
+@pytest.mark.parametrize("hashable", [True, False])
+def test_mechanisms_with_equal_keys_do_not_get_each_others_rows(hashable):
+    kind = Changed if hashable else type("Unhashable", (Changed,), {"__hash__": None})
+    mdp = two_rows(P, Q)
+    for _ in range(2):
+        rows = [
+            dense(condition(mdp, 4, mechanism=kind(change=change, key="mine")).row(0, 5, ASKED), 5)
+            for change in (as_they_are, upwards)
+        ]
+        assert rows[0].tolist() == pytest.approx(Q)
+        np.testing.assert_allclose(rows[1][np.array(Q) > 0], 1.0 / np.count_nonzero(Q))
+
+
+def test_equal_mechanisms_share_their_rows():
+    asked_for = []
+
+    def counted(after, chance):
+        asked_for.append(1)
+        return after, chance
+
+    mdp, one = two_rows(P, Q), Changed(change=counted, key="mine")
+    first = condition(mdp, 2, mechanism=one)
+    many = len(asked_for)
+    second = condition(mdp, 2, mechanism=Changed(change=counted, key="mine"))
+    assert len(asked_for) == many > 0
+    assert first.graph.layers[0].edits is second.graph.layers[0].edits

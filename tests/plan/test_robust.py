@@ -15,6 +15,7 @@ from worlds import FEWER, RULES, tiny_worlds, worlds
 
 import tether
 from tether._kernels.sets import NOTHING, PUBLISHED_MONOTONICITY, PUBLISHED_STABILITY, STABILITY
+from tether.explanation.answers import explanation_data
 
 KINDS = {
     "nothing": NOTHING,
@@ -207,6 +208,95 @@ def test_against_a_linear_programme_per_pair(assume, rule, world):
             assert table.values[k - 1, m] == pytest.approx(wanted, rel=1e-7, abs=1e-7)
     plan = guaranteed.plan(world.T, world.T, rule=rule)
     assert plan.value == pytest.approx(table.value(world.T, world.T), rel=1e-9, abs=1e-9)
+
+
+# --- The actions that a guarantee rests on ---------------------------------------------------------------
+
+
+def said(plan, explanation):
+    """The policy that a reader of an explanation can follow: the listed changes, and otherwise the observed action."""
+    changed = {(one.t, one.state, one.changes_left, one.uninfluenced): one.action for one in explanation.elsewhere}
+    for row in plan.to_arrow().to_pylist():
+        if row["changed"] and row["probability"] > 0:
+            changed[row["t"], row["state"], row["changes_left"], row.get("uninfluenced", 0)] = row["action"]
+    return changed
+
+
+def kept(world, kind, hits, rule, decide, m):
+    """The worst value of a policy that is asked for its action in every node that some model leads to."""
+    twin = Guaranteed(world, kind, rule, hits, world.T + 1)
+    at = twin.world
+
+    def go(t, s, c, run):
+        if t == world.T:
+            return at.last(s)
+        pair = (s, decide(t, s, c, run))
+        left, after = c - at.changed(t, *pair), twin.run_after(t, pair, run)
+        assert left >= 0
+        worth = {j: at.earn(t, *pair, j) + at.discount * go(t + 1, j, left, after) for j in at.rows[t][pair]}
+        return twin.worst(t, pair, np.array([worth.get(j, 0.0) for j in world.states]))
+
+    return go(0, world.path.states[0], m, 0)
+
+
+@pytest.mark.parametrize("assume", ["nothing", "stability"])
+@pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=tries(8, 60))
+@given(world=tiny_worlds(), data=st.data())
+def test_the_actions_one_can_read_keep_the_guaranteed_value(assume, rule, world, data):
+    world.samples = 0
+    assume_(all(p > 1e-5 for row in world.nominal.values() for p in row.values()))
+    k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(1, world.T))
+    plan = tether.robust(world.cf.mdp, world.path, assume=assume).plan(k, m, rule=rule)
+    hits, explanation = influenced(world, ("support", 0.0)), plan.explain(certificate=False)
+    listed = said(plan, explanation)
+    one_run = rule != "assured"
+
+    def asked_for(t, s, c, run):
+        action = plan.action(t, s, c, uninfluenced=run)
+        assert action is not None
+        return action
+
+    def as_listed(t, s, c, run):
+        action = listed.get((t, s, c, 0 if one_run else run))
+        if action is None:  # in an absorbing state without the observed action nothing can be changed
+            action = world.path.actions[t] if (s, world.path.actions[t]) in world.weights else world.available(s)[0]
+        return action
+
+    near = 1e-7 * max(1.0, abs(plan.value))
+    assert kept(world, KINDS[assume], hits, rule, asked_for, m) == pytest.approx(plan.value, abs=near)
+    if all(world.available(s) for s in world.states):
+        assert kept(world, KINDS[assume], hits, rule, as_listed, m) >= plan.value - near
+
+
+def hidden_advice():
+    """Whoever takes b may come to j under another causal model than Gumbel-max, and has to take y there."""
+    rows = [
+        ("s", "a", "o", 0.5, 0.0), ("s", "a", "j", 0.5, 0.0), ("s", "b", "o", 0.6, 10.0), ("s", "b", "j", 0.4, 10.0),
+        ("o", "x", "end", 1.0, 5.0), ("o", "y", "end", 1.0, 5.0),
+        ("j", "x", "end", 1.0, 0.0), ("j", "y", "end", 1.0, 5.0),
+    ]  # fmt: skip
+    mdp = tether.MDP.from_table(*zip(*rows, strict=True), terminal=["end"])
+    return tether.robust(mdp, tether.Path(["s", "o", "end"], ["a", "x"]), assume="nothing").plan(k=3, m=2)
+
+
+def test_a_robust_plan_says_what_to_do_where_only_other_causal_models_lead():
+    plan = hidden_advice()
+    assert plan.value == 15.0
+    assert plan.action(1, "j", 1) == "y"
+    table = {(row["t"], row["state"], row["changes_left"]): row for row in plan.to_arrow().to_pylist()}
+    assert table[1, "j", 1]["action"] == "y"
+    assert table[1, "j", 1]["probability"] == 0.0
+    assert table[1, "o", 1]["probability"] == 1.0
+    explanation = plan.explain()
+    assert explanation.sentences()[0] == (
+        "Change up to 2 actions: at t = 0 'b' instead of 'a'; "
+        "at t = 1 in 'j', where only other causal models lead, 'y' instead of 'x'."
+    )
+    assert repr(explanation) == "<Explanation: k = 3, m = 2, 2 of 2 steps change>"
+    (one,) = explanation_data(explanation)["elsewhere"]
+    assert (one["t"], one["state"], one["changes_left"], one["action"]) == (1, "j", 1, "y")
+    assert not tether.robust(plan.cf.mdp, plan.cf.path, assume="stability").plan(k=3, m=2).explain().elsewhere
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -105,6 +105,9 @@ def test_the_front_is_the_hull_of_all_policies(one, minimise, data):
     first = int(np.flatnonzero(chances <= limit + 1e-12)[0])
     assert sign * plan.value == pytest.approx(values[first], abs=1e-6 * scale)
     assert plan.constraint.probability <= limit + 1e-12
+    # No plan of the same value has a smaller risk.
+    least = min(chance for value, chance in points if value >= sign * plan.value - tie)
+    assert plan.constraint.probability == pytest.approx(least, abs=1e-6)
     mixture = plan.constraint.mixture
     if mixture is not None:
         assert first > 0
@@ -112,6 +115,26 @@ def test_the_front_is_the_hull_of_all_policies(one, minimise, data):
         weight = mixture.weights[0]
         assert 0 < weight < 1
         assert sign * mixture.value == pytest.approx(np.interp(limit, chances[::-1], values[::-1]), abs=1e-6 * scale)
+
+
+@pytest.mark.parametrize("limit", [0.4, 0.5, 0.8, 1.0])
+def test_of_plans_of_equal_value_the_one_with_the_smallest_risk_is_taken(limit):
+    """To treat in any of three ways is worth the same; the ways differ in how many die."""
+    risk = {"wait": 0.9, "one": 0.7, "two": 0.3, "three": 0.5}
+    mdp = tether.MDP.from_table(
+        ["sick"] * 8,
+        [a for a in risk for _ in range(2)],
+        ["dead", "well"] * 4,
+        [p for x in risk.values() for p in (x, 1 - x)],
+        reward=[0.0, 0.0] + [1.0] * 6,
+        terminal=["dead", "well"],
+    )
+    cf = tether.counterfactual(mdp, tether.Path(["sick", "well"], ["wait"]), mechanism="independent")
+    plan = cf.plan(k=2, m=1, subject_to=(tether.reach(["dead"]), limit))
+    assert plan.value == 1.0
+    assert plan.constraint.probability == pytest.approx(0.3)
+    assert plan.action(0, "sick", 1) == "two"
+    assert plan.constraint.mixture is None
 
 
 def test_who_came_back_was_there():

@@ -26,7 +26,7 @@ from tether.conditioning.front_doors import CounterfactualDoors
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.layers import Graph, Layer, make_layer, walking
 from tether.conditioning.mechanism import Mechanism, NoisePosterior
-from tether.conditioning.mechanisms import make_mechanism
+from tether.conditioning.mechanisms import infer, make_mechanism
 from tether.conditioning.rows import ObservedStep, Rows
 from tether.errors import PathError, Problem
 from tether.model.form import pair_states
@@ -240,7 +240,7 @@ def counterfactual(
     observation, path = _observed(mdp, path)
     chosen = make_mechanism(mechanism, options, mdp)
     observed = [observed_step(mdp, observation, t) for t in range(observation.T)]
-    posteriors = tuple(chosen.infer(step) if step.recorded else None for step in observed)
+    posteriors = tuple(infer(mdp, chosen, step) if step.recorded else None for step in observed)
     graph = conditioned_graph(mdp, observation, observed, posteriors)
     made = CounterfactualMDP(mdp, path, chosen, graph, posteriors)
     object.__setattr__(made, "_is_made", True)  # not set by the constructor, because a changed copy is something else

@@ -31,9 +31,6 @@ from tether.model.mdp import MDP
 
 __all__ = ["Comonotone", "Independent", "Maximal"]
 
-_SAME = 1e-14
-"""Probabilities this close, relatively, are equal: they come from rows normalised in floating point."""
-
 
 @dataclass(frozen=True, slots=True)
 class Independent(ExactMechanism):
@@ -133,12 +130,10 @@ class Comonotone(ExactMechanism):
         """Which uniform numbers lead from the observed pair to its outcome."""
         if self.order is not None and self.rank is None:
             raise QueryError("this mechanism has an order of states; prepare it for a model first: prepare(mdp)")
-        order = np.arange(step.next_state.size) if self.rank is None else np.argsort(self.rank[step.next_state])
-        above = np.minimum(np.cumsum(step.probability[order]), 1.0)
-        above[-1] = 1.0
-        at = int(np.flatnonzero(step.next_state[order] == step.outcome)[0])
-        low = float(above[at - 1]) if at > 0 else 0.0
-        return _ComonotonePosterior(step, self.rank, self.digest, low, float(above[at]))
+        place = step.next_state if self.rank is None else self.rank[step.next_state]
+        row = step.probability[np.argsort(place)]
+        at = int(np.sum(place < place[step.next_state == step.outcome]))
+        return _ComonotonePosterior(step, self.rank, self.digest, row[:at], float(row[at]), row[at + 1 :])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,22 +168,14 @@ class _MaximalPosterior:
         return candidates.all()
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
-        owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-        q = form.probability[entry]
+        from tether._kernels.coupling import maximal_rows
+
+        _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
         with observed_weights(form, self.step) as weight:
-            p = weight[form.next_state[entry]]
-            p_o = float(weight[self.step.outcome])
-        excess = np.where(q > p * (1.0 + _SAME), q - p, 0.0)
-        total = np.bincount(owner, excess, minlength=pairs.size)
-        is_o = form.next_state[entry] == self.step.outcome
-        kept = np.zeros(pairs.size)
-        kept[owner[is_o]] = np.where(q[is_o] >= p_o * (1.0 - _SAME), 1.0, q[is_o] / p_o)
-        same = total == 0.0  # the two rows are equal, except for outcomes lost in rounding
-        has_o = np.bincount(owner[is_o], minlength=pairs.size) > 0
-        kept[same] = 1.0
-        rest = np.divide(1.0 - kept, total, out=np.zeros(pairs.size), where=~same)
-        row = np.where(is_o, kept[owner], excess * rest[owner])
-        row = np.where((same & ~has_o)[owner], q, row)
+            observed, chance = weight[form.next_state[entry]], float(weight[self.step.outcome])
+        is_outcome, row = form.next_state[entry] == self.step.outcome, np.empty(entry.size)
+        rows = nominal_start(form, pairs), form.probability[entry], observed, is_outcome
+        maximal_rows(*rows, np.array(self.step.probability), chance, row)
         return _finish(form, pairs, entry, row, self.step)
 
 
@@ -197,8 +184,9 @@ class _ComonotonePosterior:
     step: ObservedStep
     rank: Ints | None
     digest: str
-    low: float
-    high: float
+    below: Floats
+    chance: float
+    above: Floats
 
     @property
     def key(self) -> Hashable:
@@ -216,8 +204,8 @@ class _ComonotonePosterior:
         if self.rank is not None:
             order = np.lexsort((self.rank[form.next_state[entry]], owner))
         row = np.empty(entry.size)
-        is_o = form.next_state[entry] == self.step.outcome
-        comonotone_rows(nominal_start(form, pairs), form.probability[entry], is_o, order, self.low, self.high, row)
+        seen = self.below, self.chance, self.above
+        comonotone_rows(nominal_start(form, pairs), form.probability[entry], order, *seen, row)
         return _finish(form, pairs, entry, row, self.step)
 
 

@@ -44,7 +44,7 @@ class NoisePosterior(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """Posteriors of the same model with equal keys replay equal rows; None: rows are not to be remembered."""
+        """Posteriors of the same model and mechanism with equal keys replay equal rows; None: they are not cached."""
         ...
 
     def changes(self, candidates: Candidates) -> Ints:

@@ -1,17 +1,25 @@
-"""All mechanisms, by name."""
+"""All mechanisms, by name; and what is asked of a mechanism that is not built in."""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Hashable
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
+from tether._foundation.arrays import Flags, Ints
 from tether.conditioning.couplings import Comonotone, Independent, Maximal
 from tether.conditioning.gumbel_max import GumbelMax
-from tether.conditioning.mechanism import ExactMechanism, Mechanism
+from tether.conditioning.mechanism import Candidates, ExactMechanism, Mechanism, NoisePosterior
+from tether.conditioning.rows import ObservedStep, Rows, spans
 from tether.conditioning.sampled import SampledGumbelMax
-from tether.errors import QueryError
+from tether.errors import Problem, QueryError
+from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.mdp import MDP
 
-__all__ = ["EXACT", "make_mechanism"]
+__all__ = ["EXACT", "infer", "make_mechanism"]
 
 _BUILT_IN: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     GumbelMax.name: (GumbelMax, ()),
@@ -36,6 +44,90 @@ def make_mechanism(mechanism: str | Mechanism, options: dict[str, Any], mdp: MDP
         raise QueryError(f"options ({', '.join(options)}) go with a mechanism given by name; this one is built")
     prepared: Mechanism = mechanism.prepare(mdp) if hasattr(mechanism, "prepare") else mechanism
     return prepared
+
+
+def infer(mdp: MDP, mechanism: Mechanism, step: ObservedStep) -> NoisePosterior:
+    """The noise of a recorded step; rows of a mechanism that is not built in are checked when they are replayed."""
+    posterior = mechanism.infer(step)
+    built_in = any(type(mechanism) is kind for kind, _ in _BUILT_IN.values())
+    return posterior if built_in else _CheckedPosterior(mdp, mechanism, step, posterior)
+
+
+class _CheckedPosterior:
+    """The posterior of somebody's own mechanism, with checked rows, and a key that no other mechanism has."""
+
+    def __init__(self, mdp: MDP, mechanism: Mechanism, step: ObservedStep, posterior: NoisePosterior) -> None:
+        self._mdp, self._mechanism, self._step, self._posterior = mdp, mechanism, step, posterior
+
+    @property
+    def key(self) -> Hashable:
+        """The posterior's own key together with the mechanism; None: rows are not cached."""
+        own = self._posterior.key
+        return None if own is None else _key(self._mechanism, own)
+
+    def changes(self, candidates: Candidates) -> Ints:
+        """The pairs whose rows the posterior can alter."""
+        return self._posterior.changes(candidates)
+
+    def replay(self, form: Form, pairs: Ints) -> Rows:
+        """The rows of ``pairs``; an error if they are not those of a causal model that agrees with the episode."""
+        rows = self._posterior.replay(form, pairs)
+        if not (isinstance(rows, Rows) and np.array_equal(rows.pairs, pairs) and rows.start.size == pairs.size + 1):
+            message = "the mechanism must return one row for each pair that it is asked for (Rows.from_entries)"
+            raise QueryError(Problem(message, time=self._step.t, place=f"t = {self._step.t}"))
+        owner, item = spans(rows.start[:-1], rows.start[1:])
+        chance, after = rows.probability[item], rows.next_state[item].astype(np.int64)
+        total = np.bincount(owner, chance, minlength=pairs.size)
+        unlike = np.bincount(owner, ~_among_nominal(form, pairs, owner, after), minlength=pairs.size) > 0
+        certain = np.bincount(owner, (after == self._step.outcome) * chance, minlength=pairs.size)
+        for wrong, what in (
+            (np.bincount(owner, ~np.isfinite(chance), minlength=pairs.size) > 0, "has a probability that is no number"),
+            (np.bincount(owner, chance < 0.0, minlength=pairs.size) > 0, "has a negative probability"),
+            (unlike, "leads to a state that the model's row cannot lead to"),
+            (np.abs(total - 1.0) > TOLERANCE, "does not sum to 1"),
+            (
+                (pairs == self._step.pair) & ~(np.abs(certain - 1.0) <= TOLERANCE),
+                "does not give the observed action in the observed state its observed outcome for certain",
+            ),
+        ):
+            if wrong.any():
+                at = int(np.argmax(wrong))
+                raise QueryError(self._problem(form, int(pairs[at]), float(total[at]), what))
+        return rows
+
+    def _problem(self, form: Form, pair: int, total: float, what: str) -> Problem:
+        t, mdp = self._step.t, self._mdp
+        state, action = int(pair_states(form.pair_start, pair)), mdp.actions[int(form.pair_action[pair])]
+        named = mdp.states[state] if form.pair_start.size == mdp.form.pair_start.size else state
+        message = (
+            f"the mechanism's row {what}: state {named!r}, action {action!r}, its probabilities sum to {total:.12g}"
+        )
+        fix = "return rows of a causal model that agrees with the model and with the episode"
+        return Problem(message, value=total, state=named, time=t, place=f"t = {t}", fix=fix)
+
+
+def _key(mechanism: Mechanism, key: Hashable) -> Hashable:
+    """A key for the rows of one mechanism; None if the mechanism cannot be compared: its rows are not cached.
+
+    The mechanism is referred to weakly, if it can be: one that holds a model would keep the model's own cache alive.
+    """
+    itself: Any = mechanism
+    with suppress(TypeError):  # slots without a place for weak references
+        itself = weakref.ref(mechanism)
+    try:
+        hash((itself, key))
+    except TypeError:
+        return None
+    return type(mechanism), itself, key
+
+
+def _among_nominal(form: Form, pairs: Ints, owner: Ints, after: Ints) -> Flags:
+    """Whether the nominal row of ``pairs[owner[i]]`` can lead to ``after[i]``."""
+    row, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
+    n_states = form.pair_start.size - 1
+    nominal = row * n_states + form.next_state[entry]
+    inside: Flags = (after >= 0) & (after < n_states) & np.isin(owner * n_states + after, nominal)
+    return inside
 
 
 def _by_name(name: str, options: dict[str, Any]) -> Mechanism:

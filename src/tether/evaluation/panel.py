@@ -258,8 +258,8 @@ def _follow(plan: Plan, cf: CounterfactualMDP) -> tuple[float, float, float]:
 
 def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Taken, Ints, Ints]:
     """What a plan does in some nodes; which nodes it does not know; and which of these lack the observed action."""
-    form, known = plan.cf.mdp.form, plan.chain.taken[t]
-    at = _locate(plan, t, visits)
+    form, known = plan.cf.mdp.form, plan.covered.taken[t]
+    at = plan.covered.visits[t].locate(visits)
     unknown = at < 0
     observed, available = _observed_pairs(plan.cf, t, visits.states)
     pairs = np.where(unknown, np.where(available, observed, form.pair_start[visits.states]), known.pairs[at])
@@ -269,20 +269,6 @@ def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Taken, Ints, Ints]:
         runs = np.where(unknown & ~np.isin(pairs, plan.influenced[t]), visits.runs + 1, runs)
     decided = Taken.for_certain(pairs, changes, runs)
     return decided, unknown, unknown & ~available
-
-
-def _locate(plan: Plan, t: int, visits: Visits) -> Ints:
-    """Position of each node among those the plan knows at t, -1 where it does not know it."""
-    known = plan.chain.visits[t]
-    wanted, mine = _keys(plan, visits), _keys(plan, known)
-    at = np.minimum(np.searchsorted(mine, wanted), mine.size - 1)
-    return np.where(mine[at] == wanted, at, -1)
-
-
-def _keys(plan: Plan, visits: Visits) -> Ints:
-    """One number per node, ascending as the nodes of a chain are."""
-    keys: Ints = (visits.states.astype(np.int64) * (plan.m + 1) + visits.changes) * (plan.T + 1) + visits.runs
-    return keys
 
 
 def _observed_pairs(cf: CounterfactualMDP, t: int, states: Ints) -> tuple[Ints, Ints]:

@@ -196,4 +196,5 @@ def _guarantee(explanation: Explanation) -> dict[str, Any]:
         "confidence": plan.confidence,
         "best_case": plan.best_case,
         "expected_value": explanation.outlook.value,
+        "elsewhere": as_data(explanation.elsewhere),
     }

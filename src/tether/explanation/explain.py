@@ -18,7 +18,7 @@ from tether.explanation.about_episode import left_to_chance
 from tether.explanation.evidence import Evidence, default_draws, evidence_of
 from tether.explanation.outcomes import Outcomes, outcomes_of
 from tether.explanation.sentences import Answer, answer
-from tether.explanation.steps import ExplainedStep, explained_steps
+from tether.explanation.steps import ElsewhereChange, ExplainedStep, changes_elsewhere, explained_steps
 from tether.plan.limits import Beyond, beyond
 from tether.plan.plan import Plan
 
@@ -82,6 +82,11 @@ class Explanation(Tabular):
     def changes(self) -> tuple[ExplainedStep, ...]:
         """The steps in which the plan may change the action."""
         return tuple(step for step in self.steps if step.changed > 0)
+
+    @cached_property
+    def elsewhere(self) -> tuple[ElsewhereChange, ...]:
+        """For a robust plan: its changes where only other causal models than Gumbel-max lead."""
+        return changes_elsewhere(self.plan)
 
     @property
     def logged_return(self) -> float | None:
@@ -180,7 +185,8 @@ class Explanation(Tabular):
         return "\n".join(self.sentences(str))
 
     def __repr__(self) -> str:
-        return f"<Explanation: k = {self.plan.k}, m = {self.plan.m}, {len(self.changes)} of {self.plan.T} steps change>"
+        many = len({step.t for step in self.changes} | {one.t for one in self.elsewhere})
+        return f"<Explanation: k = {self.plan.k}, m = {self.plan.m}, {many} of {self.plan.T} steps change>"
 
     def to_arrow(self) -> pyarrow.Table:
         """The steps as an Arrow table, one row each, with the fields of `ExplainedStep` as columns.

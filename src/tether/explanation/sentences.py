@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tether.conditioning.conditioned import CounterfactualMDP
     from tether.evaluation.evaluate import Evaluation
     from tether.explanation.explain import Explanation
-    from tether.explanation.steps import ExplainedStep
+    from tether.explanation.steps import ElsewhereChange, ExplainedStep
     from tether.model.properties import Property
     from tether.plan.plan import Plan
     from tether.plan.robust import RobustPlan
@@ -167,7 +167,28 @@ def changes(explanation: Explanation, name: Name, most: int = _LISTED) -> list[s
     if left:
         rarely = "more rarely " if left == len(explanation.changes) - len(usual) else ""
         listed.append(f"and {rarely}at {counted(left, 'other time')}")
+    shown = explanation.elsewhere[: max(1, most - len(listed))]
+    listed += [_elsewhere(explanation, one, name) for one in shown]
+    left = len(explanation.elsewhere) - len(shown)
+    if left:
+        listed.append(f"and in {counted(left, 'other node')} where only other causal models lead (plan.to_arrow())")
     return listed
+
+
+def _elsewhere(explanation: Explanation, one: ElsewhereChange, name: Name) -> str:
+    """A change where Gumbel-max never leads."""
+    when = ""
+    if one.depends:
+        when = f" with {counted(one.changes_left, 'change')} left"
+        if explanation.plan.rule == "assured":
+            when += f" after {counted(one.uninfluenced, 'uninfluenced step')}"
+    does, instead = (
+        name(action) if isinstance(action, str) else f"action {name(action)}"
+        for action in (one.action, one.observed_action)
+    )
+    return (
+        f"at t = {one.t} in {name(one.state)}{when}, where only other causal models lead, {does} instead of {instead}"
+    )
 
 
 def headline(explanation: Explanation) -> str:
@@ -193,7 +214,10 @@ def _where(explanation: Explanation, step: ExplainedStep, name: Name) -> str:
 
 
 def how_many(explanation: Explanation) -> str:
-    """How many actions a plan changes."""
+    """How many actions a plan changes; of a robust plan the most, if this depends on the causal model."""
+    if explanation.elsewhere:
+        least_left = min(int(visits.changes.min()) for visits in explanation.plan.covered.visits)
+        return f"up to {counted(explanation.plan.m - least_left, 'action')}"
     total, times = sum(step.changed for step in explanation.steps), len(explanation.changes)
     return counted(times, "action") if abs(total - times) <= 5e-4 else f"{total:.3g} actions on average"
 

@@ -17,12 +17,12 @@ from tether.conditioning.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_policy
 from tether.evaluation.outcomes import outcome_classes
 from tether.explanation.naming import outcome_name
-from tether.observation.changes import nothing_left
+from tether.observation.changes import is_change, nothing_left
 
 if TYPE_CHECKING:
-    pass
+    from tether.plan.plan import Plan
 
-__all__ = ["ExplainedStep", "explained_steps"]
+__all__ = ["ElsewhereChange", "ExplainedStep", "changes_elsewhere", "explained_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,66 @@ class ExplainedStep:
     observed_outcome: str | None = None
     outcome: str | None = None
     outcome_probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ElsewhereChange:
+    """A change that a robust plan makes where Gumbel-max never leads, but another causal model of its set does.
+
+    Attributes
+    ----------
+    t : int
+    state : name
+    changes_left, uninfluenced : int
+        The changes left there; and the uninfluenced steps just passed, which only the rule `assured` uses.
+    observed_action, action : name
+        What was done at this time, and what the plan does in this state.
+    depends : bool
+        Whether the plan takes another action in this state with other changes left, or after another run.
+
+    Examples
+    --------
+    >>> import tether
+    >>> state, action = ["s"] * 4 + ["o", "j", "j"], ["a", "a", "b", "b", "x", "x", "y"]
+    >>> after, chance = ["o", "j", "o", "j", "end", "end", "end"], [0.5, 0.5, 0.6, 0.4, 1, 1, 1]
+    >>> mdp = tether.MDP.from_table(state, action, after, chance, [0, 0, 10, 10, 5, 0, 5], terminal=["end"])
+    >>> plan = tether.robust(mdp, tether.Path(["s", "o", "end"], ["a", "x"]), assume="nothing").plan(k=3, m=2)
+    >>> [(one.t, one.state, one.action) for one in plan.explain().elsewhere]
+    [(1, 'j', 'y')]
+    """
+
+    t: int
+    state: Any
+    changes_left: int
+    uninfluenced: int
+    observed_action: Any
+    action: Any
+    depends: bool
+
+
+def changes_elsewhere(plan: Plan) -> tuple[ElsewhereChange, ...]:
+    """The changes of a plan in nodes that it covers but never visits; none, unless it is a `RobustPlan`."""
+    found: list[ElsewhereChange] = []
+    mdp, chain = plan.cf.mdp, plan.covered
+    if chain is plan.chain:
+        return ()
+    for t, decided in enumerate(chain.taken):
+        visits, observed = chain.visits[t], int(plan.cf.observation.actions[t])
+        changed = is_change(mdp.form, visits.states, decided.pairs, observed) & ~chain.at_rest(t)
+        for node in np.flatnonzero(changed & (plan.chain.visits[t].locate(visits) < 0)):
+            pair, state = int(decided.pairs[node]), int(visits.states[node])
+            found.append(
+                ElsewhereChange(
+                    t,
+                    mdp.states[state],
+                    int(visits.changes[node]),
+                    int(visits.runs[node]),
+                    mdp.actions[observed],
+                    mdp.actions[int(mdp.form.pair_action[pair])],
+                    bool(np.any(decided.pairs[visits.states == state] != pair)),
+                )
+            )
+    return tuple(found)
 
 
 def explained_steps(

@@ -21,7 +21,7 @@ from tether._kernels.parallel import LARGE
 from tether.conditioning.conditioned import CounterfactualMDP, conditioned_graph, observed_step
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.mechanism import Candidates, NoisePosterior
-from tether.conditioning.mechanisms import make_mechanism
+from tether.conditioning.mechanisms import infer, make_mechanism
 from tether.conditioning.rows import ObservedStep, Rows
 from tether.model.form import Form
 from tether.model.mdp import MDP
@@ -91,16 +91,16 @@ def _inference(cf: CounterfactualMDP, probability: Floats) -> Callable[[Observed
     """How the noise of a step is inferred in all worlds: at once, where the mechanism can; else in each."""
     if type(cf.mechanism) is GumbelMax or len(probability) == 1:
         mechanism = make_mechanism(cf.mechanism, {}, cf.mdp)
-        return mechanism.infer
+        return lambda step: infer(cf.mdp, mechanism, step)
     models = [copied_model(cf.mdp, row[None]) for row in probability]
     mechanisms = [make_mechanism(cf.mechanism, {}, model) for model in models]
 
-    def infer(step: ObservedStep) -> NoisePosterior:
+    def infer_in_each(step: ObservedStep) -> NoisePosterior:
         steps = (observed_step(model, cf.observation, step.t) for model in models)
-        posteriors = [mechanism.infer(one) for mechanism, one in zip(mechanisms, steps, strict=True)]
-        return _PosteriorOfEach(tuple(posteriors), tuple(model.form for model in models))
+        each = zip(models, mechanisms, steps, strict=True)
+        return _PosteriorOfEach(tuple(infer(*one) for one in each), tuple(model.form for model in models))
 
-    return infer
+    return infer_in_each
 
 
 @dataclass(frozen=True, slots=True, eq=False)

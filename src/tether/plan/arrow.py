@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn
+from tether.conditioning.layers import replay
+from tether.model.form import pair_states
 from tether.observation.changes import is_change
 
 if TYPE_CHECKING:
@@ -21,10 +23,10 @@ __all__ = ["front_table", "plan_table", "sweep_table"]
 
 
 def plan_table(plan: Plan) -> pyarrow.Table:
-    """One row per node that the plan can visit; see `Plan.to_arrow`."""
+    """One row per node that the plan covers; see `Plan.to_arrow`."""
     import pyarrow as pa
 
-    cf, chain = plan.cf, plan.chain
+    cf, chain = plan.cf, plan.covered
     actions = NameColumn(cf.mdp.actions)
     sizes = [visits.size for visits in chain.visits]
     # No action is taken at T, nor after the plan's objective is decided.
@@ -43,7 +45,7 @@ def plan_table(plan: Plan) -> pyarrow.Table:
         "state": NameColumn(cf.mdp.states).take(np.concatenate([visits.states for visits in chain.visits])),
         "changes_left": pa.array(np.concatenate([visits.changes for visits in chain.visits])),
         "uninfluenced": pa.array(np.concatenate([visits.runs for visits in chain.visits])),
-        "probability": pa.array(np.concatenate(chain.occupancy())),
+        "probability": pa.array(np.concatenate(_probabilities(plan))),
         "action": actions.take(np.concatenate(chosen), last),
         "observed_action": actions.take(np.concatenate(seen), last),
         "changed": each([_changes(plan, t, some) for t, some in enumerate(pairs)], bool),
@@ -88,14 +90,29 @@ def front_table(front: Front) -> pyarrow.Table:
 
 def _changes(plan: Plan, t: int, pairs: Ints) -> Any:
     """Whether the plan changes the observed action in each node."""
-    decided, visits = plan.chain.taken[t], plan.chain.visits[t]
+    decided, visits = plan.covered.taken[t], plan.covered.visits[t]
     return is_change(plan.cf.mdp.form, visits.states[decided.source], pairs, int(plan.cf.observation.actions[t]))
+
+
+def _probabilities(plan: Plan) -> list[Floats]:
+    """The probability of each node that the plan covers, at each time; 0 where its own mechanism never leads."""
+    found = []
+    for covered, visits, mass in zip(plan.covered.visits, plan.chain.visits, plan.chain.occupancy(), strict=True):
+        probability = np.zeros(covered.size)
+        probability[covered.locate(visits)] = mass
+        found.append(probability)
+    return found
 
 
 def _strengths(plan: Plan, t: int, pairs: Ints) -> Any:
     """Total variation between the counterfactual and the nominal row of each pair."""
-    edits = plan.cf.graph.layers[t].edits
-    at = edits.locate(pairs)
-    strength = np.zeros(pairs.size)
-    strength[at >= 0] = edits.strengths(at[at >= 0])
+    cf = plan.cf
+    layer, posterior = cf.graph.layers[t], cf.posteriors[t]
+    at, strength = layer.edits.locate(pairs), np.zeros(pairs.size)
+    strength[at >= 0] = layer.edits.strengths(at[at >= 0])
+    # Rows of states that the mechanism never leads to are not stored.
+    beyond = np.flatnonzero(~np.isin(pair_states(cf.mdp.form.pair_start, pairs), layer.states))
+    if beyond.size and posterior is not None:
+        distinct, place = np.unique(pairs[beyond], return_inverse=True)
+        strength[beyond] = replay(cf.mdp, posterior, distinct).strength[place]
     return strength

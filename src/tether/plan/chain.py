@@ -41,6 +41,18 @@ class Visits:
         hits = np.flatnonzero((self.states == state) & (self.changes == changes) & (self.runs == run))
         return int(hits[0]) if hits.size else -1
 
+    def locate(self, others: Visits) -> Ints:
+        """Position of each of some other nodes, -1 where it is not among these; nodes are in ascending order."""
+        n_changes, n_runs = (
+            max(int(mine.max(initial=0)), int(other.max(initial=0))) + 1
+            for mine, other in ((self.changes, others.changes), (self.runs, others.runs))
+        )
+        have, wanted = (
+            (some.states.astype(np.int64) * n_changes + some.changes) * n_runs + some.runs for some in (self, others)
+        )
+        at = np.minimum(np.searchsorted(have, wanted), have.size - 1)
+        return np.where(have[at] == wanted, at, -1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:

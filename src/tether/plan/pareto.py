@@ -256,18 +256,15 @@ class _Search:
         top, tied = self.solve(0.0), self.solve(np.inf)
         points = [top, tied]
         open_ends = [(top, tied)]
-        scale = max(abs(top.value), abs(tied.value), top.value - tied.value, 1e-300)
+        scale = _scale(top, tied)
         while open_ends and len(points) < limit:
             left, right = open_ends.pop()
             if progress is not None:
                 progress(len(points))
-            lost, gained = left.value - right.value, right.measure - left.measure
-            if lost <= 1e-12 * scale or gained <= 1e-12:
+            if left.value - right.value <= 1e-12 * scale:
                 continue
-            price = lost / gained
-            middle = self.solve(price)
-            above = (middle.value - left.value) + price * (middle.measure - left.measure)
-            if above <= 1e-11 * (scale + price * self.question.cf.T):
+            middle = self._between(left, right, scale)
+            if middle is None:
                 continue
             points.append(middle)
             open_ends += [(left, middle), (middle, right)]
@@ -280,22 +277,34 @@ class _Search:
     def around(self, wanted: float) -> tuple[Point, Point | None]:
         """The neighbouring corners below and above the measure ``wanted``; the same twice if it is the most valuable.
 
-        The second is None if no plan reaches ``wanted``: the first then has the largest measure of all.
+        Of the most valuable plans this is the one with the largest measure. The second is None if no plan reaches
+        ``wanted``: the first then has the largest measure of all.
         """
         left, right = self.solve(0.0), self.solve(np.inf)
-        if left.measure >= wanted:
-            return left, left
         if right.measure < wanted:
             return right, None
-        scale = max(abs(left.value), abs(right.value), left.value - right.value, 1e-300)
-        while right.measure - left.measure > 1e-12:
-            price = max(0.0, (left.value - right.value) / (right.measure - left.measure))
-            middle = self.solve(price)
-            above = (middle.value - left.value) + price * (middle.measure - left.measure)
-            if above <= 1e-11 * (scale + price * self.question.cf.T):
-                break
-            left, right = (left, middle) if middle.measure >= wanted else (middle, right)
+        scale = _scale(left, right)
+        best = left.value - 1e-12 * scale
+        if right.value >= best:
+            return right, right
+        while (middle := self._between(left, right, scale)) is not None:
+            if middle.value >= best or middle.measure < wanted:
+                left = middle
+            else:
+                right = middle
+        if left.measure >= wanted:
+            return left, left
         return (right, right) if left.value - right.value <= 1e-12 * scale else (left, right)
+
+    def _between(self, left: Point, right: Point, scale: float) -> Point | None:
+        """A point above the line through two points, of less and of more measure; None if they are neighbours."""
+        gained = right.measure - left.measure
+        if gained <= 1e-12:
+            return None
+        price = max(0.0, (left.value - right.value) / gained)
+        middle = self.solve(price)
+        above = (middle.value - left.value) + price * (middle.measure - left.measure)
+        return None if above <= 1e-11 * (scale + price * self.question.cf.T) else middle
 
     def solve(self, price: float) -> Point:
         """The best plan at one price, and its two coordinates, exactly."""
@@ -375,6 +384,11 @@ class _AgainstProperty(_Search):
 
     def shown(self, measure: float) -> float:
         return 0.0 - measure
+
+
+def _scale(left: Point, right: Point) -> float:
+    """How large the values of a front are: differences are compared with it."""
+    return max(abs(left.value), abs(right.value), left.value - right.value, 1e-300)
 
 
 def _undominated(points: list[Point], scale: float) -> list[Point]:

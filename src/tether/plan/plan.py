@@ -137,16 +137,21 @@ class Plan(PlanDoors, Tabular):
         changes_left = whole_number("changes_left", changes_left, 0)
         run = whole_number("uninfluenced", uninfluenced, 0) if self.rule == "assured" else 0
         ended = self.asked.graph.ended
-        node = self.chain.visits[t].find(s, changes_left, run)
+        node = self.covered.visits[t].find(s, changes_left, run)
         if node < 0 or (ended is not None and ended.mask[s]):
             return None
-        pair = int(self.chain.taken[t].pairs[node])
+        pair = int(self.covered.taken[t].pairs[node])
         return self.cf.mdp.actions[int(self.cf.mdp.form.pair_action[pair])]
 
     @cached_property
     def chain(self) -> Chain:
         """All nodes that the plan can visit, from s_0 with m changes left."""
         return self.chain_for(self.asked.graph)
+
+    @cached_property
+    def covered(self) -> Chain:
+        """All nodes that the plan has to say an action for: those it can visit; see `RobustPlan.covered`."""
+        return self.chain
 
     def chain_for(self, graph: Graph) -> Chain:
         """All nodes that the plan can visit in a graph whose nodes it knows, from s_0 with m changes left."""
@@ -186,7 +191,8 @@ class Plan(PlanDoors, Tabular):
         """All nodes that the plan can visit, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.
 
         One row per node, t = 0 … T: t, state, changes_left (and, for the rule `assured`, the uninfluenced steps just
-        passed), the probability of visiting it; and what the plan does there: action, observed_action, changed,
+        passed), the probability of visiting it (0 in a `RobustPlan` where only other causal models than Gumbel-max
+        lead); and what the plan does there: action, observed_action, changed,
         influenced, strength, all empty at T.
 
         Examples

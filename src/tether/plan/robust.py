@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tether._kernels.layer import LayerRows
     from tether.model.mdp import MDP
     from tether.observation.path import Path
+    from tether.plan.chain import Chain
 
 __all__ = ["Robust", "RobustPlan", "robust"]
 
@@ -50,8 +51,8 @@ __all__ = ["Robust", "RobustPlan", "robust"]
 class RobustPlan(Plan):
     """The plan with the best guaranteed value; made by `Robust.plan`.
 
-    It is used as any `Plan`. Its evaluation, samples and explanation are those under Gumbel-max; only ``value`` is
-    guaranteed.
+    It is used as any `Plan`. Its evaluation and samples are those under Gumbel-max; only ``value`` is guaranteed. Its
+    actions (`action`, `to_arrow`, the sentences) are those for every node that some causal model of the set leads to.
 
     Attributes
     ----------
@@ -79,10 +80,19 @@ class RobustPlan(Plan):
         """The best case of the same plan: its value under the model of the set that is best for it."""
         return self.robust.range(self)[1]
 
-    @property
+    @cached_property
     def robust(self) -> Robust:
         """The question that it answers."""
         return Robust(model_set(self.cf, self.assume, self.confidence))
+
+    @cached_property
+    def covered(self) -> Chain:
+        """All nodes that some causal model of the set leads to: the guarantee rests on the actions of all of them.
+
+        Its links say what is possible; their probabilities are not those of Gumbel-max.
+        """
+        graph = asked_set(self.robust.models, self.objective).possible.graph
+        return self.chain if graph is self.asked.graph else self.chain_for(graph)
 
     @property
     def in_words(self) -> str:
