@@ -175,7 +175,7 @@ def _published(model: Model, steps: Steps, layers: list[Layer], ended: Flags | N
         after = rollout[t + 1].nodes
         far = np.full(after.states.size, FAR, np.int16)
         furthest = _without_ended(distance[t + 1], after, ended)
-        gather(model, layer, after, far, furthest, own, _NONE, 0)
+        _gather_parts(model, layer, after, far, furthest, own, _NONE, 0)
         found.append(own)
     return found
 
