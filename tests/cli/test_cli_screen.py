@@ -25,7 +25,7 @@ def test_why_the_first_answer_takes_long_is_said_while_it_lasts(monkeypatch):
         say("planning")
         assert waited_for("planning …")
         assert "compiles" not in shown.getvalue()
-        assert waited_for("planning … (the first answer of an installation compiles code, once: some seconds)")
+        assert waited_for("planning … (the first answer of an installation compiles code, once: about half a minute)")
 
 
 def test_nobody_is_told_in_a_pipe(monkeypatch):

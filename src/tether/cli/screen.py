@@ -22,7 +22,7 @@ _GLUE = "\ue000"
 """Stands for a space at which a line must not be broken."""
 
 
-COMPILING = "the first answer of an installation compiles code, once: some seconds …"
+COMPILING = "the first answer of an installation compiles code, once: about half a minute …"
 
 _PATIENCE, _LONG = 0.4, 2.0
 """Seconds before progress is shown (most commands are finished sooner), and before it says why it takes long."""
