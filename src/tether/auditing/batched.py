@@ -243,7 +243,7 @@ class _Batch:
             each = _enough(values[:, :, m], values[:, 0, 0], lengths)
         # With one k per episode: a pair is allowed for k = 1 if its κ is at most the k of its episode.
         allowed = [
-            np.where(of_pairs <= _per_pair(layer, each), 1, 2).astype(np.int16)
+            np.where(of_pairs <= layer.by_pair(each), 1, 2).astype(np.int16)
             for layer, of_pairs in zip(kappa.layers, kappa.of_pairs, strict=False)
         ]
         solved = self._solve(kappa.layers, allowed, np.array([1]), m, keep=True)
@@ -522,11 +522,6 @@ def _path_ends(world: _World, steps: Steps) -> Ints:
     decided = np.flatnonzero(world.ended[steps.state])
     np.minimum.at(ends, owner[decided], time[decided])
     return ends
-
-
-def _per_pair(layer: Layer, of_episode: Ints) -> Ints:
-    first, offsets = layer.nodes.first, layer.nodes.offsets
-    return np.repeat(of_episode, offsets[first[1:]] - offsets[first[:-1]])
 
 
 def _enough(values: Floats, observed: Floats, lengths: Ints) -> Ints:

@@ -1,36 +1,20 @@
-"""Observed returns of all episodes of a batch at once; the same bits as for single episodes."""
+"""Returns of all episodes of a batch by the rewards of their log, and the states in which they end."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.auditing.cohort import Cohort, search
+from tether.auditing.cohort import Cohort
 from tether.model.mdp import MDP
-from tether.observation.earned import earned, model_return
+from tether.observation.earned import earned
 from tether.observation.indices import path_of
 
-__all__ = ["last_states", "logged_returns", "observed_returns"]
-
-
-def observed_returns(mdp: MDP, cohort: Cohort) -> Floats:
-    """The return by the model, as `tether.observation.earned.model_return` adds it up."""
-    values = mdp.rewards.at(0)
-    if mdp.rewards.by_entry:
-        each = np.zeros(cohort.pair.size)
-        recorded = np.flatnonzero(cohort.next_state >= 0)
-        each[recorded] = values[_entries(mdp, cohort.pair[recorded], cohort.next_state[recorded])]
-    else:
-        each = values[cohort.pair]
-    total = _returns(mdp, cohort, each)
-    if mdp.rewards.by_entry or mdp.final_reward is not None:
-        for i in np.flatnonzero(last_states(cohort) == -1).tolist():  # the expected one, in the order of NumPy
-            total[i] = model_return(mdp, cohort.observation(i))
-    return total
+__all__ = ["last_states", "logged_returns"]
 
 
 def logged_returns(mdp: MDP, cohort: Cohort) -> Floats:
-    """The same by the log's own rewards; an unknown one counts as 0. NaN if there are none."""
+    """The return of each episode by the log's own rewards; an unknown one counts as 0. NaN if there are none."""
     if cohort.reward is None:
         return np.full(len(cohort), np.nan)
     unknown = np.isnan(cohort.reward)
@@ -65,8 +49,3 @@ def _returns(mdp: MDP, cohort: Cohort, each: Floats) -> Floats:
         power = np.array([mdp.discount ** int(T) for T in steps[ended]])
         total[ended] = total[ended] + power * mdp.final_reward[last[ended]]
     return total
-
-
-def _entries(mdp: MDP, pairs: Ints, outcomes: Ints) -> Ints:
-    start = mdp.form.row_start
-    return search(mdp.form.next_state, start[pairs], start[pairs + 1], outcomes)

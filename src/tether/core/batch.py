@@ -161,6 +161,11 @@ class Layer:
         first = self.nodes.first
         return np.repeat(np.arange(first.size - 1), np.diff(first))
 
+    def by_pair(self, of_episode: Ints) -> Ints:
+        """A number of each episode, for each pair of the layer."""
+        first, offsets = self.nodes.first, self.nodes.offsets
+        return np.repeat(of_episode, offsets[first[1:]] - offsets[first[:-1]])
+
     def node_of(self, positions: Ints) -> Ints:
         """The node of each of some pairs, by position."""
         found: Ints = np.searchsorted(self.nodes.offsets, positions, side="right") - 1

@@ -45,16 +45,11 @@ Rule = Literal["definition", "published", "printed", "assured"]
 
 @dataclass(frozen=True, eq=False)
 class Kappa:
-    """κ of the pairs of each layer, t = 0 … T-1, and of the nodes of the first layer; with the layers they belong to.
+    """κ of the pairs of each layer, t = 0 … T-1, and of the nodes of the first layer; with the layers they belong to."""
 
-    ``up_to`` is the largest k that they are valid for: `assured` remembers runs only up to it.
-    """
-
-    model: Model
     layers: list[Layer]
     of_pairs: list[Ints]
     first: Ints
-    up_to: int
 
 
 def thresholds(
@@ -86,19 +81,19 @@ def thresholds(
         elif rule == "assured":
             each, cap = own[t], _NONE
         else:
-            each, cap = np.minimum(own[t], _by_pair(layers[t], left)).astype(np.int16), _NONE
+            each, cap = np.minimum(own[t], layers[t].by_pair(left)).astype(np.int16), _NONE
         if forbidden is not None:
             each[_advised(model, layers[t], forbidden, steps.item(steps.action, t))] = FAR
         near, kappa = _gather_parts(model, layers[t], layers[t + 1].nodes, near, kappa, each, cap, up_to - 1)
         kappa[_stuck(layers[t], lengths > t, ended)] = FAR
         of_pairs.append(each)
-    return Kappa(model, layers, of_pairs[::-1], kappa, up_to)
+    return Kappa(layers, of_pairs[::-1], kappa)
 
 
 def _advised(model: Model, layer: Layer, which: Flags, observed: Ints) -> Ints:
     """The pairs of a layer, by position, that are among ``which`` and do not repeat the observed action."""
     pairs = layer.pairs(model)
-    return np.flatnonzero(which[pairs] & (model.pair_action[pairs] != _by_pair(layer, observed)))
+    return np.flatnonzero(which[pairs] & (model.pair_action[pairs] != layer.by_pair(observed)))
 
 
 def _stuck(layer: Layer, goes_on: Flags, ended: Flags | None) -> Ints:
@@ -143,12 +138,6 @@ def _distances(model: Model, steps: Steps, layers: list[Layer]) -> list[Ints]:
         near, _ = _gather_parts(model, layers[t], layers[t + 1].nodes, near, zeros, own, cap, 0)
         found.append(own)
     return found[::-1]
-
-
-def _by_pair(layer: Layer, of_episode: Ints) -> Ints:
-    """A number of each episode, for each pair of a layer."""
-    first, offset = layer.nodes.first, layer.nodes.offsets
-    return np.repeat(of_episode, offset[first[1:]] - offset[first[:-1]])
 
 
 def _run_after(layer: Layer) -> Ints:
