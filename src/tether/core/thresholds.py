@@ -45,7 +45,7 @@ Rule = Literal["definition", "published", "printed", "assured"]
 
 @dataclass(frozen=True, eq=False)
 class Kappa:
-    """κ of the pairs of each layer, t = 0 … T-1, and of the nodes of the first layer; with the layers they belong to."""
+    """κ of the pairs of each layer, t = 0 … T-1, and of the nodes of the first one; with the layers themselves."""
 
     layers: list[Layer]
     of_pairs: list[Ints]
