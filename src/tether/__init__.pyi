@@ -7,11 +7,14 @@ from . import records as records
 from . import views as views
 from ._version import __version__ as __version__
 from .auditing.audit import audit as audit
+from .conditioning.array_rows import counterfactual_row as counterfactual_row
 from .conditioning.conditioned import counterfactual as counterfactual
 from .conditioning.couplings import Comonotone as Comonotone
 from .conditioning.couplings import Independent as Independent
 from .conditioning.couplings import Maximal as Maximal
 from .conditioning.gumbel_max import GumbelMax as GumbelMax
+from .conditioning.mechanism import Mechanism as Mechanism
+from .conditioning.row_function import RowMechanism as RowMechanism
 from .conditioning.sampled import SampledGumbelMax as SampledGumbelMax
 from .errors import FileError as FileError
 from .errors import ModelError as ModelError

@@ -27,6 +27,7 @@ from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.layers import Graph, Layer, make_layer, walking
 from tether.conditioning.mechanism import Mechanism, NoisePosterior
 from tether.conditioning.mechanisms import infer, make_mechanism
+from tether.conditioning.row_function import RowOf
 from tether.conditioning.rows import ObservedStep, Rows
 from tether.errors import PathError, Problem
 from tether.model.form import pair_states
@@ -206,7 +207,10 @@ class CounterfactualMDP(CounterfactualDoors):
 
 
 def counterfactual(
-    mdp: MDP, path: Path | Observation | tuple[Any, Any], mechanism: str | Mechanism = GumbelMax.name, **options: Any
+    mdp: MDP,
+    path: Path | Observation | tuple[Any, Any],
+    mechanism: str | Mechanism | RowOf = GumbelMax.name,
+    **options: Any,
 ) -> CounterfactualMDP:
     """Condition a model on an observed path.
 
@@ -220,8 +224,8 @@ def counterfactual(
     mechanism : str or Mechanism
         ``"gumbel-max"``: exact. ``"gumbel-max-sampled"``: by sampling, with the options ``samples=``,
         ``rng=`` and ``method=`` of `SampledGumbelMax`. ``"independent"``, ``"comonotone"`` (with the option
-        ``order=``) and ``"maximal"``: see `tether.conditioning.couplings`. Or any object with the interface of
-        `tether.conditioning.mechanism.Mechanism`.
+        ``order=``) and ``"maximal"``: see `tether.conditioning.couplings`. Or a function ``f(p, observed, q)`` that
+        returns the counterfactual row (`tether.RowMechanism`), or any object with the interface `tether.Mechanism`.
 
     Returns
     -------

@@ -16,7 +16,7 @@ outcome for certain.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -56,8 +56,18 @@ class NoisePosterior(Protocol):
         ...
 
 
+@runtime_checkable
 class Mechanism(Protocol):
-    """How the noise of a step is inferred. Immutable; equal inputs give equal rows."""
+    """How the noise of a step is inferred. Immutable; equal inputs give equal rows.
+
+    A mechanism that is a function of two rows needs no class of its own: see `tether.RowMechanism`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> isinstance(tether.Maximal(), tether.Mechanism)
+    True
+    """
 
     @property
     def name(self) -> str:

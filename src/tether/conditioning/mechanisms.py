@@ -13,6 +13,7 @@ from tether._foundation.arrays import Flags, Ints
 from tether.conditioning.couplings import Comonotone, Independent, Maximal
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.mechanism import Candidates, ExactMechanism, Mechanism, NoisePosterior
+from tether.conditioning.row_function import RowMechanism, RowOf
 from tether.conditioning.rows import ObservedStep, Rows, spans
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.errors import Problem, QueryError
@@ -34,13 +35,16 @@ EXACT = tuple(name for name, (kind, _) in _BUILT_IN.items() if issubclass(kind, 
 """The mechanisms whose rows are closed forms."""
 
 
-def make_mechanism(mechanism: str | Mechanism, options: dict[str, Any], mdp: MDP) -> Mechanism:
-    """A mechanism by name with its options, or a mechanism object; prepared for the model if it needs this."""
+def make_mechanism(mechanism: str | Mechanism | RowOf, options: dict[str, Any], mdp: MDP) -> Mechanism:
+    """A mechanism by name with its options, a mechanism object, or a row function; prepared for the model if needed."""
     if isinstance(mechanism, str):
-        mechanism = _by_name(mechanism, options)
-    elif not all(hasattr(mechanism, name) for name in ("name", "infer", "standard_error")):
-        raise QueryError(f"mechanism must be a name ({_names()}) or a Mechanism, not {mechanism!r}")
-    elif options:
+        return make_mechanism(_by_name(mechanism, options), {}, mdp)
+    if not isinstance(mechanism, Mechanism):
+        if not callable(mechanism) or isinstance(mechanism, type):
+            known = f"a name ({_names()}), a Mechanism, or a function f(p, observed, q) that returns a row"
+            raise QueryError(f"mechanism must be {known}, not {mechanism!r}")
+        return make_mechanism(RowMechanism(mechanism), options, mdp)
+    if options:
         raise QueryError(f"options ({', '.join(options)}) go with a mechanism given by name; this one is built")
     prepared: Mechanism = mechanism.prepare(mdp) if hasattr(mechanism, "prepare") else mechanism
     return prepared

@@ -14,7 +14,15 @@ from tether.errors import ModelError, Problem, QueryError
 from tether.model.form import LARGEST_REWARD, ROUNDED, TOLERANCE, Form, Rewards, Rounding, pair_states
 from tether.model.names import Names, name_list
 
-__all__ = ["ends_in", "final_rewards", "finish", "says_yes", "terminal_states"]
+__all__ = [
+    "by_pair_if_possible",
+    "check_rewards",
+    "ends_in",
+    "final_rewards",
+    "finish",
+    "says_yes",
+    "terminal_states",
+]
 
 
 _CHUNK = 1 << 16
@@ -62,13 +70,29 @@ def finish(
     complaints.raise_any()
     rounding = Rounding(int(np.count_nonzero(deviation > 1e-12)), float(deviation.max()), float(tolerance))
     _normalise(probability, row_start, sums)
-    rewards = _by_pair_if_possible(rewards, row_start)
+    rewards = by_pair_if_possible(rewards, row_start)
     rewards = Rewards(np.ascontiguousarray(rewards.values), rewards.by_entry)  # one step is contiguous
     if ends.size:
         pair_start, pair_action, row_start, next_state, probability, rewards = _with_terminal(
             ends, len(actions), pair_start, pair_action, row_start, next_state, probability, rewards
         )
     return Form(pair_start, pair_action, row_start, next_state, probability, rewards, rounding, ends)
+
+
+def check_rewards(
+    states: Names,
+    actions: Names,
+    pair_start: Ints,
+    pair_action: Ints,
+    row_start: Ints,
+    next_state: Ints,
+    rewards: Rewards,
+) -> None:
+    """Refuse rewards of a finished model that are no numbers, or too large."""
+    where = _Where(states, actions, pair_start, pair_action, row_start, next_state, None, Source())
+    complaints = Complaints(where.source, ModelError)
+    _check_rewards(where, rewards, complaints)
+    complaints.raise_any()
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +295,7 @@ def _normalise(probability: Floats, row_start: Ints, sums: Floats) -> None:
         probability[begin:end] /= np.repeat(sums[low:high], np.diff(row_start[low : high + 1]))
 
 
-def _by_pair_if_possible(rewards: Rewards, row_start: Ints) -> Rewards:
+def by_pair_if_possible(rewards: Rewards, row_start: Ints) -> Rewards:
     """Rewards by pair, if all entries of each row have the same; usually the first chunk decides."""
     if not rewards.by_entry:
         return rewards

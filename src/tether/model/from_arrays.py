@@ -13,7 +13,7 @@ from tether.model.finish import finish
 from tether.model.form import Form, Rewards
 from tether.model.names import Names, make_names
 
-__all__ = ["form_from_arrays"]
+__all__ = ["Pairs", "form_from_arrays", "rewards_from"]
 
 _SHAPES = {
     "sa": "(S, A)",
@@ -44,8 +44,8 @@ def form_from_arrays(
     pair_state = kept // rows.n_actions
     pair_start = np.searchsorted(pair_state, np.arange(rows.n_states + 1)).astype(np.int64)
     row_start = np.concatenate(([0], np.cumsum(lengths[kept], dtype=np.int64)))
-    pairs = _Pairs(pair_state, pair_action, row_start, rows.next_state)
-    rewards = _rewards(R, pairs, rows.n_states, rows.n_actions, reward_axes)
+    pairs = Pairs(pair_state, pair_action, row_start, rows.next_state)
+    rewards = rewards_from(R, pairs, rows.n_states, rows.n_actions, reward_axes)
     form = finish(
         state_names,
         action_names,
@@ -69,7 +69,9 @@ class _Rows(NamedTuple):
     probability: Floats
 
 
-class _Pairs(NamedTuple):
+class Pairs(NamedTuple):
+    """The pairs of a model and where they lead."""
+
     state: Ints
     action: Ints
     row_start: Ints
@@ -161,7 +163,7 @@ def _clean_csr(matrix: Any) -> Any:
     return csr
 
 
-def _rewards(R: Any, pairs: _Pairs, n_states: int, n_actions: int, axes: str | None) -> Rewards:
+def rewards_from(R: Any, pairs: Pairs, n_states: int, n_actions: int, axes: str | None) -> Rewards:
     """Take from R the rewards of the pairs, or entries, that exist; the rest is not read."""
     if R is None:
         return Rewards(np.zeros(pairs.action.size), by_entry=False)
@@ -200,7 +202,7 @@ def _reward_axes(array: Floats, n_states: int, n_actions: int, axes: str | None)
     return fits[0] if axes is None else axes
 
 
-def _sparse_rewards(matrices: Sequence[Any], pairs: _Pairs, n_states: int, n_actions: int) -> Floats:
+def _sparse_rewards(matrices: Sequence[Any], pairs: Pairs, n_states: int, n_actions: int) -> Floats:
     if len(matrices) != n_actions or any(matrix.shape != (n_states, n_states) for matrix in matrices):
         shapes = ", ".join(str(matrix.shape) for matrix in matrices)
         raise ModelError(f"R has sparse matrices of shapes {shapes}; expected {n_actions} of ({n_states}, {n_states})")

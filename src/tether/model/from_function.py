@@ -20,7 +20,7 @@ from tether.model.form import Form
 from tether.model.from_table import form_from_codes
 from tether.model.names import Names, is_missing, make_names, plain
 
-__all__ = ["form_from_function"]
+__all__ = ["form_from_function", "takes_next_state"]
 
 
 def form_from_function(
@@ -99,7 +99,7 @@ class _Walk:
     ) -> None:
         self.is_end, self.ends = is_end, set[int]()
         self.actions_of, self.step, self.max_states = actions, step, max_states
-        self.reward_of, self.rewards_outcomes = reward, _takes_three(reward)
+        self.reward_of, self.rewards_outcomes = reward, takes_next_state(reward)
         self.states, self.names = _Numbers(self._met_state), list[Any]()
         self.actions = _Numbers(lambda name, number: None)
         self.known: dict[tuple[Any, ...], tuple[int, ...]] = {}
@@ -296,7 +296,7 @@ def _number(value: Any, what: str, state: Any, action: Any, after: Any) -> float
     raise ModelError(Problem(message, state, action, after, value=value))
 
 
-def _takes_three(reward: Callable[..., float] | None) -> bool:
+def takes_next_state(reward: Callable[..., float] | None) -> bool:
     """Whether ``reward`` takes state, action and next state; True if its signature is unknown."""
     if reward is None:
         return False

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import Tabular
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
+from tether.model.as_arrays import ModelArrays, arrays_of, arrow_of, with_new_rewards
 from tether.model.counts import Counts
 from tether.model.describe import Description, describe
 from tether.model.finish import final_rewards
@@ -30,13 +32,15 @@ from tether.model.names import Names, make_names, name_list
 from tether.model.pooling import repooled
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from tether.model.storage import SavedFile
 
 __all__ = ["MDP"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class MDP(ModelDoors):
+class MDP(ModelDoors, Tabular):
     """A finite Markov decision process. Build it with one of the ``from_…`` methods.
 
     Attributes
@@ -334,6 +338,63 @@ class MDP(ModelDoors):
             return changed
         form, counts = repooled(self.form, self.counts, changed.discount, changed.final_reward)
         return replace(changed, form=form, counts=counts)
+
+    def with_rewards(self, rewards: Any, *, reward_axes: str | None = None) -> MDP:
+        """A copy of the model with other rewards; its rows stay.
+
+        The rows of a pooled model (`tether.learn`) are pooled again, as in `with_objective`.
+
+        Parameters
+        ----------
+        rewards : array, list of sparse matrices, or callable
+            As ``R`` of `from_arrays`; or a function of a state and an action, or of these and the next state.
+        reward_axes : str, optional
+            As in `from_arrays`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> steps = grid.mdp.with_rewards(lambda cell, move, after: -1.0 if cell != 15 else 0.0)
+        >>> steps.solve(30).value(0) > -12
+        True
+        """
+        form = with_new_rewards(self.form, self.states, self.actions, rewards, reward_axes)
+        limits = [limit for limit in (self.horizon, form.rewards.horizon) if limit is not None]
+        changed = replace(self, form=form, horizon=min(limits) if limits else None)
+        if self.counts is None or self.counts.pooling is None:
+            return changed
+        known = replace(self.counts.pooling, reward_rho=0.0, reward_sd=0.0)  # given rewards are not estimated
+        form, counts = repooled(form, replace(self.counts, pooling=known), self.discount, self.final_reward)
+        return replace(changed, form=form, counts=counts)
+
+    def to_arrays(self, *, sparse: bool = False) -> ModelArrays:
+        """The model as the arrays ``(P, R)`` that `from_arrays` takes.
+
+        Parameters
+        ----------
+        sparse : bool
+            SciPy arrays (S, S), one for each action, in place of one dense array (S, A, S).
+
+        Examples
+        --------
+        >>> import tether
+        >>> P, R = tether.cases.grid_world().mdp.to_arrays()
+        >>> P.shape, R.shape, float(P[0, 1, 1])
+        ((16, 4, 16), (16, 4), 0.9)
+        """
+        return arrays_of(self.form, self.n_actions, sparse)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The model as an Arrow table, one row per transition; rewards that depend on time are lists.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.to_arrow().column_names
+        ['state', 'action', 'next_state', 'probability', 'reward']
+        """
+        return arrow_of(self.form, self.states, self.actions)
 
     @classmethod
     def _of(cls, states: Names, actions: Names, form: Form, horizon: int | None = None) -> MDP:
