@@ -1,6 +1,7 @@
 """Policies from outside: every form of one policy means the same, as enumeration says; and bad ones are refused."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from enumerate import Law, assert_evaluates, assert_tailored, by_plan, by_table, hits_of, tables
 from hypothesis import given
@@ -243,7 +244,11 @@ REFUSED = {
         lambda s: "fly",
         "t = 0: the policy names 'fly' in state 0; available are 'up', 'right', 'down', 'left'",
     ),
-    "a list": (lambda s: ["up"], r"t = 0: the policy names \['up'\] in state 0; available are"),
+    "a list": (lambda s: ["up"], r"t = 0: the policy's answer in state 0 is an array of shape \(1,\).*4 probabilities"),
+    "lists of different lengths": ([[0.5, 0.5], [1.0]], "cannot be read as an array"),
+    "a table without actions": (pa.table({"state": [0]}), "needs the columns state and action; it has state"),
+    "a table that repeats itself": (pa.table({"state": [0, 0], "action": ["up", "up"]}), "two rows for state 0"),
+    "too few numbers": (lambda s: [0.5, 0.5], r"an array of shape \(2,\).*return an action, or 4 probabilities"),
     "no action at all": (lambda s: None, "t = 0: the policy names None in state 0"),
     "an action among others": (lambda s: {"up": 0.5, "fly": 0.5}, "t = 0: the policy names 'fly' in state 0"),
     "too little": (
@@ -272,7 +277,7 @@ REFUSED = {
     "a name": ("greedy", "a policy by name is 'observed', 'optimal' or 'random', not 'greedy'"),
     "a list of actions": (
         ["up"] * 11,
-        "a policy is a function, .* or 'random', not a list",
+        r"got \(11,\) of type <U2",
     ),
     "a number": (3, "not a int"),
     "an index too large": (LINE + 4, "t = 0: the policy has action index 4 in state 0; there are 0 … 3"),
@@ -291,6 +296,58 @@ REFUSED = {
     "a share below 0": (with_row([1.5, -0.5, 0, 0]), "not a distribution: 1.5, -0.5"),
     "a share that is no number": (with_row([np.nan, 1, 0, 0]), "not a distribution: nan, 1"),
 }
+
+
+class Tensor:
+    """What a tensor of another library looks like."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def detach(self):
+        return self.values
+
+
+class Agent:
+    def __init__(self, returns):
+        self.returns = returns
+
+    def predict(self, state):
+        return self.returns(state)
+
+
+def test_policies_as_libraries_return_them(grid):
+    """Networks return single precision, tensors and arrays of no dimension; agents have ``predict``."""
+    softmax = np.exp(np.random.default_rng(0).normal(size=(16, 4))).astype(np.float32)
+    softmax /= softmax.sum(axis=1, keepdims=True)
+    expected = grid.evaluate(softmax.astype(float) / softmax.astype(float).sum(axis=1, keepdims=True))
+    for policy in (
+        softmax,
+        softmax.tolist(),
+        lambda s: softmax[s],
+        lambda t, s: softmax[s].tolist(),
+        Agent(lambda s: softmax[s]),
+    ):
+        agree(grid.evaluate(policy), expected)
+    line = grid.evaluate(LINE)
+    for policy in (
+        LINE.tolist(),
+        lambda s: LINE[s],
+        lambda s: np.array(LINE[s]),
+        lambda s: Tensor(np.array([LINE[s]])) and np.array([LINE[s]]),
+        Agent(lambda s: (np.array(LINE[s]), None)),
+        pa.table({"state": range(16), "action": [grid.mdp.actions[a] for a in LINE]}),
+    ):
+        agree(grid.evaluate(policy), line)
+
+
+def test_a_policy_of_the_recorded_action(grid):
+    """As recorded, except …: the third argument is what was done at that time."""
+    assert grid.evaluate(lambda t, state, observed: observed).value == pytest.approx(-897)
+    changed = grid.evaluate(lambda t, state, observed: "left" if t == 2 else observed)
+    assert changed.value == pytest.approx(grid.what_if({2: "left"}).value)
+    with pytest.raises(tether.QueryError, match="needs an observed episode"):
+        grid.mdp.evaluate(lambda t, state, observed: observed, 5, start=0)
 
 
 @pytest.mark.parametrize(("policy", "message"), REFUSED.values(), ids=REFUSED)
@@ -316,12 +373,12 @@ def test_an_action_that_is_not_available_here(epidemic):
 
 
 def test_sums_that_miss_1_by_rounding_are_normalised(grid):
-    tenths = grid.evaluate(lambda s: {"up": 0.1, "right": 0.2, "down": 0.7 + 5e-10, "left": 0.0})
+    tenths = grid.evaluate(lambda s: {"up": 0.1, "right": 0.2, "down": 0.7 + 5e-6, "left": 0.0})
     labels, chance = tenths.distribution(11)
     assert chance.sum() == pytest.approx(1.0, abs=1e-14)
     assert set(tenths.actions(0)) == {"up", "right", "down"}  # what is never done is not listed
     with pytest.raises(tether.QueryError, match="not a distribution"):
-        grid.evaluate(lambda s: {"up": 0.3, "down": 0.7 + 5e-9})
+        grid.evaluate(lambda s: {"up": 0.3, "down": 0.7 + 5e-5})
     assert len(labels) > 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tether.evaluation.policy import make_policy
+from tether.evaluation.policy import as_array, make_policy
 from tether.model.mdp import MDP
 from tether.observation.episodes import Episodes
 
@@ -59,8 +59,8 @@ def digest_of_policy(mdp: MDP, policy: Any, longest: Callable[[], int]) -> tuple
     digest = hashlib.sha256()
     if isinstance(policy, str):
         digest.update(policy.encode())
-    elif isinstance(policy, np.ndarray):
-        _add_arrays(digest, [policy])
+    elif (array := as_array(policy)) is not None:
+        _add_arrays(digest, [array])
     else:
         steps = _timed_steps(mdp, policy) if isinstance(policy, Mapping) else longest()
         if steps * mdp.n_states > _MOST_DECISIONS:

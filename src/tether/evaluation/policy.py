@@ -1,12 +1,16 @@
 """Policies of the user: functions, tables and arrays, converted to one form.
 
-A policy says what to do at step t in a state: an action's name, or a distribution
-``{action: probability}``. It may be given as
+A policy says what to do at step t in a state: an action's name, a distribution ``{action: probability}``, or one
+probability for each action of the model (a list, an array or a tensor). It may be given as
 
-- a function of the state, or of the time and the state;
+- a function of the state, of the time and the state, or of the time, the state and the recorded action ("as recorded,
+  except …");
+- an object with a method ``predict`` that takes the state, as those of reinforcement learning libraries; it may return
+  the answer alone, or (answer, hidden state);
 - a mapping from states, or from (time, state), to such an answer; a key that is itself a state counts as a state;
-- an array of whole numbers (states,) or (T, states): indices of actions in the model's order;
-- an array of numbers (states, actions) or (T, states, actions): probabilities;
+- a list, array or tensor of whole numbers (states,) or (T, states): indices of actions in the model's order;
+- a list, array or tensor of numbers (states, actions) or (T, states, actions): probabilities;
+- a data frame or table with the columns state and action and, where wanted, t and probability;
 - ``"random"``: each available action equally likely;
 - ``"optimal"``: the best policy in the plain model over the episode's steps, for the return or the property asked for;
 - ``"observed"``: the observed actions, whatever happens; only if there is an observed episode.
@@ -30,7 +34,8 @@ from tether.plan.chain import Taken, Visits
 
 __all__ = ["Policy", "make_policy", "noisy"]
 
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-5
+"""How far from 1 the probabilities of a policy may sum: those of a network are numbers of single precision."""
 
 Policy = Callable[[int, int], list[tuple[int, float]]]
 """(time, state index) to pairs and their probabilities."""
@@ -51,15 +56,76 @@ def make_policy(
     """
     if isinstance(policy, str):
         return _by_name(mdp, policy, horizon, path, objective, minimise)
-    if isinstance(policy, np.ndarray):
-        return _from_array(mdp, policy)
+    array = as_array(policy)
+    if array is not None:
+        return _from_array(mdp, array)
+    if hasattr(policy, "__arrow_c_stream__"):
+        policy = _from_frame(mdp, policy)
     if isinstance(policy, Mapping):
         return _from_answers(mdp, _lookup(mdp, policy))
+    if callable(getattr(policy, "predict", None)):
+        return _from_answers(mdp, _predicted(policy))
     if callable(policy):
-        return _from_answers(mdp, _of_time_and_state(policy))
+        return _from_answers(mdp, _of_time_and_state(policy, path))
     raise QueryError(
-        f"a policy is a function, a mapping, an array, 'observed', 'optimal' or 'random', not a {type(policy).__name__}"
+        "a policy is a function, an object with predict, a mapping, a table, an array, 'observed', 'optimal' or "
+        f"'random', not a {type(policy).__name__}"
     )
+
+
+def as_array(policy: Any) -> Any:
+    """A policy given as a list, an array or a tensor, as an array; None if it is given in another way."""
+    if isinstance(policy, np.ndarray):
+        return policy
+    if isinstance(policy, list) or (hasattr(policy, "__array__") and not hasattr(policy, "__arrow_c_stream__")):
+        return _detached(policy)
+    return None
+
+
+def _detached(values: Any) -> Any:
+    """Values as an array; a tensor that records gradients is detached first."""
+    try:
+        return np.asarray(values.detach() if hasattr(values, "detach") else values)
+    except ValueError as error:  # lists of different lengths
+        raise QueryError(f"the policy cannot be read as an array: {error}") from None
+
+
+def _predicted(policy: Any) -> Callable[[int, Any], Any]:
+    def ask(_t: int, state: Any) -> Any:
+        answer = policy.predict(state)
+        return answer[0] if isinstance(answer, tuple) and len(answer) == 2 else answer
+
+    return ask
+
+
+def _from_frame(mdp: MDP, frame: Any) -> dict[Any, dict[Any, float]]:
+    """A table with the columns state, action and perhaps t and probability, as a mapping."""
+    import pyarrow as pa
+
+    table = pa.table(frame)
+    missing = [name for name in ("state", "action") if name not in table.column_names]
+    if missing:
+        message = f"a policy's table needs the columns state and action; it has {', '.join(table.column_names)}"
+        raise QueryError(Problem(message, fix="rename its columns"))
+    rows = {
+        name: table[name].to_pylist() for name in ("t", "state", "action", "probability") if name in table.column_names
+    }
+    answers: dict[Any, dict[Any, float]] = {}
+    for i, (state, action) in enumerate(zip(rows["state"], rows["action"], strict=True)):
+        name = _as_name(mdp.states, state)
+        there = answers.setdefault((rows["t"][i], name) if "t" in rows else name, {})
+        if action in there:
+            message = f"the policy's table has two rows for state {name!r} and action {action!r}"
+            raise QueryError(Problem(message, name, action))
+        there[_as_name(mdp.actions, action)] = rows["probability"][i] if "probability" in rows else 1.0
+    return answers
+
+
+def _as_name(names: Any, value: Any) -> Any:
+    """The name that a cell of a table stands for: a struct stands for the tuple of its fields."""
+    value = tuple(value.values()) if isinstance(value, dict) else value
+    at = names.find(value)
+    return names[at] if at >= 0 else value
 
 
 def _by_name(
@@ -111,7 +177,8 @@ def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Taken]:
 
 def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Taken] | None:
     """A policy array of action indices as a chain takes it, one layer at a time; None for any other policy."""
-    if not (isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.ndim in (1, 2)):
+    actions = as_array(actions)
+    if actions is None or actions.dtype.kind not in "iu" or actions.ndim not in (1, 2):
         return None
     one_by_one = decider(mdp, _from_array(mdp, actions))
     form = mdp.form
@@ -137,7 +204,7 @@ def _uniform(mdp: MDP, s: int) -> list[tuple[int, float]]:
     return [(pair, 1.0 / len(pairs)) for pair in pairs]
 
 
-def _of_time_and_state(policy: Callable[..., Any]) -> Callable[[int, Any], Any]:
+def _of_time_and_state(policy: Callable[..., Any], path: Path | None) -> Callable[[int, Any], Any]:
     try:
         parameters = list(inspect.signature(policy).parameters.values())
     except (TypeError, ValueError):
@@ -148,6 +215,11 @@ def _of_time_and_state(policy: Callable[..., Any]) -> Callable[[int, Any], Any]:
     ]
     if len(required) == 1 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return lambda _t, state: policy(state)
+    if len(required) == 3:
+        if path is None:
+            message = "a policy of time, state and recorded action needs an observed episode"
+            raise QueryError(Problem(message, fix="ask a counterfactual MDP, not the plain model"))
+        return lambda t, state: policy(t, state, path.actions[t])
     return policy
 
 
@@ -178,10 +250,31 @@ def _from_answers(mdp: MDP, ask: Callable[[int, Any], Any]) -> Policy:
         state = mdp.states[s]
         answer = ask(t, state)
         if not isinstance(answer, Mapping):
+            answer = _plain_answer(mdp, t, state, answer)
+        if not isinstance(answer, Mapping):
             return [(_available(mdp, t, s, answer), 1.0)]
         return _distribution(t, state, [(_available(mdp, t, s, action), chance) for action, chance in answer.items()])
 
     return decide
+
+
+def _plain_answer(mdp: MDP, t: int, state: Any, answer: Any) -> Any:
+    """An answer given as a list, an array or a tensor: the name of an action, or a distribution by name.
+
+    A number is an action's name if there is one of that name, and otherwise its index.
+    """
+    if not (isinstance(answer, list) or hasattr(answer, "__array__")):
+        return answer
+    array = _detached(answer)
+    if array.ndim == 0 or (array.size == 1 and mdp.n_actions > 1 and not isinstance(answer, list)):
+        only = array.reshape(()).item()
+        is_index = only not in mdp.actions and isinstance(only, int) and 0 <= only < mdp.n_actions
+        return mdp.actions[only] if is_index else only
+    if array.shape != (mdp.n_actions,) or array.dtype.kind not in "iuf":
+        message = f"the policy's answer in state {state!r} is an array of shape {array.shape} and type {array.dtype}"
+        fix = f"return an action, or {mdp.n_actions} probabilities, one for each action in the model's order"
+        raise QueryError(Problem(message, state, time=t, place=f"t = {t}", fix=fix))
+    return {mdp.actions[a]: float(array[a]) for a in np.flatnonzero(array).tolist()}
 
 
 def _available(mdp: MDP, t: int, s: int, action: Any) -> int:

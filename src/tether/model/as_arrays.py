@@ -60,9 +60,10 @@ def _dense(form: Form, by_entry: tuple[Ints, ...], by_pair: tuple[Ints, ...], n:
         raise QueryError(Problem(message, value=size, fix="ask for sparse ones: to_arrays(sparse=True)"))
     P = np.zeros((n, n_actions, n))
     P[by_entry] = form.probability
-    values, at = form.rewards.values, by_entry if form.rewards.by_entry else by_pair
+    values = form.rewards.values
+    at: tuple[Any, ...] = (..., *(by_entry if form.rewards.by_entry else by_pair))
     R = np.zeros((*values.shape[:-1], *((n, n_actions, n) if form.rewards.by_entry else (n, n_actions))))
-    R[(..., *at)] = values
+    R[at] = values
     return ModelArrays(P, R)
 
 
@@ -77,7 +78,7 @@ def _sparse(form: Form, by_entry: tuple[Ints, ...], by_pair: tuple[Ints, ...], n
     values = form.rewards.values
     if not form.rewards.by_entry:
         R = np.zeros((*values.shape[:-1], n, n_actions))
-        R[(..., *by_pair)] = values
+        R[..., by_pair[0], by_pair[1]] = values
         return ModelArrays(matrices(form.probability), R)
     if values.ndim == 2:
         message = "rewards R(t, s, a, s') have no sparse form"
