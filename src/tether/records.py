@@ -41,6 +41,7 @@ from tether.learning.posterior import Posterior as Posterior
 from tether.learning.uncertainty import ChangedAction as ChangedAction
 from tether.learning.uncertainty import PlanUncertainty as PlanUncertainty
 from tether.learning.uncertainty import SweepUncertainty as SweepUncertainty
+from tether.model.as_arrays import ModelArrays as ModelArrays
 from tether.model.counts import Counts as Counts
 from tether.model.counts import Pooling as Pooling
 from tether.model.learned import Learned as Learned

@@ -205,7 +205,7 @@ def test_unknown_names_and_options():
         asked(P, Q, 0, samples=1)
     with pytest.raises(tether.QueryError, match=r"options \(samples\) go with a mechanism given by name"):
         asked(P, Q, 0, mechanism=tether.SampledGumbelMax(rng=1), samples=1)
-    with pytest.raises(tether.QueryError, match=r"must be a name .* or a Mechanism, not 3"):
+    with pytest.raises(tether.QueryError, match=r"must be a name .* that returns a row, not 3"):
         asked(P, Q, 0, mechanism=3)
 
 
