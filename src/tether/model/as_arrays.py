@@ -35,6 +35,13 @@ class ModelArrays(NamedTuple):
         Probabilities. A row of zeros: the action is not available there.
     R : array (S, A) or (S, A, S), with a leading time axis where rewards depend on time; or list of A sparse arrays
         Rewards. They have an axis of next states only where they depend on it.
+
+    Examples
+    --------
+    >>> import tether
+    >>> arrays = tether.cases.grid_world().mdp.to_arrays(sparse=True)
+    >>> len(arrays.P), arrays.P[0].shape, arrays.R.shape
+    (4, (16, 16), (16, 4))
     """
 
     P: Floats | list[csr_array]
