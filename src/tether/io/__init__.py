@@ -14,6 +14,7 @@ May import: cases, and what these may.
 from tether.io.caselist import CaseEntry, cases, write_case
 from tether.io.checking import Check, check
 from tether.io.convert import Conversion, convert
+from tether.io.datasets import from_dataset
 from tether.io.drn import read_drn, write_drn
 from tether.io.gym import from_gymnasium, record
 from tether.io.intervals import IntervalModel
@@ -35,6 +36,7 @@ __all__ = [
     "check",
     "convert",
     "from_dataframe",
+    "from_dataset",
     "from_gymnasium",
     "open_model",
     "open_path",

@@ -1,0 +1,105 @@
+"""Datasets of offline reinforcement learning (Minari, d3rlpy) as episodes; neither library is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tether.errors import PathError, Problem, QueryError
+from tether.observation.episodes import Episodes
+
+__all__ = ["from_dataset"]
+
+
+class _Recorded(NamedTuple):
+    name: Any
+    observations: Any
+    actions: Any
+    rewards: Any
+    terminated: bool
+
+
+def from_dataset(dataset: Any) -> Episodes:
+    """The episodes of a Minari or d3rlpy dataset, whose observations and actions are discrete.
+
+    Parameters
+    ----------
+    dataset : minari.MinariDataset, d3rlpy.dataset.ReplayBuffer, or what looks like one of them
+        Observations and actions are whole numbers, or arrays of whole numbers, which become tuples; a mapping of
+        observations becomes a tuple too. Continuous ones must be cut into bins first.
+
+    Returns
+    -------
+    Episodes
+        The reward of a step is that of its own action. The outcome of an episode is "terminated" or "truncated". Where
+        the dataset does not have the last observation (d3rlpy), the last outcome is not recorded.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from types import SimpleNamespace as Episode
+    >>> class Dataset:
+    ...     def iterate_episodes(self):
+    ...         steps = {"observations": [0, 4, 5], "actions": [1, 2], "rewards": [0.0, -1.0]}
+    ...         yield Episode(id=0, terminations=[False, True], **steps)
+    >>> episodes = tether.io.from_dataset(Dataset())
+    >>> episodes[0], episodes.outcomes
+    (<Path: 2 steps, 0 –1→ 4 –2→ 5; terminated>, Names('terminated'))
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in ("episode", "t", "state", "action", "reward", "outcome")}
+    for one in _recorded(dataset):
+        _add(columns, one)
+    if not columns["t"]:
+        raise PathError("the dataset has no episode with a step")
+    return Episodes.from_columns(**columns)
+
+
+def _recorded(dataset: Any) -> Iterator[_Recorded]:
+    if callable(getattr(dataset, "iterate_episodes", None)):  # Minari
+        for i, one in enumerate(dataset.iterate_episodes()):
+            ends = np.asarray(one.terminations).reshape(-1)
+            name = getattr(one, "id", None)
+            ended = bool(ends.size and ends[-1])
+            yield _Recorded(i if name is None else name, one.observations, one.actions, one.rewards, ended)
+        return
+    episodes = getattr(dataset, "episodes", None)
+    if episodes is None:
+        message = f"expected a Minari or d3rlpy dataset, not {type(dataset).__name__}"
+        fix = "it needs iterate_episodes() or episodes; a table of steps goes to tether.io.read_episodes"
+        raise QueryError(Problem(message, fix=fix))
+    for i, one in enumerate(episodes):  # d3rlpy
+        yield _Recorded(i, one.observations, one.actions, one.rewards, bool(one.terminated))
+
+
+def _add(columns: dict[str, list[Any]], one: _Recorded) -> None:
+    states, actions = _names(one, "observation", one.observations), _names(one, "action", one.actions)
+    rewards = np.asarray(one.rewards, dtype=float).reshape(-1)
+    if len(states) - len(actions) not in (0, 1) or rewards.size != len(actions):
+        message = f"episode {one.name!r}: {len(states)} observations, {len(actions)} actions and {rewards.size} rewards"
+        fix = "there must be as many rewards as actions, and as many observations or one more"
+        raise PathError(Problem(message, episode=one.name, fix=fix))
+    for t, state in enumerate(states):
+        acts = t < len(actions)
+        row = one.name, t, state, actions[t] if acts else None, rewards[t] if acts else None
+        for name, value in zip(columns, (*row, "terminated" if one.terminated else "truncated"), strict=True):
+            columns[name].append(value)
+
+
+def _names(one: _Recorded, what: str, values: Any) -> list[Any]:
+    """Observations or actions as names: whole numbers, or tuples of them."""
+    if isinstance(values, Mapping):
+        parts = [_names(one, f"{what} {key!r}", values[key]) for key in sorted(values)]
+        return list(zip(*parts, strict=True))
+    if isinstance(values, tuple):
+        parts = [_names(one, f"{what} {i}", part) for i, part in enumerate(values)]
+        return list(zip(*parts, strict=True))
+    array = np.asarray(values)
+    if array.dtype.kind == "f" and np.all(array == np.round(array)):
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iub":
+        message = f"episode {one.name!r}: an {what} is not discrete, but {array.dtype}"
+        raise PathError(Problem(message, episode=one.name, fix="cut it into bins first"))
+    rows = array.reshape(len(array), -1)
+    return rows[:, 0].tolist() if rows.shape[1] == 1 else [tuple(row) for row in rows.tolist()]

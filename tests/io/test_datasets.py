@@ -1,0 +1,78 @@
+"""Datasets of offline reinforcement learning as logs."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tether
+from tether.errors import PathError, QueryError
+
+
+class Minari:
+    def __init__(self, *episodes):
+        self.recorded = episodes
+
+    def iterate_episodes(self):
+        yield from self.recorded
+
+
+def episode(observations, actions, rewards, ended, **more):
+    ends = np.zeros(len(actions), dtype=bool)
+    ends[-1] = ended
+    return SimpleNamespace(observations=observations, actions=actions, rewards=rewards, terminations=ends, **more)
+
+
+def test_minari_episodes_are_those_of_the_simulator():
+    """Rewards are not shifted, ends are kept apart, and the learned model is the one of the same paths."""
+    mdp = tether.cases.grid_world().mdp
+    paths = [mdp.simulate("random", 6, rng=seed) for seed in range(30)]
+    rewards = [[mdp.reward(s, a) for s, a in zip(path.states, path.actions, strict=False)] for path in paths]
+    index = {action: i for i, action in enumerate(mdp.actions)}
+    data = Minari(
+        *(
+            episode(np.array(path.states), np.array([index[a] for a in path.actions]), np.array(earned), i % 2, id=i)
+            for i, (path, earned) in enumerate(zip(paths, rewards, strict=True))
+        )
+    )
+    log = tether.io.from_dataset(data)
+    assert list(log.outcomes) == ["truncated", "terminated"]
+    assert np.asarray(log.outcome).tolist() == [i % 2 for i in range(30)]
+    assert [log[i].states for i in range(30)] == [path.states for path in paths]
+    np.testing.assert_array_equal(log.reward, np.concatenate(rewards))
+    learned = tether.learn(log, prior=0.0)
+    assert learned.reward(0, index["right"]) == mdp.reward(0, "right")
+
+
+def test_d3rlpy_has_no_last_observation():
+    one = SimpleNamespace(
+        observations=np.array([[0], [3]]),
+        actions=np.array([[1], [0]]),
+        rewards=np.array([[0.5], [2.0]]),
+        terminated=True,
+    )
+    log = tether.io.from_dataset(SimpleNamespace(episodes=[one]))
+    assert log[0].states == (0, 3)
+    assert log.next_state.tolist()[-1] == -1
+    assert log.reward.tolist() == [0.5, 2.0]
+
+
+def test_observations_of_several_parts():
+    one = episode({"b": np.array([0, 1]), "a": np.array([[5.0], [6.0]])}, np.array([0]), [1.0], True)
+    assert tether.io.from_dataset(Minari(one))[0].states == ((5, 0), (6, 1))
+    two = episode((np.array([0, 1]), np.array([[2, 3], [4, 5]])), np.array([0]), [1.0], True)
+    assert tether.io.from_dataset(Minari(two))[0].states == ((0, (2, 3)), (1, (4, 5)))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "error", "says"),
+    [
+        (Minari(episode(np.array([0.5, 1.0]), np.array([0]), [0.0], True)), PathError, "not discrete.*bins"),
+        (Minari(episode(np.arange(4), np.array([0]), [0.0], True)), PathError, "4 observations, 1 actions"),
+        (Minari(), PathError, "no episode with a step"),
+        (object(), QueryError, "expected a Minari or d3rlpy dataset, not object"),
+    ],
+)
+def test_what_is_refused(dataset, error, says):
+    with pytest.raises(error, match=says):
+        tether.io.from_dataset(dataset)
