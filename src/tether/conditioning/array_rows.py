@@ -51,8 +51,8 @@ def counterfactual_row(
     >>> tether.counterfactual_row([0.5, 0.5], 1, [0.25, 0.75])  # 1 happened, and q makes it likelier: it stands
     array([0., 1.])
     >>> tether.counterfactual_row([0.5, 0.3, 0.2], [0, 1, 2], [0.2, 0.3, 0.5]).round(3)
-    array([[0.4  , 0.225, 0.375],
-           [0.   , 1.   , 0.   ],
+    array([[0.4  , 0.138, 0.462],
+           [0.   , 0.769, 0.231],
            [0.   , 0.   , 1.   ]])
     >>> tether.counterfactual_row([0.5, 0.3, 0.2], 0, [0.2, 0.3, 0.5], mechanism="maximal")
     array([0.4, 0. , 0.6])
