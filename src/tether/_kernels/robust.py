@@ -16,6 +16,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 from tether._kernels.layer import LayerNodes, LayerRows
+from tether._kernels.order import first_from, sort_by
 from tether._kernels.sets import (
     Nominal,
     Observed,
@@ -26,7 +27,6 @@ from tether._kernels.sets import (
     extreme_row,
     fill_row,
     limit_row,
-    sort_by,
 )
 
 _TIE = 64 * 2.0**-52
@@ -105,7 +105,7 @@ def robust_nodes(
                     continue
                 onward = 0
                 if with_runs:
-                    at = np.searchsorted(influenced, x)
+                    at = first_from(influenced, x)
                     onward = 0 if at < influenced.size and influenced[at] == x else run + 1
                 start, stop = row_start[x], row_start[x + 1]
                 n = stop - start
@@ -126,7 +126,7 @@ def robust_nodes(
                             break
                     if not kept:
                         continue
-                    sort_by(value, order, n)
+                    sort_by(value, order[:n])
                     fill_row(how, limits, n, order, sign, step.chance, scratch)
                     found = gain + expectation(n, scratch.x, value)
                     best = before[here + c]
@@ -228,7 +228,7 @@ def followed_values(
                 limits.level[start:stop],
                 limits.slack[start + i : stop + i + 1],
             )
-            sort_by(worth, order, n)
+            sort_by(worth, order)
             fill_row(how[i], one, n, order, sign, chance[i], scratch)
             extreme, extreme_slope = 0.0, 0.0
             for j in range(n):

@@ -27,6 +27,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
+from tether._kernels.order import sort_by
 
 NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY, INTERVALS = range(5)
 
@@ -93,47 +94,6 @@ def row_scratch_for(longest: int) -> RowScratch:
 def limits_for(entries: int, rows: int = 1) -> RowLimits:
     """Arrays for the limits of ``rows`` rows with ``entries`` outcomes in all."""
     return RowLimits(np.empty(entries), np.empty(entries), np.empty(entries, np.int64), np.empty(entries + rows))
-
-
-@kernel
-def sort_by(keys: Floats, order: Ints, n: int) -> None:
-    """Sort ``order[:n]`` by ``keys``, ascending: by insertion if it is short or nearly sorted, else as a heap."""
-    if n > 48:
-        descents = 0
-        for i in range(1, n):
-            descents += keys[order[i - 1]] > keys[order[i]]
-        if descents > 8:
-            _sort_by_heap(keys, order, n)
-            return
-    for i in range(1, n):
-        item = order[i]
-        key = keys[item]
-        j = i - 1
-        while j >= 0 and keys[order[j]] > key:
-            order[j + 1] = order[j]
-            j -= 1
-        order[j + 1] = item
-
-
-@kernel
-def _sort_by_heap(keys: Floats, order: Ints, n: int) -> None:
-    """Move every item with children down to its place, from the last on; then move the top to the end, and repeat."""
-    size, start = n, n // 2
-    while size > 1:
-        if start > 0:
-            start -= 1
-        else:
-            size -= 1
-            order[0], order[size] = order[size], order[0]
-        root = start
-        while 2 * root + 1 < size:
-            child = 2 * root + 1
-            if child + 1 < size and keys[order[child]] < keys[order[child + 1]]:
-                child += 1
-            if keys[order[root]] >= keys[order[child]]:
-                break
-            order[root], order[child] = order[child], order[root]
-            root = child
 
 
 @kernel
@@ -232,7 +192,7 @@ def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: R
     for i in range(above):
         j = by_ratio[i]
         slack[j] = -(p[j] / q[j])
-    sort_by(slack, by_ratio, above)
+    sort_by(slack, by_ratio[:above])
     count, last = 0, np.inf
     for i in range(above):
         j = by_ratio[i]
@@ -373,7 +333,7 @@ def extreme_row(
     how = limit_row(row, n, pair, step, kind, limits, scratch)
     for j in range(n):
         scratch.order[j] = j
-    sort_by(value, scratch.order, n)
+    sort_by(value, scratch.order[:n])
     fill_row(how, limits, n, scratch.order, sign, step.chance, scratch)
     return expectation(n, scratch.x, value)
 

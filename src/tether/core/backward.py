@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.scratch import scratch_array
-from tether.core.batch import NO_RUNS, Layer, Model, Nodes, Steps
+from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Steps
 from tether.core.plan import Goal, Limits, Numbers, OnPath, find_pair, plan_layer
 
 __all__ = ["Choices", "Problem", "Solved", "UncertainError", "solve"]
@@ -86,7 +86,9 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
     number: Any = np.int8 if int(np.diff(model.pair_start).max(initial=0)) < 127 else np.int32
     choices: list[Choices] = []
     after, numbers_after = np.empty((0, 4)), Numbers(1, 1, 0)
-    after_nodes = Nodes(np.zeros(B + 1, np.int64), np.empty(0, np.int32), NO_RUNS, np.zeros(1, np.int64))
+    after_nodes = Layer(
+        Nodes(np.zeros(B + 1, np.int64), np.empty(0, np.int32), NO_RUNS, np.zeros(1, np.int64)), NO_EDITS
+    ).nodes
     for t in range(T, -1, -1):
         layer = layers[t]
         numbers = _numbers(problem, T, t, int(index_of_k[T - t + 1]), n_ks, sized=keep and m > 1)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
+from tether._kernels.order import first_from
 from tether.core.backward import Choices
 from tether.core.batch import Edits, Layer, Model, Nodes
 from tether.core.plan import find_pair, is_absorbing
@@ -123,7 +124,7 @@ def _take_choices(
         s, c = state[node[i]], changes[i]
         number = on_path[b] if c == most else np.int64(of_node[node[i], min(c, of_node.shape[1] - 1)])
         at = offset[node[i]] + number
-        e = np.searchsorted(edited, at)
+        e = first_from(edited, at)
         out_node[n], out_changes[n], position[n], out_mass[n] = node[i], c, at, mass[i]
         edit[n] = e if e < edited.size and edited[e] == at else -1
         changed[n] = _is_change(model, s, number, observed[b])

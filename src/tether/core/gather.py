@@ -16,6 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether._kernels.jit import kernel, parallel_kernel
+from tether._kernels.order import first_from
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import Edits, Layer, Model, Nodes
@@ -47,9 +48,9 @@ def gather(
     if after.first.size == 2 and use_cores(layer.size):
         _enter_levels(after, 0, model.n_states, near_after, kappa_after, levels)
         cuts = np.linspace(0, layer.size, CHUNKS + 1).astype(np.int64)
-        _gather_chunks(model, layer.nodes, layer.edits, *arrays, cuts)
+        _gather_chunks(model, layer.nodes, layer.edits, after, *arrays, cuts)
     else:
-        _gather_batch(model, layer.nodes, layer.edits, after, *arrays)
+        _gather_nodes(model, layer.nodes, layer.edits, after, *arrays, 0, layer.size, True)
     return near, kappa
 
 
@@ -63,12 +64,10 @@ def _enter_levels(after: Nodes, b: int, n_states: int, near: Ints, kappa: Ints, 
 
 
 @kernel
-def _extremes(
-    next_state: Ints, start: int, stop: int, levels: Ints, base: int, least: int, most: int
-) -> tuple[Any, Any]:
+def _extremes(next_state: Ints, start: int, stop: int, levels: Ints, base: int, most: int) -> tuple[Any, Any]:
     """The smallest distance and the largest κ of the successors of a row.
 
-    Reading stops once the first is at most ``least`` and the second at least ``most``: no more can change.
+    Reading stops once the first is at most 1 and the second at least ``most``: no more can change.
     """
     smallest, largest = np.int32(FAR), np.int32(0)
     at, end, shift = np.uint64(start), np.uint64(stop), np.uint64(base)  # unsigned: no test for negative indices
@@ -78,88 +77,83 @@ def _extremes(
             both = levels[shift + np.uint64(next_state[i])]
             smallest, largest = min(smallest, both & _LOWER), max(largest, both >> _HALF)
         at = pause
-        if smallest <= least and largest >= most:
+        if smallest <= 1 and largest >= most:
             break
     return np.int64(smallest), np.int64(largest)
 
 
 @kernel
-def _gather_range(
-    model: Model, nodes: Nodes, edits: Edits, own: Ints, cap: int, longest: int, levels: Ints,
-    near: Ints, kappa: Ints, low: int, high: int,
+def _gather_nodes(
+    model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, caps: Ints,
+    longest: int, levels: Ints, near: Ints, kappa: Ints, low: int, high: int, enters: bool,
 ) -> None:  # fmt: skip
+    """Distances and κ of the nodes ``low … high - 1``; if it ``enters``, those of their successors are entered first."""
     # Records are unpacked first: reading a field within a loop would count references there.
     pair_start, _, row_start, next_state, _ = model
-    _, state, run, offset = nodes
+    node_first, state, run, offset = nodes
     position, row, influenced, edit_start, edit_next, _ = edits
     n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
-    most = cap - 1 if cap > 0 and not with_runs else FAR
-    e = np.searchsorted(position, offset[low]) if low < high else 0
-    for node in range(low, high):
-        begin, end = offset[node], offset[node + 1]
-        if begin == end:
-            near[node], kappa[node] = FAR, 1
-            continue
-        first = pair_start[state[node]]
-        nearest, lowest = FAR, FAR
-        if not with_runs and (e == n_edits or position[e] >= end):  # most nodes: no row of theirs is edited
-            stop = row_start[first]
+    e = first_from(position, offset[low]) if low < high else 0
+    base = np.int64(0)
+    for b in range(node_first.size - 1):
+        if enters:
+            _enter_levels(after, b, n_states, near_after, kappa_after, levels)
+        cap = caps[b] if caps.size > 0 else 0
+        most = cap - 1 if cap > 0 and not with_runs else FAR
+        for node in range(max(low, node_first[b]), min(high, node_first[b + 1])):
+            begin, end = offset[node], offset[node + 1]
+            if begin == end:
+                near[node], kappa[node] = FAR, 1
+                continue
+            first = pair_start[state[node]]
+            nearest, lowest = FAR, FAR
+            if not with_runs and (e == n_edits or position[e] >= end):  # most nodes: no row of theirs is edited
+                stop = row_start[first]
+                for at in range(begin, end):
+                    start, stop = stop, row_start[first + at - begin + 1]
+                    closest, worst = _extremes(next_state, start, stop, levels, base, most)
+                    nearest = min(nearest, closest + 1)
+                    worst = max(worst, own[at], min(closest + 1, cap))
+                    own[at] = worst
+                    lowest = min(lowest, worst)
+                near[node], kappa[node] = min(nearest, FAR), lowest
+                continue
             for at in range(begin, end):
-                start, stop = stop, row_start[first + at - begin + 1]
-                closest, worst = _extremes(next_state, start, stop, levels, 0, 1, most)
-                nearest = min(nearest, closest + 1)
-                worst = max(worst, own[at], min(closest + 1, cap))
+                is_edited = e < n_edits and position[e] == at
+                is_influenced = is_edited and influenced[e] > 0
+                base, too_long = 0, False
+                if with_runs and not is_influenced:
+                    too_long = run[node] + 1 > longest
+                    base = (run[node] + 1) * n_states
+                if too_long:
+                    closest, worst = FAR, FAR
+                elif is_edited:
+                    r = row[e]
+                    start, stop = edit_start[r], edit_start[r + 1]
+                    closest, worst = _extremes(edit_next, start, stop, levels, base, most)
+                else:
+                    x = first + at - begin
+                    start, stop = row_start[x], row_start[x + 1]
+                    closest, worst = _extremes(next_state, start, stop, levels, base, most)
+                distance = 1 if is_influenced else min(closest + 1, FAR)
+                worst = max(worst, own[at], min(distance, cap))
                 own[at] = worst
-                lowest = min(lowest, worst)
-            near[node], kappa[node] = min(nearest, FAR), lowest
-            continue
-        for at in range(begin, end):
-            is_edited = e < n_edits and position[e] == at
-            is_influenced = is_edited and influenced[e] > 0
-            base, too_long = 0, False
-            if with_runs and not is_influenced:
-                too_long = run[node] + 1 > longest
-                base = (run[node] + 1) * n_states
-            if too_long:
-                closest, worst = FAR, FAR
-            elif is_edited:
-                r = row[e]
-                start, stop = edit_start[r], edit_start[r + 1]
-                closest, worst = _extremes(edit_next, start, stop, levels, base, 1, most)
-            else:
-                x = first + at - begin
-                start, stop = row_start[x], row_start[x + 1]
-                closest, worst = _extremes(next_state, start, stop, levels, base, 1, most)
-            distance = 1 if is_influenced else min(closest + 1, FAR)
-            worst = max(worst, own[at], min(distance, cap))
-            own[at] = worst
-            nearest, lowest = min(nearest, distance), min(lowest, worst)
-            e += is_edited
-        near[node], kappa[node] = nearest, lowest
-
-
-@kernel
-def _gather_batch(
-    model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints,
-    longest: int, levels: Ints, near: Ints, kappa: Ints,
-) -> None:  # fmt: skip
-    for b in range(nodes.first.size - 1):
-        _enter_levels(after, b, model.pair_start.size - 1, near_after, kappa_after, levels)
-        of_episode = cap[b] if cap.size > 0 else 0
-        low, high = nodes.first[b], nodes.first[b + 1]
-        _gather_range(
-            model, nodes, edits, own, of_episode, longest, levels, near, kappa, low, high
-        )  # fmt: skip
+                nearest, lowest = min(nearest, distance), min(lowest, worst)
+                e += is_edited
+            base = 0
+            near[node], kappa[node] = nearest, lowest
 
 
 @parallel_kernel
 def _gather_chunks(
-    model: Model, nodes: Nodes, edits: Edits, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints, longest: int,
-    levels: Ints, near: Ints, kappa: Ints, cuts: Ints,
+    model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, caps: Ints,
+    longest: int, levels: Ints, near: Ints, kappa: Ints, cuts: Ints,
 ) -> None:  # fmt: skip
-    of_episode = cap[0] if cap.size > 0 else 0
     for c in numba.prange(cuts.size - 1):
-        _gather_range(model, nodes, edits, own, of_episode, longest, levels, near, kappa, cuts[c], cuts[c + 1])
+        _gather_nodes(
+            model, nodes, edits, after, near_after, kappa_after, own, caps, longest, levels, near, kappa, cuts[c],
+            cuts[c + 1], False,
+        )  # fmt: skip
 
 
 def spread(model: Model, layer: Layer, after: Nodes, reach: Ints, kappa: Ints) -> Ints:

@@ -29,6 +29,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
+from tether._kernels.order import first_from, sort_by
 from tether.core.batch import Model
 
 _SAME_RATIO = 1e-14
@@ -41,19 +42,6 @@ _HUGE = 1e308
 
 _SMALLEST = 5e-324
 """The least probability of an outcome that can happen: underflow must not make it impossible."""
-
-
-@kernel
-def _entry_of(next_state: Ints, low: int, high: int, state: int) -> int:
-    """The entry of ``low … high - 1`` (next states ascending) that leads to ``state``, or -1."""
-    end = high
-    while low < high:
-        middle = (low + high) // 2
-        if next_state[middle] < state:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and next_state[low] == state else -1
 
 
 @kernel
@@ -156,8 +144,8 @@ def _row(
             at_o = end
         elif p / q < bound or (bound == np.inf and _can_win(p, q, p_o, q_o)):
             if p / q < np.inf:
-                ratio[n] = p / q
-                item[n] = end
+                ratio[end - begin] = p / q
+                item[n] = end - begin
                 n += 1
                 out[end] = q
             else:  # its probability is about q_j² / p_j, which underflows
@@ -166,22 +154,22 @@ def _row(
             continue
         out_next[end] = next_state[e]
         end += 1
-    order = np.argsort(ratio[:n])
-    ratio[:n], item[:n] = ratio[:n][order], item[:n][order]
+    sort_by(ratio, item[:n])
     # D at each r_j, from left to right: 1 - Σ p_i + r_j·Σ q_i over all i with r_i ≤ r_j.
     slope, slope_low = base + base_low, 0.0
     gone, gone_low = 0.0, 0.0
     for i in range(n):
-        slope, slope_low = _add(slope, slope_low, out[item[i]])
-        gone, gone_low = _add(gone, gone_low, weight[out_next[item[i]]])
-        height[i] = (1.0 - (gone + gone_low)) + (slope + slope_low) * ratio[i]
+        place = begin + item[i]
+        slope, slope_low = _add(slope, slope_low, out[place])
+        gone, gone_low = _add(gone, gone_low, weight[out_next[place]])
+        height[i] = (1.0 - (gone + gone_low)) + (slope + slope_low) * ratio[item[i]]
     if ratio_o < _HUGE:
         right, rest = ratio_o, 0.0
         height_right = (1.0 - (gone + gone_low)) + (slope + slope_low) * ratio_o
         out[at_o] = max(1.0 / height_right, _SMALLEST)
     else:
         # Beyond the last r_j the slope of D is Σ q = 1, and the tail of F is 1 / D.
-        right = ratio[n - 1] if n > 0 else 0.0
+        right = ratio[item[n - 1]] if n > 0 else 0.0
         height_right = height[n - 1] if n > 0 else 1.0
         rest = 1.0 / height_right
         if o >= 0:  # q_o is so small that D(r_o) overflows
@@ -189,9 +177,10 @@ def _row(
     # q_j·(F(r_o) - F(r_j)), from right to left; then F(r_o) - F(0).
     rest_low = 0.0
     for i in range(n - 1, -1, -1):
-        rest, rest_low = _add(rest, rest_low, (right - ratio[i]) / height[i] / height_right)
-        right, height_right = ratio[i], height[i]
-        out[item[i]] = max(out[item[i]] * (rest + rest_low), _SMALLEST)
+        place, left = begin + item[i], ratio[item[i]]
+        rest, rest_low = _add(rest, rest_low, (right - left) / height[i] / height_right)
+        right, height_right = left, height[i]
+        out[place] = max(out[place] * (rest + rest_low), _SMALLEST)
     rest, rest_low = _add(rest, rest_low, right / height_right)
     total, total_low = 0.0, 0.0
     for i in range(begin, end):
@@ -252,7 +241,8 @@ def gumbel_rows(
         is_certain = seen.start[which[i] + 1] - seen.start[which[i]] == 1
         possible, o, p_o = -1, -1, 0.0
         if outcome[i] >= 0:
-            o, p_o = _entry_of(nominal_next, low, high, outcome[i]), weight[outcome[i]]
+            o, p_o = low + first_from(nominal_next[low:high], outcome[i]), weight[outcome[i]]
+            o = o if o < high and nominal_next[o] == outcome[i] else -1
             possible = _possible(nominal_next, nominal, low, high, weight, is_certain, o, p_o)
         if possible < 0:
             for e in range(low, high):

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.jit import kernel, parallel_kernel
+from tether._kernels.order import first_from
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.core.batch import Edits, Layer, Model, Nodes
 from tether.core.slots import enter, slots_for, successor
@@ -100,13 +101,14 @@ def plan_layer(
     observed outcome: the values are then wrong.
     """
     slots = slots_for(after, model.n_states)
-    arrays = limits, goal, before, numbers, values_after, numbers_after, choice
+    goal = goal._replace(reward=read_only(goal.reward), edit_reward=read_only(goal.edit_reward))
+    arrays = model, layer.nodes, layer.edits, after, slots, limits, goal, before, numbers, values_after, numbers_after
     if with_nodes and after.first.size == 2 and use_cores(layer.size):
         enter(after, 0, model.n_states, slots)
         cuts = np.linspace(0, layer.size, CHUNKS + 1).astype(np.int64)
-        _plan_chunks(model, layer.nodes, layer.edits, slots, *arrays, cuts)
+        _plan_chunks(*arrays, choice, path._replace(pair=np.full(1, -1)), cuts)
         with_nodes = False
-    return _plan_paths(model, layer.nodes, layer.edits, after, slots, *arrays, path, with_nodes)
+    return _plan_nodes(*arrays, choice, path, 0, layer.size if with_nodes else 0, True)
 
 
 @kernel
@@ -163,129 +165,6 @@ def _finite(value: float) -> float:
 
 
 @kernel
-def _plan_range(
-    model: Model, nodes: Nodes, edits: Edits, slots: Ints, limits: Limits, goal: Goal, before: Floats,
-    numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, observed: int, low: int, high: int,
-) -> None:  # fmt: skip
-    """V of the nodes ``low … high - 1``.
-
-    The observed action is tried first, then the others in their order. Column c is computed from column c of the next
-    layer if the action is no change, else from column c - 1. With no change left only the observed action is tried.
-    """
-    # Records are unpacked first: reading a field within a loop would count references there.
-    pair_start, _, row_start, next_state, probability = model
-    _, state, run, offset = nodes
-    position, row, influenced, edit_start, edit_next, edit_probability = edits
-    reward, edit_reward, final, discount, _ = goal
-    kappa, index_of_k = limits
-    n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
-    n_ks, columns, sized = numbers.n_ks, numbers.columns, numbers.sized
-    columns_after, last_k_after = numbers_after.columns, numbers_after.n_ks - 1
-    width_after = sized + numbers_after.n_ks * columns_after
-    largest_kappa = index_of_k.size - 1
-    total = np.empty(width_after + 4)
-    best, chosen = np.empty(n_ks * columns), np.empty(n_ks * columns, np.int64)
-    e = np.searchsorted(position, offset[low]) if low < high else 0
-    for node in range(low, high):
-        s, begin, end = state[node], offset[node], offset[node + 1]
-        if begin == end:
-            for c in range(n_ks * columns):
-                before[node, sized + c] = final[s]
-            if sized:
-                before[node, 0] = abs(final[s])
-            continue
-        first = pair_start[s]
-        at_observed = find_pair(model, s, observed)
-        all_free = observed < 0 or (at_observed < 0 and is_absorbing(model, s))
-        size = 0.0
-        for c in range(n_ks * columns):
-            best[c], chosen[c] = -np.inf, -1
-        while e < n_edits and position[e] < begin:
-            e += 1
-        first_edit = e
-        tries = 1 if columns == 1 and not all_free else end - begin + 1
-        for turn in range(tries):
-            number = at_observed if turn == 0 else turn - 1
-            if turn == 1:
-                e = first_edit
-            if number < 0 or (turn > 0 and number == at_observed):
-                continue
-            at = begin + number
-            from_k = 0
-            if kappa.size > 0:
-                from_k = index_of_k[min(kappa[at], largest_kappa)]
-            if from_k >= n_ks:
-                continue
-            while e < n_edits and position[e] < at:
-                e += 1
-            is_edited = e < n_edits and position[e] == at
-            base = 0
-            if with_runs and not (is_edited and influenced[e] > 0):
-                base = (run[node] + 1) * n_states
-            skip = 0 if sized else min(from_k, last_k_after) * columns_after
-            x = first + number
-            if is_edited:
-                gain, r = edit_reward[e], row[e]
-                _sums(
-                    edit_next, edit_probability, edit_start[r], edit_start[r + 1], slots, base, after, skip,
-                    width_after, total,
-                )  # fmt: skip
-            else:
-                gain = reward[x]
-                _sums(
-                    next_state, probability, row_start[x], row_start[x + 1], slots, base,
-                    after, skip, width_after, total,
-                )  # fmt: skip
-            if sized:
-                size = max(size, abs(gain) + discount * total[0])
-            shift = 0 if number == at_observed or all_free else 1
-            tie = ROUNDING * size
-            for ki in range(from_k, n_ks):
-                source = sized + min(ki, last_k_after) * columns_after
-                for c in range(shift, columns):
-                    # If there are more changes than steps, the last change has no use.
-                    value = gain + discount * total[source + min(c - shift, columns_after - 1)]
-                    if value > best[ki * columns + c] + tie:
-                        best[ki * columns + c], chosen[ki * columns + c] = value, number
-        e = first_edit
-        for c in range(n_ks * columns):
-            before[node, sized + c] = best[c]
-        if sized:
-            largest = 0.0
-            for c in range(columns):
-                largest = max(largest, _finite(best[c]))
-            before[node, 0] = size + largest
-        if choice.shape[0] > 0:
-            for c in range(columns):
-                choice[node, c] = chosen[c]
-
-
-@parallel_kernel
-def _plan_chunks(
-    model: Model, nodes: Nodes, edits: Edits, slots: Ints, limits: Limits, goal: Goal, before: Floats,
-    numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, cuts: Ints,
-) -> None:  # fmt: skip
-    for c in numba.prange(cuts.size - 1):
-        _plan_range(
-            model, nodes, edits, slots, limits, goal, before, numbers, after, numbers_after, choice, goal.observed[0],
-            cuts[c], cuts[c + 1],
-        )  # fmt: skip
-
-
-@kernel
-def _find_node(nodes: Nodes, b: int, state: Any) -> Any:
-    """The node of a state in an episode, with a run of 0."""
-    low, high = nodes.first[b], nodes.first[b + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if nodes.states[middle] < state:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
 def _plan_path(
     model: Model, nodes: Nodes, edits: Edits, slots: Ints, limits: Limits, goal: Goal, after: Floats,
     numbers_after: Numbers, path: OnPath, b: int,
@@ -296,8 +175,10 @@ def _plan_path(
     have its observed outcome.
     """
     n_states, pair = model.pair_start.size - 1, path.pair[b]
-    s = np.searchsorted(model.pair_start, pair, side="right") - 1
-    node, observed = _find_node(nodes, b, s), pair - model.pair_start[s]
+    s = first_from(model.pair_start, pair + 1) - 1
+    begin = nodes.first[b]
+    node = begin + first_from(nodes.states[begin : nodes.first[b + 1]], s)  # of several, the one with a run of 0
+    observed = pair - model.pair_start[s]
     begin, n_pairs = nodes.offsets[node], nodes.offsets[node + 1] - nodes.offsets[node]
     largest_kappa, certain = limits.index_of_k.size - 1, True
     tried = np.empty(n_pairs)
@@ -311,7 +192,7 @@ def _plan_path(
             at = begin + number
             if limits.kappa.size > 0 and limits.index_of_k[min(limits.kappa[at], largest_kappa)] > ki:
                 continue
-            e = np.searchsorted(edits.position, at)
+            e = first_from(edits.position, at)
             is_edited = e < edits.position.size and edits.position[e] == at
             base = n_states if nodes.runs.size > 0 and not (is_edited and edits.influenced[e] > 0) else 0
             next_state, probability, gain = model.next_state, model.probability, goal.reward[pair - observed + number]
@@ -346,20 +227,120 @@ def _plan_path(
 
 
 @kernel
-def _plan_paths(
+def _plan_nodes(
     model: Model, nodes: Nodes, edits: Edits, after_nodes: Nodes, slots: Ints, limits: Limits, goal: Goal,
-    before: Floats, numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, path: OnPath,
-    with_nodes: bool,
+    before: Floats, numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, path: OnPath, low: int,
+    high: int, enters: bool,
 ) -> bool:  # fmt: skip
-    """V of the nodes of each episode, if they are wanted, and one step of its path."""
+    """V of the nodes ``low … high - 1``, and one step of the path of each episode, if it goes on.
+
+    If it ``enters``, the successors of each episode are entered in ``slots`` first; else they are there. The observed
+    action is tried first, then the others in their order. Column c is computed from column c of the next
+    layer if the action is no change, else from column c - 1. With no change left only the observed action is tried.
+    """
+    # Records are unpacked first: reading a field within a loop would count references there.
+    pair_start, _, row_start, next_state, probability = model
+    node_first, state, run, offset = nodes
+    position, row, influenced, edit_start, edit_next, edit_probability = edits
+    reward, edit_reward, final, discount, observed_actions = goal
+    kappa, index_of_k = limits
+    n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
+    n_ks, columns, sized = numbers.n_ks, numbers.columns, numbers.sized
+    columns_after, last_k_after = numbers_after.columns, numbers_after.n_ks - 1
+    width_after = sized + numbers_after.n_ks * columns_after
+    largest_kappa = index_of_k.size - 1
+    total = np.empty(width_after + 4)
+    best, chosen = np.empty(n_ks * columns), np.empty(n_ks * columns, np.int64)
+    e = first_from(position, offset[low]) if low < high else 0
     certain = True
-    for b in range(nodes.first.size - 1):
-        enter(after_nodes, b, model.pair_start.size - 1, slots)
-        if with_nodes:
-            _plan_range(
-                model, nodes, edits, slots, limits, goal, before, numbers, after, numbers_after, choice,
-                goal.observed[b], nodes.first[b], nodes.first[b + 1],
-            )  # fmt: skip
+    for b in range(node_first.size - 1):
+        if enters:
+            enter(after_nodes, b, n_states, slots)
+        observed = observed_actions[b]
+        for node in range(max(low, node_first[b]), min(high, node_first[b + 1])):
+            s, begin, end = state[node], offset[node], offset[node + 1]
+            if begin == end:
+                for c in range(n_ks * columns):
+                    before[node, sized + c] = final[s]
+                if sized:
+                    before[node, 0] = abs(final[s])
+                continue
+            first = pair_start[s]
+            at_observed = find_pair(model, s, observed)
+            all_free = observed < 0 or (at_observed < 0 and is_absorbing(model, s))
+            size = 0.0
+            for c in range(n_ks * columns):
+                best[c], chosen[c] = -np.inf, -1
+            while e < n_edits and position[e] < begin:
+                e += 1
+            first_edit = e
+            tries = 1 if columns == 1 and not all_free else end - begin + 1
+            for turn in range(tries):
+                number = at_observed if turn == 0 else turn - 1
+                if turn == 1:
+                    e = first_edit
+                if number < 0 or (turn > 0 and number == at_observed):
+                    continue
+                at = begin + number
+                from_k = 0
+                if kappa.size > 0:
+                    from_k = index_of_k[min(kappa[at], largest_kappa)]
+                if from_k >= n_ks:
+                    continue
+                while e < n_edits and position[e] < at:
+                    e += 1
+                is_edited = e < n_edits and position[e] == at
+                base = 0
+                if with_runs and not (is_edited and influenced[e] > 0):
+                    base = (run[node] + 1) * n_states
+                skip = 0 if sized else min(from_k, last_k_after) * columns_after
+                x = first + number
+                if is_edited:
+                    gain, r = edit_reward[e], row[e]
+                    _sums(
+                        edit_next, edit_probability, edit_start[r], edit_start[r + 1], slots, base, after, skip,
+                        width_after, total,
+                    )  # fmt: skip
+                else:
+                    gain = reward[x]
+                    _sums(
+                        next_state, probability, row_start[x], row_start[x + 1], slots, base,
+                        after, skip, width_after, total,
+                    )  # fmt: skip
+                if sized:
+                    size = max(size, abs(gain) + discount * total[0])
+                shift = 0 if number == at_observed or all_free else 1
+                tie = ROUNDING * size
+                for ki in range(from_k, n_ks):
+                    source = sized + min(ki, last_k_after) * columns_after
+                    for c in range(shift, columns):
+                        # If there are more changes than steps, the last change has no use.
+                        value = gain + discount * total[source + min(c - shift, columns_after - 1)]
+                        if value > best[ki * columns + c] + tie:
+                            best[ki * columns + c], chosen[ki * columns + c] = value, number
+            e = first_edit
+            for c in range(n_ks * columns):
+                before[node, sized + c] = best[c]
+            if sized:
+                largest = 0.0
+                for c in range(columns):
+                    largest = max(largest, _finite(best[c]))
+                before[node, 0] = size + largest
+            if choice.shape[0] > 0:
+                for c in range(columns):
+                    choice[node, c] = chosen[c]
         if path.pair[b] >= 0:
             certain &= _plan_path(model, nodes, edits, slots, limits, goal, after, numbers_after, path, b)
     return certain
+
+
+@parallel_kernel
+def _plan_chunks(
+    model: Model, nodes: Nodes, edits: Edits, after_nodes: Nodes, slots: Ints, limits: Limits, goal: Goal,
+    before: Floats, numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, path: OnPath, cuts: Ints,
+) -> None:  # fmt: skip
+    for c in numba.prange(cuts.size - 1):
+        _plan_nodes(
+            model, nodes, edits, after_nodes, slots, limits, goal, before, numbers, after, numbers_after, choice, path,
+            cuts[c], cuts[c + 1], False,
+        )  # fmt: skip
