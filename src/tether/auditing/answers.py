@@ -19,7 +19,19 @@ from tether.model.mdp import MDP
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["NONE", "UNKNOWN", "UNRECORDED", "VERDICTS", "Answers", "Change", "Row", "gather", "join", "outcome_codes"]
+__all__ = [
+    "NONE",
+    "UNKNOWN",
+    "UNRECORDED",
+    "VERDICTS",
+    "Answers",
+    "Change",
+    "Row",
+    "gather",
+    "join",
+    "not_reviewed",
+    "outcome_codes",
+]
 
 NONE, UNRECORDED, UNKNOWN = -1, -2, -3
 """Codes of an end that is no outcome, of one that was not recorded, and of an episode that was not answered."""
@@ -65,7 +77,8 @@ class Answers:
     """The answers to some episodes, one item each; changes and ends from ``…_start[i]`` to ``…_start[i + 1] - 1``.
 
     A missing number is NaN, a missing index -1. ``said`` is how an episode ended by a column of the log, if the model
-    has no such outcome; None if the model has all outcomes.
+    has no such outcome; None if the model has all outcomes. From ``expected`` on: what was decided, and what could be
+    known at the time (`tether.auditing.reviewed`); a decision is a step in which something was left to decide.
     """
 
     ids: list[Any]
@@ -95,6 +108,21 @@ class Answers:
     credible_low: Floats
     credible_high: Floats
     model_value: Floats
+    expected: Floats
+    mistakes: Floats
+    claimed: Floats
+    luck: Floats
+    mistake_t: Ints
+    mistake_state: Ints
+    mistake_action: Ints
+    mistake_best: Ints
+    mistake_cost: Floats
+    mistake_probability: Floats
+    decision_start: Ints
+    decision_pair: Ints
+    decision_best: Ints
+    decision_cost: Floats
+    decision_claimed: Ints
     said: list[str | None] | None = None
 
     def __len__(self) -> int:
@@ -122,7 +150,7 @@ class Answers:
             changes=[Change(*one) for one in zip(*(part[changes].tolist() for part in parts), strict=True)],
             ends=list(zip(self.end_outcome[ends].tolist(), self.end_probability[ends].tolist(), strict=True)),
             labels=self.labels[i].tolist(),
-            **{name: getattr(self, name)[i].item() for name in _PLAIN},
+            **{name: getattr(self, name)[i].item() for name in _OF_ROWS},
         )
 
     def to_arrow(self, id_type: Any) -> pyarrow.Table:
@@ -166,6 +194,7 @@ class Answers:
 _LISTS = {
     "change_start": ("change_t", "change_state", "change_observed", "change_advised", "change_probability"),
     "end_start": ("end_outcome", "end_probability"),
+    "decision_start": ("decision_pair", "decision_best", "decision_cost", "decision_claimed"),
 }
 _WHOLE = ("steps", "outcome", "k", "m")
 _NUMBERS = ("observed", "logged", "value", "gain", "strength", "influenced_steps", "guaranteed_gain")
@@ -174,11 +203,16 @@ _KINDS: dict[str, type[np.generic]] = {
     **dict.fromkeys((*_NUMBERS, "credible_low", "credible_high", "model_value"), np.float64),
     "verdict": np.int8,
 }
-_PLAIN = tuple(_KINDS)
+_OF_ROWS = tuple(_KINDS)
+_REVIEWED: dict[str, type[np.generic]] = {
+    **dict.fromkeys(("expected", "mistakes", "claimed", "luck", "mistake_cost", "mistake_probability"), np.float64),
+    **dict.fromkeys(("mistake_t", "mistake_state", "mistake_action", "mistake_best"), np.int64),
+}
+_PLAIN = (*_KINDS, *_REVIEWED)
 
 
 def gather(ids: list[Any], rows: Sequence[Row | str], n_labels: int) -> Answers:
-    """Rows put together; a sentence in place of a row says why there is no answer."""
+    """Rows put together, not reviewed yet; a sentence in place of a row says why there is no answer."""
     found = [None if isinstance(row, str) else row for row in rows]
     problem = [row if isinstance(row, str) else None for row in rows]
     columns: dict[str, Any] = {}
@@ -203,7 +237,15 @@ def gather(ids: list[Any], rows: Sequence[Row | str], n_labels: int) -> Answers:
     columns["end_probability"] = np.array([chance for _, chance in ends], dtype=np.float64)
     starts = {"change_start": np.array(change_start), "end_start": np.array(end_start)}
     columns |= {"ids": ids, "problem": problem, "labels": labels, **starts}
-    return Answers(**columns)
+    return Answers(**columns, **not_reviewed(len(rows)))
+
+
+def not_reviewed(n: int) -> dict[str, Any]:
+    """The columns of `tether.auditing.reviewed` for n episodes, before they are known."""
+    missing = {name: np.full(n, np.nan if kind is np.float64 else -1, kind) for name, kind in _REVIEWED.items()}
+    none = np.empty(0, np.int64)
+    decisions = {"decision_pair": none, "decision_best": none, "decision_cost": np.empty(0), "decision_claimed": none}
+    return missing | {"decision_start": np.zeros(n + 1, np.int64)} | decisions
 
 
 def join(parts: Sequence[Answers]) -> Answers:

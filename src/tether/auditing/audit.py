@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.checks import whole_number
@@ -105,6 +106,7 @@ def audit(
     from tether.auditing.logs import open_log
     from tether.auditing.question import make_question
     from tether.auditing.running import run_in_directory, run_in_memory
+    from tether.auditing.tables import TableMaker
     from tether.auditing.where import Selection
     from tether.auditing.workers import make_workers
     from tether.io.opening import read_as_learned
@@ -119,16 +121,18 @@ def audit(
     named = {**question.named, "where": where}
     reading: dict[str, Any] = {"columns": columns, "time": time, "step": step}
     log = open_log(episodes, **(read_as_learned(mdp, reading) if isinstance(episodes, str | os.PathLike) else reading))
+    naming = TableMaker(mdp, log.id_type, question.objective, question.minimise)
     reporting: dict[str, Any] = {"strict": bool(strict), "progress": progress}
 
     def hire(parts: Parts | None = None) -> Workers:
+        asked = replace(question, longest=log.longest())
         if client is None or parts is None:
-            return make_workers(mdp, question, workers, log.n_rows)
-        return Cluster(client, mdp, question, parts, log.id_type)
+            return make_workers(mdp, asked, workers, log.n_rows)
+        return Cluster(client, mdp, asked, parts, log.id_type)
 
     if out is None:
         with closing(hire()) as hired:
-            found = run_in_memory(log, mdp, hired, selection, **reporting)
+            found = run_in_memory(log, mdp, naming, hired, selection, **reporting)
         return Audit(found.__getitem__, question, named, mdp, log)
     about: dict[str, Any] = {"model": digest_of_model(mdp), "log": log.digest(), "question": dict(named)}
     incomparable = ""
@@ -138,5 +142,5 @@ def audit(
         tables = directory.tables
         if tables is None:
             parts = directory.parts
-            tables = run_in_directory(log, mdp, lambda: hire(parts), selection, directory, **reporting)
+            tables = run_in_directory(log, mdp, naming, lambda: hire(parts), selection, directory, **reporting)
     return Audit(tables.read, question, named, mdp, log, directory.place, tables)

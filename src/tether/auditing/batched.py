@@ -14,7 +14,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import ROUNDING
 from tether.auditing.answering import PreparedQuestion, answer_one
-from tether.auditing.answers import UNKNOWN, UNRECORDED, Answers, Row, gather
+from tether.auditing.answers import UNKNOWN, UNRECORDED, Answers, Row, gather, not_reviewed
 from tether.auditing.cohort import Cohort
 from tether.auditing.question import Question
 from tether.auditing.returns import last_states, logged_returns
@@ -140,6 +140,7 @@ class Engine:
             credible_low=nan,
             credible_high=nan,
             model_value=model_value,
+            **not_reviewed(len(cohort)),
         )
         unanswered = [i for i, why in enumerate(cohort.problem) if why is None and not answered[i]]
         return answers if not unanswered else self._one_by_one(cohort, answers, unanswered)

@@ -11,6 +11,7 @@ from tether.auditing.answers import Answers
 from tether.auditing.batched import Engine
 from tether.auditing.cohort import Cohort
 from tether.auditing.question import Question
+from tether.auditing.reviewed import reviewed
 
 __all__ = ["Answering", "is_compiled", "prepare"]
 
@@ -29,7 +30,7 @@ def is_compiled(question: Question) -> bool:
 def prepare(asked: PreparedQuestion) -> Answering:
     """A function that answers batches, one at a time: one for each thread."""
     answer: Answering = partial(answer_each, asked) if asked.question.draws else Engine(asked)
-    return lambda cohort: _with_outcomes(answer(cohort), cohort)
+    return lambda cohort: reviewed(asked, _with_outcomes(answer(cohort), cohort), cohort)
 
 
 def _with_outcomes(found: Answers, cohort: Cohort) -> Answers:

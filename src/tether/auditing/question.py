@@ -33,6 +33,8 @@ class Question:
         How many models to draw for credible intervals, 0 for none; ``seed`` says which.
     objective, minimise
         A property in place of the return; and whether less is better.
+    longest : int
+        How many steps the longest episode of the log has: one that ended early is judged over as many.
     """
 
     k: int | None
@@ -45,6 +47,7 @@ class Question:
     seed: int = 0
     objective: Property | None = None
     minimise: bool = False
+    longest: int = 0
 
     @property
     def named(self) -> dict[str, Any]:

@@ -25,12 +25,19 @@ Progress = Callable[[int, int], None]
 
 
 def run_in_memory(
-    log: Log, mdp: MDP, workers: Workers, selection: Selection | None, *, strict: bool, progress: Progress | None
+    log: Log,
+    mdp: MDP,
+    naming: TableMaker,
+    workers: Workers,
+    selection: Selection | None,
+    *,
+    strict: bool,
+    progress: Progress | None,
 ) -> dict[str, Any]:
     """The tables of an audit, by name."""
     import pyarrow as pa
 
-    naming, tally, found, tables = TableMaker(mdp, log.id_type), Tally(), {}, {}
+    tally, found, tables = Tally(), {}, {}
     batches = _Batches(log, mdp, selection, (), progress)
     for number, answers in workers.answers(batches):
         _check(answers, strict)
@@ -49,6 +56,7 @@ def run_in_memory(
 def run_in_directory(
     log: Log,
     mdp: MDP,
+    naming: TableMaker,
     hire: Callable[[], Workers],
     selection: Selection | None,
     directory: Directory,
@@ -65,7 +73,7 @@ def run_in_directory(
                 if isinstance(answers, Answers):  # otherwise the worker has written it
                     directory.parts.write(number, answers, log.id_type)
                 batches.report(number)
-    return directory.finish(TableMaker(mdp, log.id_type), batches.count)
+    return directory.finish(naming, batches.count)
 
 
 class _Batches:

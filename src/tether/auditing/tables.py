@@ -1,4 +1,4 @@
-"""Answers as tables: one row per episode; one per decision that would change; and how episodes end.
+"""Answers as tables: one row per episode; one per state and action that was taken there; and how episodes end.
 
 The columns of the table of episodes, one row per episode in the log's order:
 
@@ -10,6 +10,13 @@ The columns of the table of episodes, one row per episode in the log's order:
 | ``logged`` | float64 | the same by the log's own rewards, if it has them |
 | ``outcome`` | text | how it ended, by the log's own column if it has one; else by the model: a label, or |
 | | | an absorbing state; ``(none)``, ``(not recorded)`` |
+| ``expected`` | float64 | what was to be expected at the beginning, with the model's best decisions |
+| ``mistakes`` | float64 | what decisions cost, compared with these; it could be known at the time |
+| ``claimed`` | float64 | the part of ``mistakes`` that is claimed; less only for a learned model, where |
+| | | estimation can produce some of it |
+| ``largest_mistake`` | struct | of those claimed: ``t``, ``state``, ``action``, ``best``, ``cost``, |
+| | | ``probability``; empty if none is |
+| ``luck`` | float64 | what chance added: ``expected - mistakes + luck`` is ``observed`` |
 | ``value``, ``gain`` | float64 | the expected return of the plan or policy; how much better than ``observed`` |
 | ``k``, ``m`` | int64 | the limits of the plan; empty for a policy |
 | ``changes`` | list of struct | for each step the likeliest change, if any: ``t``, ``state``, ``observed_action``, |
@@ -37,8 +44,12 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn
 from tether.auditing.answers import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
+from tether.auditing.reviewed import LargestMistakes, mistake_column
+from tether.evaluation.standard import Standard
+from tether.model.form import pair_states
 from tether.model.labels import name_text
 from tether.model.mdp import MDP
+from tether.model.properties import Property
 
 __all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]
 
@@ -53,8 +64,9 @@ _SAID = -1000
 class TableMaker:
     """The names of a model, and of the ids of a log, as columns; made once for all batches."""
 
-    def __init__(self, mdp: MDP, id_type: Any) -> None:
+    def __init__(self, mdp: MDP, id_type: Any, objective: Property | None = None, minimise: bool = False) -> None:
         self._mdp, self._id_type = mdp, id_type
+        self._standard = Standard(mdp, "best", objective, minimise)
         self.states, self.actions = NameColumn(mdp.states), NameColumn(mdp.actions)
 
     def episodes(self, found: Answers) -> Any:
@@ -67,6 +79,11 @@ class TableMaker:
             "observed": _numbers(found.observed),
             "logged": _numbers(found.logged),
             "outcome": self._observed(found),
+            "expected": _numbers(found.expected),
+            "mistakes": _numbers(found.mistakes),
+            "claimed": _numbers(found.claimed),
+            "largest_mistake": self._mistakes(found),
+            "luck": _numbers(found.luck),
             "value": _numbers(found.value),
             "gain": _numbers(found.gain),
             "k": _whole(found.k),
@@ -84,6 +101,10 @@ class TableMaker:
             "problem": pa.array(found.problem, pa.string()),
         }
         return pa.table(columns)
+
+    def _mistakes(self, found: Answers) -> Any:
+        columns = (getattr(found, f"mistake_{name}") for name in LargestMistakes._fields)
+        return mistake_column(LargestMistakes(*columns), self.states, self.actions)
 
     def _changes(self, found: Answers) -> Any:
         import pyarrow as pa
@@ -135,6 +156,29 @@ class TableMaker:
         labels = self._labels
         return labels[code] if code < len(labels) else name_text(self._mdp.states[code - len(labels)])
 
+    def of_pairs(self, pairs: Ints) -> tuple[Ints, Ints]:
+        """The state and the action of each pair, by index."""
+        form = self._mdp.form
+        return pair_states(form.pair_start, pairs), form.pair_action[pairs].astype(np.int64)
+
+    def action_of_pair(self, pairs: Ints) -> Any:
+        """The action of each pair, by name; null for -1."""
+        actions = self._mdp.form.pair_action[np.maximum(pairs, 0)].astype(np.int64)
+        return self.actions.take(actions, pairs < 0)
+
+    def effects(self, pairs: Ints, states: Ints, times: Floats, cost: Floats) -> tuple[Floats, Floats]:
+        """What actions do for anyone in their state, compared with what was done there; and how likely that is above 0.
+
+        In a learned model it is the advantage over usual practice (`tether.practice`), in another the difference of
+        mean costs.
+        """
+        if self._mdp.counts is not None:
+            mean, _, better = self._standard.advantages
+            return mean[pairs], better[pairs]
+        _, at = np.unique(states, return_inverse=True)
+        usual = np.bincount(at, cost) / np.bincount(at, times) if pairs.size else np.empty(0)
+        return usual[at] - cost / times, np.full(pairs.size, np.nan)
+
     @property
     def n_labels(self) -> int:
         """How many labels the model has."""
@@ -149,7 +193,8 @@ class Tally:
     """Decisions and outcomes, counted batch after batch."""
 
     def __init__(self) -> None:
-        self._decisions: dict[tuple[int, int, int], Floats] = {}
+        self._decisions: dict[int, Floats] = {}
+        self._best: dict[int, dict[int, int]] = {}
         self._ends: dict[tuple[int, int], float] = {}
         self._said: dict[str, int] = {}
         self._answered = 0
@@ -161,25 +206,25 @@ class Tally:
         self._add_ends(found)
 
     def _add_decisions(self, found: Answers) -> None:
-        keys = np.stack((found.change_state, found.change_observed, found.change_advised), axis=1)
-        if keys.size == 0:
-            return
-        distinct, which = np.unique(keys, axis=0, return_inverse=True)
-        owner, n = np.repeat(np.arange(len(found)), np.diff(found.change_start)), len(distinct)
-        times = np.bincount(which.reshape(-1), minlength=n)
+        pairs, which = np.unique(found.decision_pair, return_inverse=True)
+        owner, n = np.repeat(np.arange(len(found)), np.diff(found.decision_start)), len(found)
         # An episode that has the same decision at several steps counts once.
-        once = np.unique(which.reshape(-1) * len(found) + owner)
-        decision, episode = once // len(found), once % len(found)
-        gain, verdict = found.gain[episode], found.verdict[episode]
+        episodes = np.bincount(np.unique(which * n + owner) // max(n, 1), minlength=pairs.size)
+        bad = found.decision_claimed > 0
         columns = (
-            np.bincount(decision, minlength=n),
-            times,
-            np.bincount(decision, gain, minlength=n),
-            np.bincount(decision, verdict == VERDICTS.index("holds"), minlength=n),
-            np.bincount(decision, verdict >= 0, minlength=n),
+            episodes,
+            np.bincount(which, minlength=pairs.size),
+            np.bincount(which, found.decision_cost, minlength=pairs.size),
+            np.bincount(which[bad], minlength=pairs.size),
         )
-        for i, key in enumerate(map(tuple, distinct.tolist())):
-            self._decisions[key] = self._decisions.get(key, 0.0) + np.array([float(column[i]) for column in columns])
+        for pair, *counts in zip(pairs.tolist(), *(column.tolist() for column in columns), strict=True):
+            self._decisions[pair] = self._decisions.get(pair, 0.0) + np.array(counts, dtype=np.float64)
+        better, times = np.unique(
+            np.stack((found.decision_pair, found.decision_best))[:, bad], axis=1, return_counts=True
+        )
+        for (pair, best), count in zip(better.T.tolist(), times.tolist(), strict=True):
+            known = self._best.setdefault(pair, {})
+            known[best] = known.get(best, 0) + count
 
     def _add_ends(self, found: Answers) -> None:
         observed = np.repeat(self._observed(found), np.diff(found.end_start))
@@ -202,30 +247,38 @@ class Tally:
         return list(self._said)[_SAID - code] if code <= _SAID else naming.outcome_name(code)
 
     def decisions(self, naming: TableMaker) -> Any:
-        """One row per (state, observed action, advised action), the most frequent first.
+        """One row per state and action that was taken there; those whose mistakes cost most come first.
 
-        ``episodes`` is how many episodes have it; ``times`` is how often, because an episode may have it at several
-        steps; ``mean_gain`` and ``total_gain`` are over these episodes; ``certified`` is the share of them whose gain
-        holds under every causal model, empty without certificates.
+        All episodes count that were there, also those that ended well. ``episodes`` is how many did this, ``times`` how
+        often. ``mistakes`` is how often it was a mistake that could be known at the time, ``best`` what was mostly
+        better then; ``mean_cost`` and ``total_cost`` are what it cost, over all times. ``effect`` is what the action
+        does for anyone there, compared with what was done there on average; ``better`` is how likely it is that this is
+        above 0, for a learned model.
         """
         import pyarrow as pa
 
-        order = sorted(self._decisions, key=lambda key: (-self._decisions[key][0], -self._decisions[key][2], key))
-        keys = np.array(order, dtype=np.int64).reshape(-1, 3)
-        rows = np.array([self._decisions[key] for key in order]).reshape(-1, 5)
-        episodes, times, gain, holds, known = rows.T
-        with np.errstate(invalid="ignore", divide="ignore"):
-            certified, mean = holds / known, gain / episodes
+        found = self._decisions
+        order = np.array(sorted(found, key=lambda pair: (-found[pair][2], -found[pair][1], pair)), dtype=np.int64)
+        rows = np.array([found[pair] for pair in order.tolist()]).reshape(-1, 4)
+        episodes, times, cost, mistakes = rows.T
+        best = [
+            max(known, key=lambda one: (known[one], -one)) if (known := self._best.get(pair)) else -1
+            for pair in order.tolist()
+        ]
+        states, actions = naming.of_pairs(order)
+        effect, better = naming.effects(order, states, times, cost)
         return pa.table(
             {
-                "state": naming.states.take(keys[:, 0]),
-                "observed_action": naming.actions.take(keys[:, 1]),
-                "advised_action": naming.actions.take(keys[:, 2]),
+                "state": naming.states.take(states),
+                "action": naming.actions.take(actions),
                 "episodes": pa.array(episodes.astype(np.int64)),
                 "times": pa.array(times.astype(np.int64)),
-                "mean_gain": pa.array(mean),
-                "total_gain": pa.array(gain),
-                "certified": _numbers(certified),
+                "mistakes": pa.array(mistakes.astype(np.int64)),
+                "best": naming.action_of_pair(np.array(best, dtype=np.int64)),
+                "mean_cost": pa.array(cost / times),
+                "total_cost": pa.array(cost),
+                "effect": pa.array(effect),
+                "better": _numbers(better),
             }
         )
 

@@ -73,7 +73,7 @@ def review(
         found = cf.review(policy, objective=objective, minimise=minimise, horizon=horizon)
         sentences = found.sentences(str if as_json else shown)
     if as_json:
-        numbers = ("expected", "mistakes", "luck", "observed", "unlike", "foreseeable", "outcome", "steps")
+        numbers = ("expected", "mistakes", "claimed", "luck", "observed", "unlike", "foreseeable", "outcome", "steps")
         print_json(
             "review",
             **episode.named,

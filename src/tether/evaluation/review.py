@@ -15,6 +15,12 @@ An episode is judged up to a horizon H ≥ T (`horizons`). After its last record
 property instead of the return, an episode rests where the property is decided (`tether.plan.objective`); from there on
 there is neither mistake nor luck. With ``minimise`` less is better: mistakes are then what was paid too much, luck is
 what was saved, and the observed value is expected + mistakes - luck.
+
+In a learned model a difference between two actions may be an error of estimation. There a mistake is *claimed* only if
+its probability is at least `SURE`, by the advantages of usual practice (`tether.model.practice`), which are drawn
+towards 0 as far as the log demands: with advantages A and standard deviations σ, the probability that the best action b
+is better than what was done, a, is Φ((A_b - A_a) / (σ_a + σ_b)). The sum is the largest standard deviation that the
+difference can have, whatever the correlation is.
 """
 
 from __future__ import annotations
@@ -35,7 +41,10 @@ from tether.model.properties import Decided
 from tether.observation.changes import nothing_left, nothing_to_change
 from tether.observation.path import Observation
 
-__all__ = ["Batch", "BatchReview", "StepReviews", "Steps", "horizons", "review_batch"]
+__all__ = ["SURE", "Batch", "BatchReview", "StepReviews", "Steps", "horizons", "review_batch"]
+
+SURE = 0.95
+"""In a learned model a decision is called a mistake if that is at least so likely."""
 
 _ROUNDING = 1e-11
 """Differences up to this share of the numbers that were added up are rounding, and count as 0."""
@@ -104,6 +113,9 @@ class StepReviews:
         The best pair in s_t, the observed one if none is better. Against a policy: the pair that it takes most likely.
     ended : array of bool
         Whether nothing was left to decide: the state is absorbing, or the property was decided.
+    probability : array
+        How likely it is that the mistake is one: 1 in a model that was given, less in a learned one; 0 without a
+        mistake.
     """
 
     t: Ints
@@ -113,6 +125,18 @@ class StepReviews:
     luck: Floats
     best: Ints
     ended: Flags
+    probability: Floats
+
+    @property
+    def cost(self) -> Floats:
+        """What each mistake cost of the return (discounted)."""
+        return self.weight * self.mistake
+
+    @property
+    def is_claimed(self) -> Flags:
+        """Which steps are called mistakes: in a learned model only those beyond what estimation can produce."""
+        found: Flags = (self.mistake > 0) & (self.probability >= SURE)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +152,8 @@ class BatchReview:
         V_0(s_0).
     mistakes, luck : array
         Σ γ^t·e_t and Σ γ^t·l_t.
+    claimed : array
+        The part of ``mistakes`` that is claimed: all of it in a model that was given.
     observed : array
         The return of the episode by the model's rewards, with V_T(s_T) for what comes after its last step.
     unlike : array
@@ -139,6 +165,7 @@ class BatchReview:
     horizon: Ints
     expected: Floats
     mistakes: Floats
+    claimed: Floats
     luck: Floats
     observed: Floats
     unlike: Floats
@@ -146,11 +173,11 @@ class BatchReview:
 
     @cached_property
     def largest(self) -> Ints:
-        """For each episode, the step whose mistake cost most of the return; the first of equals, -1 without a mistake.
+        """For each episode, the step whose claimed mistake cost most; the first of equals, -1 if there is none.
 
         It indexes the arrays of ``steps``.
         """
-        cost = self.steps.weight * self.steps.mistake
+        cost = np.where(self.steps.is_claimed, self.steps.cost, 0.0)
         owner = np.repeat(np.arange(self.start.size - 1), np.diff(self.start))
         order = np.lexsort((-cost, owner))
         found = np.full(self.start.size - 1, -1)
@@ -349,6 +376,27 @@ def _summed(standard: Standard, batch: Steps, horizon: Ints, owner: Ints, t: Int
         logged = np.where(np.isnan(batch.reward), 0.0, batch.reward) - sign * found.reward
         has_any = np.bincount(owner, ~np.isnan(batch.reward), minlength=n) > 0
         unlike = np.where(has_any, total(logged), 0.0)
-    steps = StepReviews(t, weight, sign * found.value, found.mistake, found.luck, found.best, found.ended)
-    observed = sign * total(until_last)
-    return BatchReview(batch.start, horizon, expected, total(found.mistake), total(found.luck), observed, unlike, steps)
+    chance = _probability(standard, batch.pair, found)
+    steps = StepReviews(t, weight, sign * found.value, found.mistake, found.luck, found.best, found.ended, chance)
+    claimed = total(np.where(steps.is_claimed, found.mistake, 0.0))
+    totals = total(found.mistake), claimed, total(found.luck), sign * total(until_last)
+    return BatchReview(batch.start, horizon, expected, *totals, unlike, steps)
+
+
+def _probability(standard: Standard, pair: Ints, found: _Columns) -> Floats:
+    """How likely it is that each mistake is one; see the head of this file."""
+    bad = np.flatnonzero(found.mistake > 0)
+    chance = np.zeros(found.mistake.size)
+    if standard.mdp.counts is None or bad.size == 0:
+        chance[bad] = 1.0
+        return chance
+    from scipy.special import ndtr
+
+    mean, sd, _ = standard.advantages
+    done, best = pair[bad], found.best[bad]
+    apart, unsure = 0.0 - mean[done], sd[done]
+    if not standard.is_usual:
+        apart, unsure = mean[best] + apart, sd[best] + unsure
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chance[bad] = np.where(unsure > 0, ndtr(apart / unsure), np.where(apart == 0, 0.5, apart > 0))
+    return chance

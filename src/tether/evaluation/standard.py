@@ -20,9 +20,10 @@ from tether.evaluation.plain import backward_values, choice_type
 from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.model.form import all_pair_states
 from tether.model.mdp import MDP
+from tether.model.practice import Practice, learned_counts
 from tether.model.properties import Decided, Property, make_property
 from tether.plan.chain import Decide, Taken, Visits, or_rest
-from tether.plan.objective import asked_model
+from tether.plan.objective import asked_model, counts_at_rest
 from tether.plan.rewards import ExpectedRewards
 
 __all__ = ["Layer", "Standard", "is_best", "usual_practice"]
@@ -100,6 +101,11 @@ class Standard:
         """Whether decisions are judged against the best."""
         return is_best(self.against)
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether decisions are judged against usual practice."""
+        return isinstance(self.against, str) and self.against == "usual"
+
     @cached_property
     def world(self) -> tuple[MDP, Decided | None]:
         """The model whose returns are the values, and which of its states decide the property."""
@@ -108,13 +114,25 @@ class Standard:
     @cached_property
     def shares(self) -> Floats | None:
         """The policy as a share of each pair, if it is one of those that do not depend on time."""
-        if not isinstance(self.against, str):
-            return None
-        if self.against == "usual":
+        if self.is_usual:
             return usual_practice(self.mdp)
-        if self.against == "random":
+        if isinstance(self.against, str) and self.against == "random":
             return 1.0 / np.diff(self.mdp.form.pair_start)[all_pair_states(self.mdp.form.pair_start)]
         return None
+
+    @cached_property
+    def advantages(self) -> tuple[Floats, Floats, Floats]:
+        """For a learned model: the advantage of each pair over usual practice, its sd, and P(it is above 0).
+
+        More is better, also with ``minimise``. Of a property it is the chance that it holds within the longest episode.
+        """
+        (world, decided), counts = self.world, learned_counts(self.mdp)
+        if decided is not None:  # how far actions differ in this chance is estimated anew
+            counts = replace(
+                counts, transitions=counts_at_rest(self.mdp.form, counts.transitions, decided), pooling=None
+            )
+        mean, sd, better = Practice(world, counts).arrays
+        return (0.0 - mean, sd, 1.0 - better) if self.minimise else (mean, sd, better)
 
     @cached_property
     def by_steps_left(self) -> bool:

@@ -19,7 +19,7 @@ from tether.conditioning.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import evaluate_decider
 from tether.evaluation.outcomes import outcome_of
 from tether.evaluation.plain import best_for_anyone
-from tether.evaluation.review import Batch, horizons, review_batch
+from tether.evaluation.review import SURE, Batch, horizons, review_batch
 from tether.evaluation.standard import Standard, is_best
 from tether.explanation.reviewing import review_headline, review_sentences
 from tether.influence.one_step import Support
@@ -63,6 +63,9 @@ class ReviewedStep:
         What the outcome added to what was to be expected of this decision; negative for bad luck.
     weight : float
         What 1 at this step adds to the return: discount^t.
+    probability : float
+        How likely it is that the mistake is one; 0 without a mistake. It is 1 in a model that was given. In a learned
+        one, it says how surely the log shows that the best action is better than what was done.
 
     Examples
     --------
@@ -81,6 +84,17 @@ class ReviewedStep:
     mistake: float
     luck: float
     weight: float = 1.0
+    probability: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        """What the mistake cost of the return (discounted)."""
+        return self.weight * self.mistake
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether it is called a mistake: in a learned model only beyond what estimation can produce."""
+        return self.mistake > 0 and self.probability >= SURE
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,6 +114,8 @@ class Review(Tabular):
         What was to be expected at the beginning, before any decision: a return, or the probability of the property.
     mistakes : float
         What all decisions together cost (discounted). It could be known at the time.
+    claimed : float
+        The part of it that is claimed: in a learned model only what is beyond what estimation can produce.
     luck : float
         What chance added to it (discounted); negative for bad luck.
     observed : float
@@ -134,6 +150,7 @@ class Review(Tabular):
     horizon: int
     expected: float
     mistakes: float
+    claimed: float
     luck: float
     observed: float
     unlike: float
@@ -176,7 +193,7 @@ class Review(Tabular):
         return self.observed - value if self.minimise else value - self.observed
 
     def largest(self) -> ReviewedStep | None:
-        """The step whose mistake cost most; None without a mistake.
+        """The step whose mistake cost most, of those that are claimed; None without one.
 
         Examples
         --------
@@ -185,8 +202,7 @@ class Review(Tabular):
         >>> tether.review(case.mdp, case.path).largest().t
         1
         """
-        worst = max(self.steps, key=lambda step: step.weight * step.mistake)
-        return worst if worst.mistake > 0 else None
+        return max((step for step in self.steps if step.is_claimed), key=lambda step: step.cost, default=None)
 
     def headline(self) -> str:
         """The finding in a few words.
@@ -212,7 +228,7 @@ class Review(Tabular):
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> tether.review(case.mdp, case.path).to_arrow().column_names
-        ['t', 'state', 'action', 'best', 'expected', 'mistake', 'luck', 'weight']
+        ['t', 'state', 'action', 'best', 'expected', 'mistake', 'luck', 'weight', 'probability']
         """
         import pyarrow as pa
 
@@ -220,7 +236,7 @@ class Review(Tabular):
         columns["state"] = name_array([step.state for step in self.steps], self.mdp.states)
         for which in ("action", "best"):
             columns[which] = name_array([getattr(step, which) for step in self.steps], self.mdp.actions)
-        for which in ("expected", "mistake", "luck", "weight"):
+        for which in ("expected", "mistake", "luck", "weight", "probability"):
             columns[which] = pa.array([getattr(step, which) for step in self.steps], type=pa.float64())
         return pa.table(columns)
 
@@ -325,7 +341,10 @@ def _review(standard: Standard, seen: Observation, horizon: Any, cf: Counterfact
                 mdp.states[int(seen.states[t])],
                 None if over else mdp.actions[int(seen.actions[t])],
                 None if over else mdp.actions[int(mdp.form.pair_action[best])],
-                *(float(getattr(columns, name)[t]) for name in ("expected", "mistake", "luck", "weight")),
+                *(
+                    float(getattr(columns, name)[t])
+                    for name in ("expected", "mistake", "luck", "weight", "probability")
+                ),
             )
         )
     last = int(seen.states[-1])
@@ -339,6 +358,7 @@ def _review(standard: Standard, seen: Observation, horizon: Any, cf: Counterfact
         horizon=int(until[0]),
         expected=float(found.expected[0]),
         mistakes=float(found.mistakes[0]),
+        claimed=float(found.claimed[0]),
         luck=float(found.luck[0]),
         observed=float(found.observed[0]),
         unlike=float(found.unlike[0]),

@@ -28,8 +28,10 @@ def review_sentences(found: Review, name: Name) -> list[str]:
         verdict = [f"There was nothing to decide: {why}.", _luck(found, "", name)]
     elif not found.is_best:
         verdict = [_compared(found, name), _luck(found, "", name)]
-    elif found.largest() is None:
+    elif found.mistakes == 0:
         verdict = ["Every decision was the model's best at the time.", _luck(found, "", name)]
+    elif found.largest() is None:
+        verdict = [_unsure(found, name), _luck(found, "", name)]
     else:
         verdict = [_mistakes(found, name), _luck(found, " more", name)]
     logged = "" if found.earned is None else found.earned.sentence()
@@ -41,12 +43,12 @@ def review_headline(found: Review) -> str:
     """The finding in a few words."""
     worst, amount = found.largest(), _amount(found)
     if found.is_best and worst is not None:
-        bad = [step for step in found.steps if step.mistake > 0]
+        bad = [step for step in found.steps if step.is_claimed]
         if len(bad) == 1:
-            return f"One mistake, at step {worst.t}, cost {amount(found.mistakes)}"
-        where = _where(bad, lambda step: step.weight * step.mistake)
-        return f"{counted(len(bad), 'mistake')} cost {amount(found.mistakes)}, {where}"
-    compared = "No mistake" if found.is_best else f"Compared with {_standard(found)}: {_difference(found)}"
+            return f"One mistake, at step {worst.t}, cost {amount(found.claimed)}"
+        return f"{counted(len(bad), 'mistake')} cost {amount(found.claimed)}, {_where(bad, lambda step: step.cost)}"
+    no_mistake = "No mistake" if found.mistakes == 0 else "No mistake that the log can show"
+    compared = no_mistake if found.is_best else f"Compared with {_standard(found)}: {_difference(found)}"
     return f"{compared}; {_luck_in_short(found)}"
 
 
@@ -64,21 +66,32 @@ def _luck_in_short(found: Review) -> str:
 
 
 def _mistakes(found: Review, name: Name) -> str:
-    worst, bad = found.largest(), [step for step in found.steps if step.mistake > 0]
+    worst, bad = found.largest(), [step for step in found.steps if step.is_claimed]
     assert worst is not None
     cost = _cost(found, worst)
-    what = f"at step {worst.t}, {name(worst.action)} instead of {name(worst.best)} {cost}"
+    likely = "" if found.mdp.counts is None else f" ({percent(worst.probability)} likely to be one)"
+    what = f"at step {worst.t}, {name(worst.action)} instead of {name(worst.best)} {cost}{likely}"
     if len(bad) == 1:
         return f"One decision was a mistake that could be known at the time: {what}."
     return (
         f"{len(bad)} decisions were mistakes that could be known at the time; together they cost "
-        f"{_amount(found)(found.mistakes)}. The largest: {what}."
+        f"{_amount(found)(found.claimed)}. The largest: {what}."
+    )
+
+
+def _unsure(found: Review, name: Name) -> str:
+    """That no mistake is claimed, though the learned model prefers other decisions."""
+    most = max(found.steps, key=lambda step: step.cost)
+    return (
+        "No decision can be called a mistake: the log does not show that another one was better. The largest "
+        f"difference is at step {most.t}: {name(most.action)} instead of {name(most.best)} {_cost(found, most)}, with "
+        f"a probability of {percent(most.probability)}."
     )
 
 
 def _cost(found: Review, step: ReviewedStep) -> str:
     """What a mistake cost, as the end of a sentence."""
-    cost = _amount(found)(step.weight * step.mistake)
+    cost = _amount(found)(step.cost)
     if found.objective is None:
         return f"cost {cost} of the expected return"
     chance = f"the chance that {found.objective.in_words}"
@@ -197,9 +210,11 @@ def _replayed(found: Review) -> str:
 
 
 def _learned(found: Review) -> str:
-    if found.mdp.counts is None or all(step.mistake == 0 for step in found.steps):
+    unsure = sum(step.mistake > 0 and not step.is_claimed for step in found.steps)
+    if found.mdp.counts is None or found.largest() is None or unsure == 0:
         return ""
-    return "The model was learned from a log: a small difference between two decisions may be an error of estimation."
+    other = "other decision differs" if unsure == 1 else "other decisions differ"
+    return f"{unsure} {other} from the model's best by no more than an error of estimation."
 
 
 def _amount(found: Review) -> Callable[[float], str]:

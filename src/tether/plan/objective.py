@@ -30,7 +30,7 @@ from tether.model.mdp import MDP
 from tether.model.properties import Decided, Property
 from tether.observation.path import Observation
 
-__all__ = ["asked", "asked_model", "asked_set", "negated", "objective_name", "value_name"]
+__all__ = ["asked", "asked_model", "asked_set", "counts_at_rest", "negated", "objective_name", "value_name"]
 
 
 def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | None = None) -> CounterfactualMDP:
@@ -141,6 +141,14 @@ def _resting_model(mdp: MDP, decided: Decided) -> MDP:
         form.terminal,
     )
     return replace(mdp, form=rests, discount=1.0, final_reward=decided.holds.astype(np.float64))
+
+
+def counts_at_rest(form: Form, transitions: Ints, decided: Decided) -> Ints:
+    """How often each entry of the model of `asked_model` was seen: nothing is counted where a property is decided."""
+    _, kept, certain = _entries_at_rest(form, decided.ended)
+    left = transitions[kept]
+    left[certain] = 0
+    return left
 
 
 def _entries_at_rest(form: Form, ended: Flags) -> tuple[Ints, Flags, Ints]:
