@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
-from tether._foundation.rounding import ROUNDING
+from tether._foundation.rounding import rounding_of
 from tether.auditing.answering import PreparedQuestion, answer_one
 from tether.auditing.answers import UNKNOWN, UNRECORDED, Answers, Row, gather
 from tether.auditing.cohort import Cohort
@@ -532,6 +532,6 @@ def _enough(values: Floats, observed: Floats, lengths: Ints) -> Ints:
     ks = np.arange(1, values.shape[1] + 1)
     gains = np.where(ks <= lengths[:, None], values - observed[:, None], -np.inf)
     most = np.maximum(gains.max(axis=1), 0.0)
-    rounding = ROUNDING * np.maximum(1.0, np.abs(observed))
+    rounding = rounding_of(observed)
     enough = gains >= (SHARE * most - rounding)[:, None]
     return np.where(most <= rounding, 1, ks[np.argmax(enough, axis=1)])

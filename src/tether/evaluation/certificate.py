@@ -284,7 +284,7 @@ def guaranteed_gain(worst: Any, observed: Any, minimise: bool = False) -> Any:
     [-3.0, 0.0]
     """
     gain = observed - worst if minimise else worst - observed
-    return np.where(np.abs(gain) > 1e-9 * np.maximum(1.0, np.abs(observed)), gain, 0.0)
+    return np.where(np.abs(gain) > rounding_of(observed), gain, 0.0)
 
 
 def verdict_number(every: Any, stable: Any) -> Any:

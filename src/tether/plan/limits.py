@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.checks import whole_number
+from tether._foundation.rounding import rounding_of
 from tether._foundation.words import number
 from tether.errors import QueryError
 from tether.plan.plan import Plan
@@ -155,4 +156,4 @@ def beyond(plan: Plan) -> Beyond:
 def _more(values: Any, than: Any) -> Any:
     """Whether values are larger by more than rounding."""
     with np.errstate(invalid="ignore"):  # -∞ less -∞: nothing is allowed in either
-        return values - than > 1e-9 * np.maximum(1.0, np.abs(than))
+        return values - than > rounding_of(than)
