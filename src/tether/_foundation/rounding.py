@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 
-__all__ = ["ROUNDING", "rounding_of", "settled"]
+__all__ = ["ROUNDING", "gain_of", "rounding_of", "settled"]
 
 ROUNDING = 1e-9
 """For probabilities and shares; for other values, in proportion to them."""
@@ -30,6 +30,21 @@ def rounding_of(*values: float | Floats) -> float | Floats:
     for value in values:
         largest = np.maximum(largest, np.abs(value))
     return ROUNDING * largest
+
+
+@overload
+def gain_of(value: float, observed: float, minimise: bool = False) -> float: ...
+@overload
+def gain_of(value: Floats, observed: float | Floats, minimise: bool = False) -> Floats: ...
+def gain_of(value: float | Floats, observed: float | Floats, minimise: bool = False) -> float | Floats:
+    """How much larger values are than what was observed, or smaller, where less is better; 0 if it is only rounding.
+
+    >>> gain_of(1.5, 1.0), gain_of(1.5, 1.0, minimise=True), gain_of(np.array([-2.0, 1.0 + 1e-12]), 1.0).tolist()
+    (0.5, -0.5, [-3.0, 0.0])
+    """
+    gain = observed - value if minimise else value - observed
+    gain = np.where(np.abs(gain) > rounding_of(np.asarray(observed)), gain, 0.0)
+    return gain if gain.ndim else float(gain)
 
 
 def settled(std: Floats, lowest: Floats, highest: Floats, size: Floats) -> Floats:

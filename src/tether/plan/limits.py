@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.checks import whole_number
-from tether._foundation.rounding import rounding_of
+from tether._foundation.rounding import gain_of, rounding_of
 from tether._foundation.words import number
 from tether.errors import QueryError
 from tether.plan.plan import Plan
@@ -141,7 +141,7 @@ def beyond(plan: Plan) -> Beyond:
     all_gained = max(int(np.flatnonzero(~_more(by_m[-1], by_m))[0]), plan.m)
 
     def limit(k: int, m: int, value: float) -> Limit:
-        return Limit(k, m, sign * float(value), float(value) - float(best))
+        return Limit(k, m, sign * float(value), gain_of(float(value), float(best)))
 
     return Beyond(
         limit(int(tethers.ks[longer[0]]), plan.m, by_k[longer[0]]) if longer.size else None,
