@@ -1,5 +1,6 @@
 """Evaluation against enumeration of every episode, and drawing from a plan."""
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -117,12 +118,40 @@ def test_parts_that_vary_but_cancel_leave_no_spread():
     mdp = tether.MDP.from_arrays(P, R)
     outlook = mdp.evaluate("random", 2)
     assert outlook.returns.std[1] == pytest.approx(np.sqrt(np.cov(earned, aweights=[0.1, 0.2, 0.7], ddof=0)))
-    assert outlook.std < 1e-12  # 2e-6 if moments were carried along instead of deviations
-    assert outlook.returns.std[2] < 1e-12
+    assert outlook.std == 0.0  # 2e-6 if moments were carried along instead of deviations
+    assert outlook.returns.std[2] == 0.0
+    assert repr(outlook) == "<Evaluation: 2 steps, return 0>"
     # The same where only the final reward takes it back.
     mdp = tether.MDP.from_arrays(P, R[0]).with_objective(final_reward=[0.0, *(-earned)])
-    assert mdp.evaluate("random", 1).std < 1e-12
+    assert mdp.evaluate("random", 1).std == 0.0
     assert mdp.evaluate("random", 1).returns.std[1] > 100
+
+
+def test_what_is_certain_has_no_spread_whatever_its_probabilities_sum_to():
+    """Rows of thirds, tenths and sevenths sum to 1 only up to rounding; the return is 0.1 a step in any case."""
+    for parts in (3, 7, 10):
+        P = np.zeros((parts, 2, parts))
+        P[:, 0] = 1 / parts
+        P[:, 1, 0], P[:, 1, 1:] = 0.1, 0.9 / (parts - 1)
+        mdp = tether.MDP.from_arrays(P, np.full((parts, 2), 0.1)).with_labels({"any": range(parts)})
+        path = mdp.simulate("random", 9, rng=parts)
+        plan = tether.counterfactual(mdp, path).plan(k=9, m=9)
+        outlook = plan.evaluate()
+        assert (outlook.std, outlook.returns.std.max(), outlook.feature(lambda _: 0.7).std.max()) == (0.0, 0.0, 0.0)
+        assert outlook.feature(lambda _: 0.7).mean.tolist() == [0.7] * 10
+        holds = mdp.evaluate("random", 9, objective=tether.reach("any"))
+        assert (holds.mean, holds.std) == (1.0, 0.0)
+        shown = [repr(outlook), outlook._repr_html_(), repr(outlook.returns), outlook.returns._repr_html_()]
+        shown += [str(plan.explain()), repr(plan), str(mdp.evaluate("optimal", 9)), str(mdp.describe())]
+        assert not [text for text in shown if re.search(r"e-[0-9]", text)]
+        assert plan.gain == 0.0
+
+
+def test_a_small_spread_of_values_that_differ_is_kept():
+    mdp = tether.MDP.from_arrays([[[1 - 1e-30, 1e-30]], [[0, 1]]], [[[0, 1]], [[0, 0]]])
+    outlook = mdp.evaluate("random", 1)
+    assert outlook.std == pytest.approx(1e-15)
+    assert repr(outlook) == "<Evaluation: 1 steps, return 1e-30>"
 
 
 def test_a_spread_beside_a_large_mean():
@@ -360,10 +389,10 @@ def test_what_records_say(grid):
     shown = {name: repr(record) for name, record in records(grid).items()}
     outlook = grid.plan(7, 4).evaluate()
     steps = outlook.tailoring.expected_influenced_steps
-    assert shown["evaluation"] == f"<Evaluation: 11 steps, return 374.7 ± 395, {steps:.2f} of 11 steps influenced>"
+    assert shown["evaluation"] == f"<Evaluation: 11 steps, return 374.7 ± 394.7, {steps:.2f} of 11 steps influenced>"
     assert shown["nominal evaluation"].startswith("<Evaluation: 3 steps, return ")
     assert "influenced" not in shown["nominal evaluation"]
-    assert shown["course"] == "<Course: 12 times, 0 ± 0 … 374.7 ± 395>"
+    assert shown["course"] == "<Course: 12 times, 0 … 374.7 ± 394.7>"
     assert shown["trajectories"].startswith("<Trajectories: 3 of 11 steps, mean return ")
     assert shown["solution"] == "<Solution: 5 steps, 16 states>"
     run, chance = outlook.tailoring.longest_run, outlook.tailoring.longest_run_probability

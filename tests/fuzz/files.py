@@ -1,16 +1,19 @@
-"""Change files of every format that is read, at random, and see that each is read as it was, or refused in a sentence.
+"""Change files of every kind that is read, at random, and see that each is read as it was, or refused in a sentence.
 
-    python tests/fuzz/files.py --seconds 180 --seed 1
+    python tests/fuzz/files.py --seconds 180 --seed 1 --kinds arrow npz
 
 Files are read in child processes. Listed are: crashes (a child that died), hangs, tracebacks (an error that is not a
 `tether.TetherError`), and answers that changed without a word. The latter are looked for where they can be noticed: in
-formats with checksums, and in text of which only a bracket, a quote or another sign of its grammar was changed.
-The exit code is 1 if anything is listed. A number of the list repeats its case: ``--only NUMBER``.
+files with checksums, such as those of an audit, and in text of which only a bracket, a quote or another sign of its
+grammar was changed.
+The exit code is 1 if anything is listed. A number of the list repeats its case: ``--seed SEED --only NUMBER``, with the
+same ``--kinds``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import shutil
@@ -22,72 +25,126 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import openpyxl
 import pyarrow as pa
-from pyarrow import ipc
+from pyarrow import ipc, parquet
 
 import tether
-from tether.io import convert, read_episodes, read_model, read_path, write_episodes, write_path
+from tether.auditing import logs
+from tether.io import convert, open_policy, read_episodes, read_model, read_path, write_episodes, write_path
 
-BATCH, PATIENCE = 200, 120.0
+BATCH, PATIENCE = 400, 240.0
 """How many files a child reads, and for how many seconds it is waited for."""
 
-CHECKED = (".gz", ".npz", ".xlsx", ".tether")
-"""Files with checksums: what was changed in them is noticed."""
-
 GRAMMAR = {".drn": b'[]{}":', ".tra": b" \n", ".sta": b"(),:", ".lab": b'":=', ".srew": b" \n", ".trew": b" \n",
-           ".csv": b",\n", ".json": b'[]{},:"'}  # fmt: skip
+           ".csv": b",\n", ".tsv": b"\t\n", ".json": b'[]{},:"'}  # fmt: skip
 """Signs whose loss changes what a text says, and not only a number or a name in it."""
 
 TETHER = Path(tether.__file__).parent
+CASE = tether.cases.grid_world()
+MDP = CASE.mdp.with_names(states=[f"room {s}" for s in CASE.mdp.states])
+LOG = {i: MDP.simulate("optimal", 6, rng=i, noise=0.3) for i in range(6)}
 
 
-def make_files(folder: Path) -> dict[str, Callable[[Path], Any]]:
-    """Write one file of each format; returns how each is read."""
-    case = tether.cases.grid_world()
-    mdp = case.mdp.with_names(states=[f"room {s}" for s in case.mdp.states])
-    path = tether.Path([f"room {s}" for s in case.path.states], case.path.actions, outcome="out")
-    log = {i: mdp.simulate("optimal", 6, rng=i, noise=0.3) for i in range(6)}
-    readers: dict[str, Callable[[Path], Any]] = {}
-    for name in ("m.csv", "m.csv.gz", "m.parquet", "m.arrow", "m.npz", "m.mat", "m.drn", "m.tether"):
-        convert(mdp, folder / name)
-        readers[name] = model_in
+class Kind(NamedTuple):
+    """Files of one kind, in a folder of their own.
+
+    ``read`` returns all that a user reads of them; it is given the folder. ``is_checked``: the files have checksums, so
+    that whatever was changed is noticed.
+    """
+
+    make: Callable[[Path], object]
+    read: Callable[[Path], Any]
+    is_checked: bool = False
+
+
+def model_file(name: str, *, is_checked: bool = False) -> Kind:
+    return Kind(lambda folder: convert(MDP, folder / name), lambda folder: model_in(folder / name), is_checked)
+
+
+def log_file(name: str, *, is_checked: bool = False) -> Kind:
+    return Kind(lambda folder: write_episodes(LOG, folder / name), lambda folder: log_in(folder / name), is_checked)
+
+
+def path_file(name: str) -> Kind:
+    path = tether.Path([f"room {s}" for s in CASE.path.states], CASE.path.actions, outcome="out")
+    return Kind(lambda folder: write_path(path, folder / name), lambda folder: path_in(folder / name))
+
+
+def write_switches(file: Path) -> None:
+    """Write a model whose states have parts, numbers and truth values, and whose labels say where it starts."""
     values = [(x, on) for x in range(4) for on in (False, True)]
-    switches = case.mdp.with_names(states=[(x, y, on) for x in range(2) for y, on in values])
-    for name in ("e.tra", "e.drn"):
-        convert(switches.with_labels({"init": [(0, 0, True)], "on": [(1, 2, True), (0, 3, True)]}), folder / name)
-        readers[name] = model_in
+    mdp = CASE.mdp.with_names(states=[(x, y, on) for x in range(2) for y, on in values])
+    convert(mdp.with_labels({"init": [(0, 0, True)], "on": [(1, 2, True), (0, 3, True)]}), file)
+
+
+def write_prism(folder: Path) -> None:
+    write_switches(folder / "e.tra")
     (folder / "e.srew").write_text("16 1\n7 1.5\n")
-    for beside in ("e.sta", "e.lab", "e.trew", "e.srew"):
-        readers[beside] = lambda file: model_in(file.with_suffix(".tra"))
-    write_dictionaries(folder / "d.arrow", folder / "m.arrow")
-    readers["d.arrow"] = model_in
-    for name in ("p.csv", "p.json"):
-        write_path(path, folder / name)
-        readers[name] = path_in
-    for name in ("l.csv", "l.csv.gz", "l.parquet", "l.arrow"):
-        write_episodes(log, folder / name)
-        readers[name] = log_in
-    write_workbook(folder / "l.xlsx", folder / "l.csv")
-    readers["l.xlsx"] = log_in
-    return readers
 
 
-def write_dictionaries(file: Path, source: Path) -> None:
-    table = ipc.open_file(source).read_all()
-    names = [table.column(name).dictionary_encode() for name in ("state", "action", "next_state")]
-    table = pa.table([*names, *table.columns[3:]], names=table.column_names)
-    with ipc.new_file(str(file), table.schema) as writer:
-        writer.write_table(table, max_chunksize=50)
+def write_dictionaries(folder: Path, name: str, write: Callable[[pa.Table, str], object]) -> None:
+    """Write a log whose names are dictionaries, in several batches."""
+    write_episodes(LOG, folder / "l.arrow")
+    table = ipc.open_file(folder / "l.arrow").read_all()
+    (folder / "l.arrow").unlink()
+    texts = [pa.types.is_string(one.type) for one in table.columns]
+    columns = [c.dictionary_encode() if text else c for c, text in zip(table.columns, texts, strict=True)]
+    write(pa.table(columns, names=table.column_names), str(folder / name))
 
 
-def write_workbook(file: Path, source: Path) -> None:
+def write_ipc(table: pa.Table, name: str, compression: str | None = None) -> None:
+    with ipc.new_file(name, table.schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table, max_chunksize=10)
+
+
+def write_stream(table: pa.Table, name: str) -> None:
+    with pa.OSFile(name, "wb") as sink, ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=10)
+
+
+def write_parquet_folder(folder: Path) -> None:
+    """Write a log as a directory of Parquet files, which is read piece by piece."""
+    ids = sorted(LOG)
+    for number, version in enumerate(("1.0", "2.0")):
+        some = {i: LOG[i] for i in ids[3 * number : 3 * number + 3]}
+        write_dictionaries_of(some, folder / f"part-{number}.parquet", version)
+
+
+def write_dictionaries_of(some: dict[int, tether.Path], file: Path, version: str) -> None:
+    write_episodes(some, file)
+    table = parquet.read_table(file)
+    parquet.write_table(table, file, row_group_size=7, data_page_version=version, compression="zstd")
+
+
+def write_workbook(folder: Path) -> None:
+    write_episodes(LOG, folder / "l.csv")
     book = openpyxl.Workbook()
-    for line in source.read_text().splitlines():
+    for line in (folder / "l.csv").read_text().splitlines():
         book.active.append([int(cell) if cell.isdigit() else cell or None for cell in line.split(",")])
-    book.save(file)
+    book.save(folder / "l.xlsx")
+    (folder / "l.csv").unlink()
+
+
+def write_policy(folder: Path) -> None:
+    lines = [f"{t},{s},{a},{p}" for t in range(3) for s in MDP.states for a, p in (("up", 0.25), ("right", 0.75))]
+    (folder / "policy.csv").write_text("t,state,action,probability\n" + "\n".join(lines) + "\n")
+
+
+def audit_of(folder: Path, *, is_stopped: bool = False) -> Any:
+    """All that a user reads of an audit; or nothing, if it is stopped after some batches."""
+
+    def stop(done: int, rows: int) -> None:
+        if is_stopped and done > rows // 2:
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        audit = tether.audit(MDP, LOG, k=3, certify=False, out=folder, progress=stop)
+        tables = [table.to_pylist() for table in (audit.table, audit.decisions, audit.outcomes, audit.problems)]
+        return [*tables, audit.sentences(), audit.top(3).to_pylist(), len(audit)]
+    return None
 
 
 def model_in(file: Path) -> Any:
@@ -110,6 +167,48 @@ def log_in(file: Path) -> Any:
     return {id: (log[id].states, log[id].actions, log[id].rewards) for id in log.ids}
 
 
+def learned_from(folder: Path) -> Any:
+    mdp = tether.learn(folder)
+    return mdp.states, mdp.actions, tether.audit(mdp, folder, k=2, certify=False).table.to_pylist()
+
+
+KINDS = {
+    "csv": model_file("m.csv"),
+    "tsv": model_file("m.tsv"),
+    "gzip": model_file("m.csv.gz", is_checked=True),
+    "parquet": model_file("m.parquet"),
+    "arrow": model_file("m.arrow"),
+    "npz": model_file("m.npz", is_checked=True),
+    "mat": model_file("m.mat"),
+    "drn": model_file("m.drn"),
+    "saved": model_file("m.tether", is_checked=True),
+    "drn-parts": Kind(lambda folder: write_switches(folder / "e.drn"), lambda folder: model_in(folder / "e.drn")),
+    "prism": Kind(write_prism, lambda folder: model_in(folder / "e.tra")),
+    "path-csv": path_file("p.csv"),
+    "path-json": path_file("p.json"),
+    "log-csv": log_file("l.csv"),
+    "log-gzip": log_file("l.csv.gz", is_checked=True),
+    "log-parquet": log_file("l.parquet"),
+    "log-arrow": log_file("l.arrow"),
+    "arrow-dictionaries": Kind(
+        lambda folder: write_dictionaries(folder, "d.arrow", write_ipc), lambda folder: log_in(folder / "d.arrow")
+    ),
+    "arrow-compressed": Kind(
+        lambda folder: write_dictionaries(folder, "z.arrow", lambda table, name: write_ipc(table, name, "zstd")),
+        lambda folder: log_in(folder / "z.arrow"),
+    ),
+    "arrow-stream": Kind(
+        lambda folder: write_dictionaries(folder, "s.arrow", write_stream), lambda folder: log_in(folder / "s.arrow")
+    ),
+    "parquet-folder": Kind(write_parquet_folder, learned_from),
+    "workbook": Kind(write_workbook, lambda folder: log_in(folder / "l.xlsx"), is_checked=True),
+    "policy": Kind(write_policy, lambda folder: open_policy(folder / "policy.csv", MDP)),
+    "audit-finished": Kind(audit_of, audit_of, is_checked=True),
+    "audit-stopped": Kind(lambda folder: audit_of(folder, is_stopped=True), audit_of, is_checked=True),
+}  # fmt: skip
+"""What is changed, by name."""
+
+
 def changed(data: bytes, rng: random.Random, signs: bytes) -> tuple[bytes, bool]:
     """Some bytes other than they were; and whether only signs of the grammar were changed."""
     places = [i for i, byte in enumerate(data) if byte in signs] if signs and rng.random() < 0.5 else []
@@ -130,49 +229,70 @@ def changed(data: bytes, rng: random.Random, signs: bytes) -> tuple[bytes, bool]
     return data, False
 
 
-def one_case(seed: str, folder: Path, readers: dict[str, Callable[[Path], Any]], known: dict[str, Any]) -> str | None:
-    """Change one file, read it, and restore it; returns what is to be listed."""
+def change(folder: Path, rng: random.Random) -> tuple[str, bool]:
+    """Change one file of a folder; returns its name, and whether only signs of its grammar were changed."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != ".lock")
+    file = rng.choice(files)
+    whole = rng.random() if len(files) > 1 else 1.0
+    only_grammar = False
+    if whole < 0.02:
+        file.unlink()
+    elif whole < 0.05:
+        file.write_bytes(rng.choice(files).read_bytes())
+    else:
+        data, only_grammar = changed(file.read_bytes(), rng, GRAMMAR.get(file.suffix, b""))
+        file.write_bytes(data)
+    return str(file.relative_to(folder)), only_grammar
+
+
+def one_case(seed: str, sound: Path, kinds: list[str], known: dict[str, Any]) -> str | None:
+    """Change one file of a copy, and read the copy; returns what is to be listed."""
     rng = random.Random(seed)
-    name = rng.choice(sorted(readers))
-    file = folder / name
-    before = file.read_bytes()
-    after, only_grammar = changed(before, rng, GRAMMAR.get(file.suffix, b""))
-    file.write_bytes(after)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = readers[name](file)
-    except tether.TetherError:
-        return None
-    except Exception as error:
-        where = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename).is_relative_to(TETHER)]
-        place = f"{Path(where[-1].filename).relative_to(TETHER)}:{where[-1].lineno}" if where else "?"
-        return f"{name}: traceback: {type(error).__name__} in {place}: {str(error)[:100]}"
-    finally:
-        file.write_bytes(before)
-    if found != known[name] and (only_grammar or name.endswith(CHECKED)):
-        return f"{name}: another answer, without a word"
+    name = rng.choice(kinds)
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / name
+        shutil.copytree(sound / name, copy)
+        file, only_grammar = change(copy, rng)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = KINDS[name].read(copy)
+        except tether.TetherError:
+            return None
+        except Exception as error:
+            stack = traceback.extract_tb(error.__traceback__)
+            ours = [one for one in stack if Path(one.filename).is_relative_to(TETHER)]
+            where = f"{Path(ours[-1].filename).relative_to(TETHER)}:{ours[-1].lineno}" if ours else "?"
+            return f"{name}, {file}: traceback: {type(error).__name__} in {where}: {str(error)[:100]}"
+    if found != known[name] and (only_grammar or KINDS[name].is_checked):
+        return f"{name}, {file}: another answer, without a word"
     return None
 
 
-def work(seed: int, first: int, count: int, progress: Path) -> None:
+def work(seed: int, kinds: list[str], first: int, count: int, progress: Path) -> None:
     """The child: some cases, in order; each finding is a line of JSON."""
+    logs.BATCH = 2  # so that an audit has several parts
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        readers = make_files(folder)
-        known = {name: read(folder / name) for name, read in readers.items()}
+        sound, known = Path(place), {}
+        for name in kinds:
+            (sound / name).mkdir()
+            KINDS[name].make(sound / name)
+            shutil.copytree(sound / name, sound / "copy")  # reading may write: a stopped audit goes on
+            known[name] = KINDS[name].read(sound / "copy")
+            shutil.rmtree(sound / "copy")
         for number in range(first, first + count):
             progress.write_text(str(number))
-            found = one_case(f"{seed}/{number}", folder, readers, known)
+            found = one_case(f"{seed}/{number}", sound, kinds, known)
             if found is not None:
                 sys.stdout.write(json.dumps([number, found]) + "\n")
                 sys.stdout.flush()
 
 
-def run_child(seed: int, first: int, count: int, progress: Path) -> tuple[list[tuple[int, str]], int]:
+def run_child(seed: int, kinds: list[str], first: int, count: int, progress: Path) -> tuple[list[tuple[int, str]], int]:
     """What a child found, and the number of the case after its last one."""
     progress.write_text(str(first))
-    program = [sys.executable, __file__, "--seed", str(seed), "--child", str(first), str(count), str(progress)]
+    program = [sys.executable, __file__, "--seed", str(seed), "--kinds", *kinds]
+    program += ["--child", str(first), str(count), str(progress)]
     child = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         output, errors = child.communicate(timeout=PATIENCE)
@@ -194,10 +314,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     parser.add_argument("--only", type=int, help="the number of one case")
+    parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS), default=sorted(KINDS), help="all, if left out")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        work(given.seed, int(given.child[0]), int(given.child[1]), Path(given.child[2]))
+        work(given.seed, given.kinds, int(given.child[0]), int(given.child[1]), Path(given.child[2]))
         return 0
     print(f"seed {given.seed}", flush=True)
     listed: list[tuple[int, str]] = []
@@ -206,7 +327,7 @@ def main() -> int:
     try:
         while time.monotonic() < end:
             count = BATCH if given.only is None else 1
-            found, number = run_child(given.seed, number, count, scratch / "progress")
+            found, number = run_child(given.seed, given.kinds, number, count, scratch / "progress")
             for one in found:
                 print(f"  {one[0]}: {one[1]}", flush=True)
             listed += found
@@ -214,7 +335,7 @@ def main() -> int:
                 break
     finally:
         shutil.rmtree(scratch)
-    print(f"{number:,} files were changed; {len(listed)} listed")
+    print(f"{number - (given.only or 0):,} files were changed; {len(listed)} listed")
     return 1 if listed else 0
 
 

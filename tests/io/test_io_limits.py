@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -11,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pytest
 from effort import tries
@@ -295,3 +297,26 @@ def test_a_limit_in_the_environment_that_is_none_is_refused_for_every_file(monke
         (tmp_path / name).write_bytes(b"state,action,next_state,probability\na,b,c,1\n")
         with pytest.raises(tether.QueryError, match="TETHER_MAX_UNPACKED: 'x' is not a size"):
             tether.io.read_model(tmp_path / name)
+
+
+def test_an_archive_whose_directory_is_cut_is_refused(tmp_path):
+    """The entry after it is hidden in the comment of another one; a model without its names would be another one."""
+    mdp = tether.MDP.from_table(["a", "b"], ["go", "go"], ["b", "b"], [1.0, 1.0])
+    for name in ("a.npz", "a.xlsx"):
+        file = tmp_path / name
+        if name == "a.npz":
+            write_model(mdp, file)
+        else:
+            book = openpyxl.Workbook()
+            for row in (["state", "action", "next_state", "probability"], ["a", "go", "b", 1], ["b", "go", "b", 1]):
+                book.active.append(row)
+            book.save(file)
+        assert tuple(read_model(file).states) == ("a", "b")
+        data = bytearray(file.read_bytes())
+        entries = [found.start() for found in re.finditer(b"PK\x01\x02", data)]
+        comment = slice(entries[-2] + 32, entries[-2] + 34)
+        size = int.from_bytes(data[comment], "little") + data.rfind(b"PK\x05\x06") - entries[-1]
+        data[comment] = size.to_bytes(2, "little")
+        file.write_bytes(data)
+        with pytest.raises(tether.FileError, match="files are found, not as many as its directory says"):
+            read_model(file)

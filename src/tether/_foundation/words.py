@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tether._foundation.rounding import ROUNDING, rounding_of
+
 __all__ = [
     "average",
     "counted",
@@ -19,6 +21,7 @@ __all__ = [
     "spread",
     "strength_in_words",
     "three_digits",
+    "with_spread",
 ]
 
 
@@ -55,7 +58,16 @@ def spread(mean: float, std: float) -> str:
     >>> spread(-37.11, 0.31427), spread(1.0, 6.661e-16), spread(5.0, 0.0)
     ('± 0.3143', '', '')
     """
-    return f"± {number(std)}" if std > 1e-12 * max(1.0, abs(mean)) else ""
+    return f"± {number(std)}" if std > rounding_of(mean) else ""
+
+
+def with_spread(mean: float, std: float) -> str:
+    """A value and its standard deviation; the value alone if the latter is no more than rounding.
+
+    >>> with_spread(-37.11, 0.31427), with_spread(1.0, 6.661e-16)
+    ('-37.11 ± 0.3143', '1')
+    """
+    return f"{number(mean)} {spread(mean, std)}".rstrip()
 
 
 def average(value: float) -> str:
@@ -86,9 +98,9 @@ def percent(share: float, short: bool = False) -> str:
     >>> percent(0.9999, short=True), percent(0.001, short=True)
     ('>99 %', '<1 %')
     """
-    if share <= 1e-9:
+    if share <= ROUNDING:
         return "0 %"
-    if share >= 1 - 1e-9:
+    if share >= 1 - ROUNDING:
         return "100 %"
     if share < 0.005:
         return "<1 %" if short else "under 1 %"
@@ -103,7 +115,7 @@ def strength_in_words(strength: float, short: bool = False) -> str:
     >>> strength_in_words(0.0), strength_in_words(0.001), strength_in_words(0.001, short=True), strength_in_words(1.0)
     ('0', 'under 0.01', '<0.01', '1.00')
     """
-    if strength <= 1e-9:
+    if strength <= ROUNDING:
         return "0"
     if strength < 0.005:
         return "<0.01" if short else "under 0.01"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._foundation.rounding import gain_of
 from tether.auditing.answers import UNRECORDED, VERDICTS, Answers, Change, Row, gather, outcome_codes
 from tether.auditing.cohort import Cohort
 from tether.auditing.question import Question
@@ -118,7 +119,7 @@ def _row(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | None, outl
         logged=np.nan if earned is None else earned.logged,
         outcome=UNRECORDED if last < 0 else int(asked.codes[last]),
         value=value,
-        gain=value - observed if plan is None else plan.gain,
+        gain=gain_of(value, observed) if plan is None else plan.gain,
         k=-1 if plan is None else plan.k,
         m=-1 if plan is None else plan.m,
         changes=likeliest_changes(cf, outlook),

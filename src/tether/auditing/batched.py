@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
-from tether._foundation.rounding import ROUNDING
+from tether._foundation.rounding import gain_of, rounding_of
 from tether.auditing.answering import PreparedQuestion, answer_one
 from tether.auditing.answers import UNKNOWN, UNRECORDED, Answers, Row, gather, not_reviewed
 from tether.auditing.cohort import Cohort
@@ -20,7 +20,7 @@ from tether.auditing.question import Question
 from tether.auditing.returns import last_states, logged_returns
 from tether.core.batch import Layer, Model, Steps
 from tether.errors import TetherError
-from tether.evaluation.certificate import MOST_NODES, guaranteed_gain, verdict_number
+from tether.evaluation.certificate import MOST_NODES, verdict_number
 from tether.evaluation.standard import Standard
 from tether.influence.one_step import Effective, Support, TotalVariation
 from tether.influence.thresholds import MAX_STEPS, not_to_advise
@@ -93,7 +93,7 @@ class Engine:
         wanted = np.flatnonzero(found.nodes() <= MOST_NODES)
         worst = found.worst(wanted)
         observed = found.observed[wanted, None]
-        every, stable = guaranteed_gain(worst, observed).T
+        every, stable = gain_of(worst, observed).T
         table.guaranteed[some[wanted]], table.verdict[some[wanted]] = every, verdict_number(every, stable)
 
     def _answers(self, cohort: Cohort, table: _Table) -> Answers:
@@ -374,7 +374,7 @@ class _Found:
         if question.objective is not None:
             value, observed = np.clip(value, 0.0, 1.0), np.clip(observed, 0.0, 1.0)
         table.value[some], table.observed[some], table.k[some] = value, observed, self.k
-        table.gain[some] = sign * (value - observed)
+        table.gain[some] = gain_of(value, observed, sign < 0)
         taken, strength, influenced = (np.zeros(len(self.steps)) for _ in range(3))
         for t, (layer, visits) in enumerate(zip(self.layers, self.visits, strict=False)):
             edited = np.flatnonzero(visits.edit >= 0)
@@ -533,6 +533,6 @@ def _enough(values: Floats, observed: Floats, lengths: Ints) -> Ints:
     ks = np.arange(1, values.shape[1] + 1)
     gains = np.where(ks <= lengths[:, None], values - observed[:, None], -np.inf)
     most = np.maximum(gains.max(axis=1), 0.0)
-    rounding = ROUNDING * np.maximum(1.0, np.abs(observed))
+    rounding = rounding_of(observed)
     enough = gains >= (SHARE * most - rounding)[:, None]
     return np.where(most <= rounding, 1, ks[np.argmax(enough, axis=1)])

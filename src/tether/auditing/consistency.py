@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tether._foundation.rounding import rounding_of
 from tether._foundation.words import number
 
-__all__ = ["ROUNDING", "Consistency"]
-
-ROUNDING = 1e-9
-"""A difference of values counts if it is more than this, relative to their size."""
+__all__ = ["Consistency"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,7 @@ class Consistency:
     @property
     def holds(self) -> bool:
         """Whether the difference is within three standard errors, or is rounding."""
-        rounding = ROUNDING * max(1.0, abs(self.model))
-        return abs(self.difference) <= 3.0 * self.standard_error + rounding
+        return abs(self.difference) <= 3.0 * self.standard_error + rounding_of(self.model)
 
     def __str__(self) -> str:
         means = f"{number(self.counterfactual)} on average with the luck of the episodes, {number(self.model)} without"

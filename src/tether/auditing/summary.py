@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.auditing.consistency import ROUNDING, Consistency
+from tether._foundation.rounding import rounding_of
+from tether.auditing.consistency import Consistency
 
 if TYPE_CHECKING:
     import pyarrow
@@ -116,7 +117,7 @@ class FileRows:
 def is_more(values: Floats, observed: Floats) -> Any:
     """Where values are above 0 by more than rounding, relative to the observed return."""
     with np.errstate(invalid="ignore"):
-        return values > ROUNDING * np.maximum(1.0, np.abs(observed))
+        return values > rounding_of(observed)
 
 
 def find_top(rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = False) -> Ints:

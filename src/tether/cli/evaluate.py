@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tether._foundation.rounding import gain_of
 from tether.cli.answers import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_influence, with_property
 from tether.cli.parsing import renamed_columns
@@ -67,7 +68,7 @@ def evaluate(
             value=outlook.value,
             std=outlook.std,
             observed_value=seen,
-            gain=outlook.value - seen,
+            gain=gain_of(outlook.value, seen),
             outcomes=outlook.outcomes(),
             steps=steps,
             tailoring=outlook.tailoring,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from tether._foundation.markup import html_table
-from tether._foundation.rounding import rounding_of
+from tether._foundation.rounding import gain_of, rounding_of
 from tether._foundation.words import counted, number, percent
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.conditioning.sets import Assumption, has_copies, model_set
@@ -33,7 +33,6 @@ __all__ = [
     "Certificate",
     "Certified",
     "certify",
-    "guaranteed_gain",
     "verdict_number",
     "why_uncertified",
 ]
@@ -246,7 +245,7 @@ def certify(
 
 
 def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) -> Certified:
-    return Certified(assume, one.worst, one.best, float(guaranteed_gain(one.worst, observed, minimise)), one.breakdown)
+    return Certified(assume, one.worst, one.best, gain_of(one.worst, observed, minimise), one.breakdown)
 
 
 def why_uncertified(plan: Plan) -> str:
@@ -275,16 +274,6 @@ def why_uncertified(plan: Plan) -> str:
 def _span(one: Certified) -> str:
     worst, best = number(one.worst), number(one.best)
     return worst if worst == best else f"from {worst} to {best}"
-
-
-def guaranteed_gain(worst: Any, observed: Any, minimise: bool = False) -> Any:
-    """The guaranteed gain of one plan or of many; 0 if it is only rounding.
-
-    >>> guaranteed_gain(np.array([-2.0, 1.0 + 1e-12]), np.array([1.0, 1.0])).tolist()
-    [-3.0, 0.0]
-    """
-    gain = observed - worst if minimise else worst - observed
-    return np.where(np.abs(gain) > 1e-9 * np.maximum(1.0, np.abs(observed)), gain, 0.0)
 
 
 def verdict_number(every: Any, stable: Any) -> Any:

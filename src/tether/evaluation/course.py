@@ -8,6 +8,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.markup import html_table
+from tether._foundation.words import with_spread
 
 __all__ = ["Course"]
 
@@ -51,7 +52,7 @@ class Course:
         return np.maximum(self.mean - self.std, self.lowest), np.minimum(self.mean + self.std, self.highest)
 
     def __repr__(self) -> str:
-        first, last = (f"{self.mean[i]:.4g} ± {self.std[i]:.3g}" for i in (0, -1))
+        first, last = (with_spread(self.mean[i], self.std[i]) for i in (0, -1))
         return f"<Course: {self.mean.size} times, {first} … {last}>"
 
     def _repr_html_(self) -> str:

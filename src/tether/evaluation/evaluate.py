@@ -15,7 +15,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
-from tether._foundation.words import average
+from tether._foundation.words import average, with_spread
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.evaluation.course import Course
@@ -73,7 +73,7 @@ class Evaluation(Tabular):
     >>> case = tether.cases.epidemic()
     >>> outlook = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).evaluate()
     >>> outlook
-    <Evaluation: 7 steps, return -11.28 ± 3.95, 1.00 of 7 steps influenced>
+    <Evaluation: 7 steps, return -11.28 ± 3.951, 1.00 of 7 steps influenced>
     >>> outlook.feature("I").mean.round(2)
     array([1.  , 2.  , 1.89, 1.67, 1.44, 1.22, 2.06, 2.84])
     """
@@ -187,10 +187,10 @@ class Evaluation(Tabular):
         for t in range(self.T + 1):
             states, chance = self._by_state(t)
             values = np.array([feature_value(feature, self.mdp.states[int(s)]) for s in states])
-            mean[t] = chance @ values
-            std[t] = np.sqrt(chance @ (values - mean[t]) ** 2)
             possible = values[chance > 0]
             lowest[t], highest[t] = possible.min(), possible.max()
+            mean[t] = np.clip(chance @ values, lowest[t], highest[t])
+            std[t] = np.sqrt(chance @ (values - mean[t]) ** 2)
         return Course(mean, std, lowest, highest)
 
     def to_arrow(self) -> pyarrow.Table:
@@ -223,7 +223,7 @@ class Evaluation(Tabular):
     def _value_in_words(self) -> str:
         if self.chain.ended is not None:
             return f"probability {self.mean:.4g}"
-        return f"return {self.mean:.4g} ± {self.std:.3g}"
+        return f"return {with_spread(self.mean, self.std)}"
 
     def _repr_html_(self) -> str:
         so_far_is = "return so far" if self.chain.ended is None else "holds if it ends here"
@@ -231,10 +231,8 @@ class Evaluation(Tabular):
         rows: list[list[Any]] = []
         for t in range(self.T + 1):
             state, chance = self.likeliest(t)
-            so_far = f"{self.returns.mean[t]:.6g}"
-            if self.chain.ended is None:
-                so_far += f" ± {self.returns.std[t]:.4g}"
-            rows.append([t, state, f"{chance:.3g}", so_far])
+            std = self.returns.std[t] if self.chain.ended is None else 0.0
+            rows.append([t, state, f"{chance:.3g}", with_spread(self.returns.mean[t], std)])
         if self.changed is not None and self.tailoring is not None:
             head += ["action changed", "influenced"]
             for t in range(self.T):

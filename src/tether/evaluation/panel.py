@@ -21,6 +21,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.rounding import gain_of
 from tether._foundation.words import counted
 from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
 from tether.conditioning.mechanism import Mechanism
@@ -155,7 +156,7 @@ class MechanismPanel(Tabular):
                 "plan": np.repeat(self.mechanisms, n).tolist(),
                 "mechanism": list(self.mechanisms) * n,
                 "value": self.values.reshape(-1),
-                "gain": self.values.reshape(-1) - self.observed_value,
+                "gain": gain_of(self.values.reshape(-1), self.observed_value),
                 "agreement": self.agreement.reshape(-1),
                 "unfamiliar": self.unfamiliar.reshape(-1),
                 "unavailable": self.unavailable.reshape(-1),

@@ -1,7 +1,7 @@
 """The return of a chain: its mean, spread and range at each time; or the probability that a property holds.
 
 The mean and the scatter of the return so far are propagated forward node by node. Only deviations from a mean are
-squared, and only squares are added. So the spread of a return that is certain is exactly 0.
+squared, and only squares are added. Where all possible returns are equal up to rounding, the spread is exactly 0.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether._foundation.rounding import settled
 from tether.evaluation.course import Course
 from tether.model.mdp import MDP
 from tether.plan.chain import Chain, collect
@@ -50,8 +51,8 @@ def _holding(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
     mean, lowest, highest = np.empty((3, chain.T + 1))
     for t, (visits, mass) in enumerate(zip(chain.visits, occupancy, strict=True)):
         holds = mdp.final_reward[visits.states]
-        mean[t] = min(1.0, float(mass @ holds))
         lowest[t], highest[t] = holds[mass > 0].min(), holds[mass > 0].max()
+        mean[t] = np.clip(mass @ holds, lowest[t], highest[t])
     std = np.sqrt(mean * (1.0 - mean))
     return Returns(Course(mean, std, lowest, highest), np.diff(mean), float(mean[-1]), float(std[-1]))
 
@@ -72,8 +73,11 @@ def _returns(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
         final = mdp.discount**chain.T * mdp.final_reward[chain.visits[-1].states]
     extra = float(occupancy[-1] @ final)
     variance = float(np.sum(scatter + occupancy[-1] * (off + (final - extra)) ** 2))
-    course = Course(so_far, spread, *_return_range(chain, worth))
-    return Returns(course, rewards, float(so_far[-1]) + extra, float(np.sqrt(variance)))
+    lowest, highest = _return_range(chain, worth, final)
+    size = np.maximum.accumulate(np.maximum(np.abs(lowest), np.abs(highest)))
+    spread = settled(np.append(spread, np.sqrt(variance)), lowest, highest, size)
+    course = Course(so_far, spread[:-1], lowest[:-1], highest[:-1])
+    return Returns(course, rewards, float(so_far[-1]) + extra, float(spread[-1]))
 
 
 def _return_spread(
@@ -96,8 +100,8 @@ def _return_spread(
     return np.array(spread), off, scatter
 
 
-def _return_range(chain: Chain, worth: Floats) -> tuple[Floats, Floats]:
-    """The smallest and the largest return so far that can happen, at each t."""
+def _return_range(chain: Chain, worth: Floats, final: Floats) -> tuple[Floats, Floats]:
+    """The smallest and the largest return that can happen: so far, at each t; and last, with the final rewards."""
     low, high = np.zeros(chain.visits[0].size), np.zeros(chain.visits[0].size)
     ranges = [(0.0, 0.0)]
     for t, link in enumerate(chain.links):
@@ -109,5 +113,6 @@ def _return_range(chain: Chain, worth: Floats) -> tuple[Floats, Floats]:
         np.maximum.at(above, target, high[source] + reward)
         low, high = below, above
         ranges.append((float(low.min()), float(high.max())))
+    ranges.append((float((low + final).min()), float((high + final).max())))
     lowest, highest = np.array(ranges).T
     return lowest, highest

@@ -11,7 +11,7 @@ import numpy as np
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table, paragraphs
-from tether._foundation.rounding import ROUNDING, rounding_of
+from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
 from tether._foundation.words import strength_in_words
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import Problem, QueryError
@@ -333,7 +333,7 @@ def _row(cf: CounterfactualMDP, t: int, found: Alternatives, i: int, needed_k: i
         mdp.actions[int(mdp.form.pair_action[pair])],
         pair == int(cf.observation.pairs[t]),
         value,
-        None if value is None else value - observed,
+        None if value is None else gain_of(value, observed),
         _number(found.best[i]),
         _number(found.missed[i]),
         0.0 if at < 0 else float(edits.strengths(np.array([at]))[0]),

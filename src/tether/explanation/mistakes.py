@@ -15,6 +15,7 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular, name_array
 from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.rounding import gain_of
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import evaluate_decider
 from tether.evaluation.outcomes import outcome_of
@@ -190,7 +191,7 @@ class Review(Tabular):
         if self.cf is None:
             return None
         value = _value_in_replay(self.cf, self)
-        return self.observed - value if self.minimise else value - self.observed
+        return gain_of(value, self.observed, self.minimise)
 
     def largest(self) -> ReviewedStep | None:
         """The step whose mistake cost most, of those that are claimed; None without one.

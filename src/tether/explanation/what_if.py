@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.markup import facts, paragraphs
+from tether._foundation.rounding import gain_of
 from tether._foundation.words import average, number
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.evaluation.evaluate import Evaluation
@@ -77,7 +78,7 @@ class WhatIf:
     @property
     def gain(self) -> float:
         """What is gained over the observed episode."""
-        return self.value - self.observed_value
+        return gain_of(self.value, self.observed_value)
 
     @property
     def changes(self) -> float:

@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import re
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,10 @@ from tether._foundation.problems import FEW, Complaints, Source
 from tether.errors import FileError, Problem, QueryError
 
 __all__ = [
+    "ARCHIVE_END",
     "VARIABLE",
     "File",
+    "check_archive",
     "check_text",
     "checked_text",
     "ends_of",
@@ -36,6 +39,9 @@ _BLOCK = 1 << 24
 
 VARIABLE = "TETHER_MAX_UNPACKED"
 """The environment variable that says how much a file may unpack to."""
+
+ARCHIVE_END = 22 + 0xFFFF
+"""In how many of the last bytes of a ZIP archive the end of its directory is."""
 
 _SMALLEST, _TIMES, _LARGEST = 256_000_000, 100, 8_000_000_000
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]+)?)\s*([kKmMgGtT]?)i?[bB]?")
@@ -144,6 +150,19 @@ def ends_of(file: File, size: int) -> tuple[bytes, bytes]:
         head = stream.read(size)
         stream.seek(max(stream.seek(0, io.SEEK_END) - size, 0))
         return head, stream.read()
+
+
+def check_archive(archive: zipfile.ZipFile, end: bytes) -> None:
+    """Refuse a ZIP archive whose directory is damaged: a file that is not in it, or has another name, would be missed.
+
+    ``end`` is the end of the archive, of `ARCHIVE_END` bytes or more. Raises what `zipfile` raises.
+    """
+    members = archive.infolist()
+    for member in members:
+        archive.open(member).close()  # which compares the name in the directory with that of the file
+    count = end[end.rfind(b"PK\x05\x06") :][10:12]
+    if len(members) < 0xFFFF and int.from_bytes(count, "little") != len(members):
+        raise zipfile.BadZipFile(f"{len(members)} files are found, not as many as its directory says")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from tether._foundation.writing import written
 from tether.errors import ModelError, Problem, QueryError
 from tether.io.arrowfiles import damaged
 from tether.io.axes import ORDERS, is_sparse, reward_array, transition_array
-from tether.io.files import File, file_error, name_of, read_bytes, too_large, unpacked_limit
+from tether.io.files import File, check_archive, file_error, name_of, read_bytes, too_large, unpacked_limit
 from tether.io.matlab import check_matlab
 from tether.io.names import are_whole, texts_of
 from tether.io.tables import check_plain
@@ -216,7 +216,8 @@ def _open_npz(file: str, max_unpacked: int | str | None) -> _Arrays:
         raise file_error(file, "this is a single NumPy array (.npy); expected several: np.savez(file, P=P, R=R)")
     if not data.startswith(b"PK"):
         raise file_error(file, "this is not an .npz file, whatever its name says; np.savez(file, P=P, R=R) makes one")
-    opened = _guarded(file, "an .npz file", lambda: _named_twice(np.load(io.BytesIO(data), allow_pickle=False)))
+    opened = _guarded(file, "an .npz file", lambda: np.load(io.BytesIO(data), allow_pickle=False))
+    _guarded(file, "an .npz file", lambda: check_archive(opened.zip, data))
     limit = unpacked_limit(len(data), max_unpacked)
     if sum(member.file_size for member in opened.zip.infolist()) > limit:  # and no more is unpacked than is declared
         raise too_large(file, limit)
@@ -238,13 +239,6 @@ def _open_npz(file: str, max_unpacked: int | str | None) -> _Arrays:
         return member
 
     return _Arrays(file, list(opened.files), read, refusal)
-
-
-def _named_twice(opened: Any) -> Any:
-    """The archive, if its directory has the names that its members have: under another name one would not be found."""
-    for member in opened.zip.infolist():
-        opened.zip.open(member).close()  # which compares the two
-    return opened
 
 
 def _is_pickled(opened: Any, name: str) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether.errors import FileError, Problem, QueryError
 from tether.io.arrowfiles import damaged
-from tether.io.files import File, ends_of, file_error, name_of, too_large, unpacked_limit
+from tether.io.files import ARCHIVE_END, File, check_archive, ends_of, file_error, name_of, too_large, unpacked_limit
 
 __all__ = ["Sheet", "open_sheet"]
 
@@ -109,6 +109,7 @@ def _check_archive(name: str, max_unpacked: int | str | None) -> None:
     limit = unpacked_limit(os.path.getsize(name), max_unpacked)
     try:
         with zipfile.ZipFile(name) as archive:
+            check_archive(archive, ends_of(name, ARCHIVE_END)[1])
             members = archive.infolist()
             if sum(member.file_size for member in members) > limit:
                 raise too_large(name, limit)

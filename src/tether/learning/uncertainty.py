@@ -11,14 +11,12 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.rounding import ROUNDING, settled
 from tether._foundation.words import number, percent
 from tether.errors import QueryError
 from tether.model.properties import Property
 
 __all__ = ["ChangedAction", "PlanUncertainty", "SweepUncertainty"]
-
-_ROUNDING = 1e-9
-"""A return is better than another only if it is so by more than this, relatively."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,8 @@ class PlanUncertainty:
     @property
     def std(self) -> float:
         """Spread (standard deviation) of the value over the drawn models."""
-        return float(self.values.std())
+        size = np.abs(self.values).max()
+        return float(settled(self.values.std(), self.values.min(), self.values.max(), size))
 
     @property
     def probability_better(self) -> float:
@@ -303,7 +302,7 @@ def better(values: Floats, observed: Floats, minimise: bool = False) -> Ints:
     """Where values exceed the observed ones by more than rounding, or fall below them, where less is better."""
     scale = np.maximum(np.abs(values), np.abs(observed))
     gained = observed - values if minimise else values - observed
-    return np.asarray(gained > _ROUNDING * scale)
+    return np.asarray(gained > ROUNDING * scale)
 
 
 def tails(level: float) -> tuple[float, float]:

@@ -89,7 +89,7 @@ class Description:
                 f"(off by at most {self.largest_deviation:.3g}; tolerance {self.tolerance:g})"
             )
         else:
-            normalised = f"every row sums to 1 (within {self.largest_deviation:.3g})"
+            normalised = "every row sums to 1"
         lines = [
             ("states", f"{self.states:,} ({self.absorbing:,} absorbing{ended})"),
             ("actions", f"{self.actions:,}"),

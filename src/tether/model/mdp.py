@@ -500,7 +500,7 @@ class MDP(ModelDoors, Tabular):
         pairs         64 state–action pairs (0 not available)
         transitions   220 (3.44 per pair, at most 4; 8 pairs deterministic)
         rewards       R(s, a), from -100 to 100
-        probabilities every row sums to 1 (within 0)
+        probabilities every row sums to 1
         labels        goal (1 state), danger (1 state)
         memory        4.06 kB
         """

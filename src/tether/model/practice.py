@@ -17,7 +17,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import NameColumn, Tabular
 from tether._foundation.markup import html_table, paragraphs
-from tether._foundation.words import counted, number, percent
+from tether._foundation.words import counted, number, percent, with_spread
 from tether.errors import QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form
@@ -191,7 +191,7 @@ class Practice(Tabular):
             found.append(
                 f"In {many:,} {where} an action is better than usual practice with a probability of at least "
                 f"{percent(_SURE)}. The largest difference: {name(best.action)} in {name(best.state)}, "
-                f"{number(best.advantage)} ± {number(best.sd)}, seen {counted(best.n, 'time')}."
+                f"{with_spread(best.advantage, best.sd)}, seen {counted(best.n, 'time')}."
             )
         else:
             found.append(

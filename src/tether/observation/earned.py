@@ -16,14 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number
 from tether.model.mdp import MDP
 from tether.observation.path import Observation, Path
 
 __all__ = ["Earned", "earned", "model_return", "step_rewards"]
-
-_ROUNDING = 1e-9
-"""Sums that differ by less than this share of what was added up are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ def earned(mdp: MDP, seen: Observation, path: Path) -> Earned | None:
         sum(reward is None for reward in path.rewards),
         mdp.counts is not None and mdp.counts.empty_rewards == "mean",
         bool(seen.states[-1] < 0),
-        abs(logged - model) > _ROUNDING * scale,
+        abs(logged - model) > ROUNDING * scale,
     )
 
 

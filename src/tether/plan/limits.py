@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.checks import whole_number
+from tether._foundation.rounding import gain_of, rounding_of
 from tether._foundation.words import number
 from tether.errors import QueryError
 from tether.plan.plan import Plan
@@ -140,7 +141,7 @@ def beyond(plan: Plan) -> Beyond:
     all_gained = max(int(np.flatnonzero(~_more(by_m[-1], by_m))[0]), plan.m)
 
     def limit(k: int, m: int, value: float) -> Limit:
-        return Limit(k, m, sign * float(value), float(value) - float(best))
+        return Limit(k, m, sign * float(value), gain_of(float(value), float(best)))
 
     return Beyond(
         limit(int(tethers.ks[longer[0]]), plan.m, by_k[longer[0]]) if longer.size else None,
@@ -155,4 +156,4 @@ def beyond(plan: Plan) -> Beyond:
 def _more(values: Any, than: Any) -> Any:
     """Whether values are larger by more than rounding."""
     with np.errstate(invalid="ignore"):  # -∞ less -∞: nothing is allowed in either
-        return values - than > 1e-9 * np.maximum(1.0, np.abs(than))
+        return values - than > rounding_of(than)

@@ -13,6 +13,7 @@ from tether._foundation.arrays import Ints, places_among
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import facts
+from tether._foundation.rounding import gain_of
 from tether._foundation.words import counted
 from tether._kernels.parallel import LARGE
 from tether.conditioning.conditioned import CounterfactualMDP
@@ -101,7 +102,7 @@ class Plan(PlanDoors, Tabular):
     @property
     def gain(self) -> float:
         """The gain over the observed path: how much larger the value is; with ``minimise``, how much smaller."""
-        return self.observed_value - self.value if self.minimise else self.value - self.observed_value
+        return gain_of(self.value, self.observed_value, self.minimise)
 
     @property
     def question(self) -> Tethered:

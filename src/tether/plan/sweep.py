@@ -12,7 +12,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import heat
-from tether._foundation.rounding import rounding_of
+from tether._foundation.rounding import gain_of, rounding_of
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.influence.one_step import Influence
@@ -79,8 +79,7 @@ class Sweep(Tabular):
         >>> tether.counterfactual(case.mdp, case.path).sweep(ks=[7], ms=[0, 1]).gains.round(2)
         array([[ 0.  , 10.17]])
         """
-        gains: Floats = self.observed_value - self.values if self.minimise else self.values - self.observed_value
-        return gains
+        return gain_of(self.values, self.observed_value, self.minimise)
 
     @property
     def rounding(self) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.markup import shade, with_minus_signs
+from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import number, percent
 from tether.explanation.decisions import Decision
 from tether.explorer.memory import EpisodeAnswer
@@ -80,7 +81,7 @@ def _cell(
 
 
 def _short(gain: float, largest: float) -> str:
-    if abs(gain) <= 1e-9 * max(1.0, largest):
+    if abs(gain) <= rounding_of(largest):
         return "0"
     digits = int(np.clip(2 - np.floor(np.log10(largest)), 0, 4)) if largest > 0 else 0
     text = f"{gain:+,.{digits}f}"
@@ -89,9 +90,9 @@ def _short(gain: float, largest: float) -> str:
 
 def _colours(share: float) -> str:
     """Blue for a gain, orange for a loss, none for neither; the sign says the same."""
-    if share > 1e-9:
+    if share > ROUNDING:
         return shade(share)
-    if share < -1e-9:
+    if share < -ROUNDING:
         red, green, blue = (round(255 + (end - 255) * min(1.0, 0.15 - share)) for end in (213, 130, 50))
         return f"background:rgb({red},{green},{blue});color:#1a1a1a;"
     return ""

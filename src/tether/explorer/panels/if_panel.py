@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.rounding import rounding_of
-from tether._foundation.words import average, number, percent, spread, strength_in_words
+from tether._foundation.rounding import ROUNDING, rounding_of
+from tether._foundation.words import average, number, percent, strength_in_words, with_spread
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.tailoring import Tailoring
@@ -90,7 +90,7 @@ def _steps(asked: Asked, answer: EpisodeAnswer, found: WhatIf) -> list[dict[str,
                 "as_observed": step.state == step.observed_state,
                 "changed": percent(step.changed),
                 "strength": strength_in_words(step.strength),
-                "gain": number(step.gain) if abs(step.gain) > 1e-9 else "0",
+                "gain": number(step.gain) if abs(step.gain) > ROUNDING else "0",
                 "why": view.address(tab="why", t=t, state=mdp.state_index(step.state), action=-1),
             }
         )
@@ -129,7 +129,7 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
     value_name = "expected return" if tied.objective is None else f"probability that {tied.objective.in_words}"
     outcomes = [one.outcomes() for _, one, _, _ in columns]
     rows: list[tuple[str, list[str]]] = [
-        (value_name, [_spread(one) for _, one, _, _ in columns]),
+        (value_name, [with_spread(one.value, one.std) for _, one, _, _ in columns]),
         ("gain", [_gain(one.value - observed, observed) for _, one, _, _ in columns]),
         *(
             (f"outcome: {name}", [percent(by.get(name, 0.0)) for by in outcomes])
@@ -160,10 +160,6 @@ def _range(found: Certificate | None) -> str:
     return worst if worst == best else f"{worst} to {best}"
 
 
-def _spread(one: Evaluation) -> str:
-    return f"{number(one.value)} {spread(one.value, one.std)}".rstrip()
-
-
 def _gain(gain: float, observed: float) -> str:
     return "0" if abs(gain) <= rounding_of(observed) else ("+" if gain > 0 else "") + number(gain)
 
@@ -182,9 +178,9 @@ def _as_the_plan(answer: EpisodeAnswer, asked: Asked) -> str | None:
     """The plan's own changes as a what-if, if they do not depend on what happens."""
     made = []
     for step in answer.explanation.steps[:-1]:
-        if answer.explanation.outlook.actions(step.t).get(step.instead, 0.0) > 1 - 1e-9:
+        if answer.explanation.outlook.actions(step.t).get(step.instead, 0.0) > 1 - ROUNDING:
             made.append((step.t, answer.cf.mdp.actions.find(step.instead)))
-        elif step.changed > 1e-9:
+        elif step.changed > ROUNDING:
             return None
     chosen = Choices(tuple(made))
     return asked.view.address(chosen=chosen) if made and chosen != asked.view.chosen else None

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from tether._foundation.markup import with_minus_signs
-from tether._foundation.rounding import rounding_of
+from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import cut_apart, number, percent, strength_in_words
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.explain import Explanation
@@ -107,9 +107,9 @@ def _unchanged(steps: Sequence[ExplainedStep], i: int) -> tuple[Any, ...]:
     the plan.
     """
     step = steps[i]
-    if step.observed_action is None or step.changed > 1e-12:
+    if step.observed_action is None or step.changed > ROUNDING:
         return ()
-    if step.state == step.observed_state and step.state_probability > 1 - 1e-9:
+    if step.state == step.observed_state and step.state_probability > 1 - ROUNDING:
         return ("as it was",) if step.observed_outcome is None else ("over", step.observed_outcome, step.outcome)
     if step.observed_outcome is not None and step.outcome is not None:
         return ("over", step.observed_outcome, step.outcome)
@@ -121,9 +121,9 @@ def _line(steps: Sequence[ExplainedStep], kind: tuple[Any, ...]) -> str:
     if kind[0] == "as it was":
         return f"{when}: the plan does what was done, and the same happens again."
     chances = [step.outcome_probability or 0.0 for step in steps]
-    likely = "" if min(chances) > 1 - 1e-9 else f" ({percent(min(chances))} to {percent(max(chances))})"
+    likely = "" if min(chances) > 1 - ROUNDING else f" ({percent(min(chances))} to {percent(max(chances))})"
     gain = sum(step.gain for step in steps)
-    gained = f"; gain {'+' if gain > 0 else ''}{number(gain)} in all" if abs(gain) > 1e-9 else ""
+    gained = f"; gain {'+' if gain > 0 else ''}{number(gain)} in all" if abs(gain) > ROUNDING else ""
     return f"{when}: what happened: {kind[1]}. Likeliest under the plan: {kind[2]}{likely}{gained}."
 
 
@@ -189,7 +189,7 @@ class _Writer:
         note = _note(step.state_probability)
         if step.outcome is not None:  # an outcome is always shown by its name
             likely = step.outcome_probability or 0.0
-            alone = abs(likely - step.state_probability) <= 1e-9
+            alone = abs(likely - step.state_probability) <= ROUNDING
             return Cell(self._outcome(step.state, step.outcome, alone), note=_note(likely))
         if not self._unknown(step) and step.state == step.observed_state:
             return Cell("as observed", "aside", note)
@@ -228,14 +228,14 @@ def _short(names: Sequence[str]) -> dict[str, str]:
 
 
 def _note(share: float) -> str:
-    return "" if share > 1 - 1e-9 else percent(share)
+    return "" if share > 1 - ROUNDING else percent(share)
 
 
 def _changed(share: float) -> Cell:
-    if share <= 1e-12:
+    if share <= ROUNDING:
         return Cell("no", "aside")
-    return Cell("yes", "strong") if share > 1 - 1e-9 else Cell(percent(share))
+    return Cell("yes", "strong") if share > 1 - ROUNDING else Cell(percent(share))
 
 
 def _yes_or_share(share: float) -> str:
-    return "no" if share <= 1e-12 else "yes" if share > 1 - 1e-9 else percent(share)
+    return "no" if share <= ROUNDING else "yes" if share > 1 - ROUNDING else percent(share)
