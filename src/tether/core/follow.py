@@ -74,7 +74,7 @@ def by_choices(model: Model, layer: Layer, occupied: Occupied, choices: Choices,
     mass = np.empty(n)
     n = _take_choices(
         model, layer.nodes, layer.edits, occupied.node, occupied.changes, occupied.mass, choices.of_node,
-        choices.on_path, observed, most, node, changes, position, edit, changed, mass,
+        np.ascontiguousarray(choices.on_path[:, 0]), observed, most, node, changes, position, edit, changed, mass,
     )  # fmt: skip
     return Visits(node[:n], changes[:n], position[:n], edit[:n], changed[:n], mass[:n])
 
