@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Steps
 from tether.core.plan import Goal, Limits, Numbers, OnPath, find_pair, plan_layer
@@ -20,6 +20,7 @@ RewardsOf = Callable[[int, Layer, Any], tuple[Floats, Floats]]
 of its nodes, and of its edited pairs."""
 
 _EVERY_PAIR = np.empty(0, np.int16)
+_NOWHERE = np.empty(0, np.bool_)
 _NO_REWARDS = np.empty(0), np.empty(0)
 
 
@@ -43,6 +44,8 @@ class Problem:
     rewards, final, discount : what a step, and the end, are worth
     ends : the time at which the path of each episode ends: T_b, or earlier where a property is decided on it
     with_runs : nodes have runs: then a larger k may allow more at any time
+    least, free : for each time, how many changes must be left to take each pair, and the nodes where any action may be
+        taken if the observed one is not available; None for no such limit, and no such node
     """
 
     model: Model
@@ -56,17 +59,21 @@ class Problem:
     discount: float
     ends: Ints
     with_runs: bool = False
+    least: list[Ints] | None = None
+    free: list[Flags] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
     """What is chosen at one time: the number of a pair among those of its state, -1 if nothing is allowed.
 
-    ``of_node[node, c]`` with c changes left; ``on_path[b]`` on the observed path of episode b, with all m left.
+    ``of_node[node, i * columns + c]`` for the i-th k with c changes left; ``on_path[b, i]`` on the observed path of
+    episode b, with all m left. From some k on all k allow the same: only the first of these has columns.
     """
 
     of_node: Ints
     on_path: Ints
+    columns: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +85,7 @@ class Solved:
 
 
 def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int], None] | None = None) -> Solved:
-    """Backward induction from the end; ``keep`` keeps the choices and needs a single k."""
+    """Backward induction from the end; ``keep`` keeps the choices for every k."""
     model, steps, layers, m = problem.model, problem.steps, problem.layers, problem.m
     T, B, n_ks = len(layers) - 1, len(steps), int(problem.ks.size)
     index_of_k = np.searchsorted(problem.ks, np.arange(T + 3)).astype(np.int64)
@@ -96,12 +103,13 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         going = steps.at(t)
         going[t >= problem.ends] = -1
         is_last = t == T
-        chosen = np.full(B, -1, np.int64)
+        chosen = np.full((B, n_ks), -1, np.int64)
         pair, outcome = (
             np.where(going >= 0, column[np.maximum(going, 0)], -1) for column in (steps.pair, steps.outcome)
         )
         path = OnPath(pair, outcome, known, value, chosen, m, T - t)
-        of_node = np.full((layer.size if keep and not is_last and m else 0, numbers.columns), -1, number)
+        kept = layer.size if keep and not is_last and m else 0
+        of_node = np.full((kept, numbers.n_ks * numbers.columns), -1, number)
         if m == 0:  # only the path counts; other nodes matter where a path ends
             before[:] = problem.final[layer.nodes.states][:, None]
         observed, kappa = steps.item(steps.action, t), _EVERY_PAIR if is_last else problem.kappa[t]
@@ -110,7 +118,9 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
             worth = _NO_REWARDS if is_last else problem.rewards(t, part, edits)
             goal = Goal(*worth, problem.final, problem.discount, observed)
             offsets = layer.nodes.offsets
-            limits = Limits(kappa[offsets[nodes.start] : offsets[nodes.stop]] if kappa.size else kappa, index_of_k)
+            pairs = slice(offsets[nodes.start], offsets[nodes.stop])
+            least, free = _at(problem.least, t, is_last, pairs, _EVERY_PAIR), _at(problem.free, t, is_last, nodes, _NOWHERE)
+            limits = Limits(kappa[pairs] if kappa.size else kappa, index_of_k, least, free)
             certain &= plan_layer(
                 model, part, after_nodes, limits, goal, before[nodes], numbers, after, numbers_after, of_node[nodes],
                 path if part is layer else _in_part(model, part, path), m > 0,
@@ -118,11 +128,16 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         if not certain:
             raise UncertainError(t)
         if keep and not is_last:
-            choices.append(Choices(of_node, chosen))
+            choices.append(Choices(of_node, chosen, numbers.columns))
         after, numbers_after, after_nodes = before, numbers, layer.nodes
         if progress is not None and not is_last:
             progress(T - t, T)
     return Solved(_first_values(problem, after, numbers_after, value, n_ks), choices[::-1])
+
+
+def _at(of_layers: list[Any] | None, t: int, is_last: bool, part: slice, none: Any) -> Any:
+    """The numbers of a part of layer t, if there are any."""
+    return none if of_layers is None or is_last else of_layers[t][part]
 
 
 def _numbers(problem: Problem, T: int, t: int, last_k: int, n_ks: int, *, sized: bool) -> Numbers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 from tether._kernels.order import first_from
 from tether.core.backward import Choices
-from tether.core.batch import Edits, Layer, Model, Nodes
+from tether.core.batch import Edits, Layer, Model, Nodes, starts
 from tether.core.plan import find_pair, is_absorbing
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["Occupied", "Visits", "by_choices", "follow", "visits_of"]
+__all__ = ["Links", "Occupied", "Visits", "by_choices", "by_table", "expected_returns", "follow", "links", "visits_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +47,18 @@ class Visits:
     edit: Ints
     changed: Ints
     mass: Floats
+
+
+class Links(NamedTuple):
+    """What a step can lead to: from which occupied node to which of the next time, how likely, for what reward.
+
+    ``probability`` is that of the link, given its source.
+    """
+
+    source: Ints
+    target: Ints
+    probability: Floats
+    reward: Floats
 
 
 Decide = Callable[[int, Layer, Occupied], Visits]
@@ -75,7 +87,7 @@ def by_choices(model: Model, layer: Layer, occupied: Occupied, choices: Choices,
     mass = np.empty(n)
     n = _take_choices(
         model, layer.nodes, layer.edits, occupied.node, occupied.changes, occupied.mass, choices.of_node,
-        choices.on_path, observed, most, node, changes, position, edit, changed, mass,
+        np.ascontiguousarray(choices.on_path[:, 0]), observed, most, node, changes, position, edit, changed, mass,
     )  # fmt: skip
     return Visits(node[:n], changes[:n], position[:n], edit[:n], changed[:n], mass[:n])
 
@@ -92,6 +104,101 @@ def visits_of(
     is_edited = np.zeros(at.size, bool) if edited.size == 0 else edited[np.minimum(at, edited.size - 1)] == position
     left = np.zeros(node.size, np.int64) if changes is None else changes
     return Visits(node, left, position, np.where(is_edited, at, -1), changed, mass)
+
+
+def by_table(model: Model, layer: Layer, occupied: Occupied, number: Ints, observed: Ints) -> Visits:
+    """What a policy takes; ``number[b, state]`` is the number of its pair in episode b. Nodes without pairs take none."""
+    offsets, first = layer.nodes.offsets, layer.nodes.first
+    going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
+    node = occupied.node[going]
+    states, owner = layer.nodes.states[node], np.searchsorted(first, node, side="right") - 1
+    pairs = model.pair_start[states] + number[owner, states]
+    return visits_of(model, layer, node, pairs, occupied.mass[going], observed, occupied.changes[going])
+
+
+def expected_returns(
+    model: Model, layers: list[Layer], visits: list[Visits], occupied: list[Occupied],
+    rewards: Callable[[int, Layer, Any], tuple[Floats, Floats]], final: Floats, discount: float,
+) -> Floats:  # fmt: skip
+    """The expected return of each episode of a batch under what is taken there; paths end in nodes without pairs."""
+    total = np.zeros(layers[0].nodes.first.size - 1)
+    for t, (layer, here) in enumerate(zip(layers, occupied, strict=True)):
+        over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
+        worth = here.mass[over] * final[layer.nodes.states[here.node[over]]]
+        total += discount**t * by_episode(layer, here.node[over], worth)
+        if t == len(visits):
+            break
+        some = visits[t]
+        of_pairs, of_edits = rewards(t, layer, slice(None))
+        reward = of_pairs[layer.pairs(model, some.position)].copy()
+        edited = some.edit >= 0
+        reward[edited] = of_edits[some.edit[edited]]
+        total += discount**t * by_episode(layer, some.node, some.mass * reward)
+    return total
+
+
+def by_episode(layer: Layer, node: Ints, weight: Floats) -> Floats:
+    """The sum of some weights of nodes, for each episode."""
+    owner = np.searchsorted(layer.nodes.first, node, side="right") - 1
+    summed: Floats = np.bincount(owner, weight, minlength=layer.nodes.first.size - 1).astype(np.float64, copy=False)
+    return summed
+
+
+def links(
+    model: Model, layer: Layer, after: Layer, visits: Visits, here: Occupied, there: Occupied, most: int,
+    rewards: Floats, by_entry: bool,
+) -> Links:  # fmt: skip
+    """The links of one step; ``rewards`` are those of this time, by pair or by entry of the model."""
+    edits, pairs = layer.edits, layer.pairs(model, visits.position)
+    is_edited = visits.edit >= 0
+    row = edits.row[np.maximum(visits.edit, 0)] if edits.row.size else np.zeros(pairs.size, np.int64)
+    begin = np.where(is_edited, edits.start[row] if edits.row.size else 0, model.row_start[pairs])
+    end = np.where(is_edited, edits.start[row + 1] if edits.row.size else 0, model.row_start[pairs + 1])
+    start = starts(end - begin)
+    owner = np.repeat(np.arange(pairs.size), end - begin)
+    item = np.arange(owner.size) + (begin - start[:-1])[owner]
+    edited = is_edited[owner]
+    state, chance = np.empty(owner.size, np.int64), np.empty(owner.size)
+    state[edited], chance[edited] = edits.next_state[item[edited]], edits.probability[item[edited]]
+    state[~edited], chance[~edited] = model.next_state[item[~edited]], model.probability[item[~edited]]
+    influenced = np.zeros(pairs.size, bool)
+    influenced[is_edited] = edits.influenced[visits.edit[is_edited]] > 0
+    run = np.where(influenced, 0, layer.nodes.runs[visits.node] + 1) if layer.nodes.runs.size else np.zeros_like(pairs)
+    changes = np.clip(visits.changes - visits.changed, 0, most)
+    source = _places(here, most, visits.node, visits.changes)
+    node = _find_nodes(after, layer.episode()[visits.node][owner], state, run[owner], model.n_states)
+    target = _places(there, most, node, changes[owner])
+    if by_entry:
+        keys, wanted = _entry_keys(model, pairs)
+        reward = rewards[keys[1][np.searchsorted(keys[0], wanted[owner] + state)]]
+    else:
+        reward = rewards[pairs][owner]
+    share = visits.mass / here.mass[source]
+    return Links(source[owner], target, share[owner] * chance, reward)
+
+
+def _places(occupied: Occupied, most: int, node: Ints, changes: Ints) -> Ints:
+    """Where some nodes with changes left are among those that are occupied."""
+    return np.searchsorted(occupied.node * (most + 1) + occupied.changes, node * (most + 1) + changes)
+
+
+def _find_nodes(layer: Layer, episode: Ints, state: Ints, run: Ints, n_states: int) -> Ints:
+    """The node of each of some states (and runs) of episodes."""
+    nodes = layer.nodes
+    runs = nodes.runs if nodes.runs.size else np.zeros(nodes.size, np.int64)
+    width = int(max(runs.max(initial=0), run.max(initial=0))) + 1
+    keys = (layer.episode() * n_states + nodes.states) * width + runs
+    return np.searchsorted(keys, (episode * n_states + state) * width + run)
+
+
+def _entry_keys(model: Model, pairs: Ints) -> tuple[tuple[Ints, Ints], Ints]:
+    """Keys of the entries of the rows of some pairs, ascending, with the entries; and what each pair adds to a key."""
+    distinct, which = np.unique(pairs, return_inverse=True)
+    count = model.row_start[distinct + 1] - model.row_start[distinct]
+    begin = starts(count)
+    owner = np.repeat(np.arange(distinct.size), count)
+    entry = np.arange(owner.size) + (model.row_start[distinct] - begin[:-1])[owner]
+    return (owner * model.n_states + model.next_state[entry], entry), which.reshape(-1) * model.n_states
 
 
 def _onward(model: Model, layer: Layer, after: Nodes, visits: Visits, most: int) -> Occupied:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.order import first_from
 from tether._kernels.parallel import CHUNKS, use_cores
@@ -46,10 +46,16 @@ class Goal(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """κ of the pairs of the layer (empty: all are allowed), and the index of the first k that is at least each κ."""
+    """κ of the pairs of the layer (empty: all are allowed), and the index of the first k that is at least each κ.
+
+    ``least`` is how many changes must be left to take each pair (empty: as many as taking it uses). ``free`` marks nodes
+    where any action may be taken if the observed one is not available, and none is a change (empty: nowhere).
+    """
 
     kappa: Ints
     index_of_k: Ints
+    least: Ints
+    free: Flags
 
 
 class Numbers(NamedTuple):
@@ -66,7 +72,7 @@ class Numbers(NamedTuple):
 
 
 class OnPath(NamedTuple):
-    """The observed path of each episode: V_t(s_t, m) for each k, and the chosen pair, by number, for the first k.
+    """The observed path of each episode: V_t(s_t, m) and the chosen pair, by number, for each k.
 
     ``pair`` is the observed pair of the step, -1 if the path has ended; ``outcome`` its outcome, -1 if it was not
     recorded. ``value[b, k]`` is V of the next step, if ``known[b]``. ``most`` is m; ``steps`` how many steps are left.
@@ -220,8 +226,7 @@ def _plan_path(
             while not tried[chosen] >= least:
                 chosen += 1
         path.value[b, ki] = tried[chosen]
-        if ki == 0:
-            path.chosen[b] = chosen
+        path.chosen[b, ki] = chosen
     path.known[b] = 1
     return certain
 
@@ -243,7 +248,7 @@ def _plan_nodes(
     node_first, state, run, offset = nodes
     position, row, influenced, edit_start, edit_next, edit_probability = edits
     reward, edit_reward, final, discount, observed_actions = goal
-    kappa, index_of_k = limits
+    kappa, index_of_k, least, free = limits
     n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
     n_ks, columns, sized = numbers.n_ks, numbers.columns, numbers.sized
     columns_after, last_k_after = numbers_after.columns, numbers_after.n_ks - 1
@@ -267,7 +272,7 @@ def _plan_nodes(
                 continue
             first = pair_start[s]
             at_observed = find_pair(model, s, observed)
-            all_free = observed < 0 or (at_observed < 0 and is_absorbing(model, s))
+            all_free = observed < 0 or (at_observed < 0 and ((free.size > 0 and free[node]) or is_absorbing(model, s)))
             size = 0.0
             for c in range(n_ks * columns):
                 best[c], chosen[c] = -np.inf, -1
@@ -310,10 +315,11 @@ def _plan_nodes(
                 if sized:
                     size = max(size, abs(gain) + discount * total[0])
                 shift = 0 if number == at_observed or all_free else 1
+                from_c = shift if least.size == 0 else max(shift, least[at])
                 tie = ROUNDING * size
                 for ki in range(from_k, n_ks):
                     source = sized + min(ki, last_k_after) * columns_after
-                    for c in range(shift, columns):
+                    for c in range(from_c, columns):
                         # If there are more changes than steps, the last change has no use.
                         value = gain + discount * total[source + min(c - shift, columns_after - 1)]
                         if value > best[ki * columns + c] + tie:
@@ -323,11 +329,11 @@ def _plan_nodes(
                 before[node, sized + c] = best[c]
             if sized:
                 largest = 0.0
-                for c in range(columns):
+                for c in range(n_ks * columns):
                     largest = max(largest, _finite(best[c]))
                 before[node, 0] = size + largest
             if choice.shape[0] > 0:
-                for c in range(columns):
+                for c in range(choice.shape[1]):
                     choice[node, c] = chosen[c]
         if path.pair[b] >= 0:
             certain &= _plan_path(model, nodes, edits, slots, limits, goal, after, numbers_after, path, b)

@@ -120,9 +120,10 @@ def backward_values(
 
     T, sign, n = len(states), -1.0 if minimise else 1.0, world.n_states
     model, expected, final = model_of(world.form), ExpectedRewards(world), sign * final_rewards(world)
-    limits, numbers = Limits(np.empty(0, np.int16), np.zeros(1, np.int64)), Numbers(1, 1, 1)
+    every_pair, nowhere_free = np.empty(0, np.int16), np.empty(0, np.bool_)
+    limits, numbers = Limits(every_pair, np.zeros(1, np.int64), every_pair, nowhere_free), Numbers(1, 1, 1)
     nowhere = np.full(1, -1)
-    path = OnPath(nowhere, nowhere, np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros(1, np.int64), 0, 0)
+    path = OnPath(nowhere, nowhere, np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1), np.int64), 0, 0)
     every = np.arange(n, dtype=np.int32)
     after = Layer(Nodes(np.array([0, n]), every, NO_RUNS, np.zeros(n + 1, np.int64)), NO_EDITS)
     values = np.zeros((n, numbers.width))

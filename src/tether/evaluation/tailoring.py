@@ -16,9 +16,11 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.markup import html_table
 from tether._foundation.words import average
 from tether.conditioning.conditioned import CounterfactualMDP
+from tether.observation.changes import is_change
 from tether.plan.chain import Chain, Link
+from tether.plan.plan import Plan
 
-__all__ = ["Tailoring", "tailoring_of"]
+__all__ = ["Tailoring", "about_plan", "tailoring_of"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,6 +160,25 @@ def tailoring_of(
         # An episode that has ended takes no steps: a run of uninfluenced steps ends there.
         flags.append((flag | chain.at_rest(t))[chain.links[t].decision])
     return Tailoring(strength, share, chain, tuple(flags))
+
+
+def about_plan(plan: Plan) -> float:
+    """How much of a plan is about its episode (`tether.core.about`); 1 if it changes nothing."""
+    from tether.core.about import Strengths, about_episode, since_change
+
+    cf, chain, occupancy, found = plan.asked, plan.chain, plan.chain.occupancy(), []
+    for t, decided in enumerate(chain.taken):
+        some = np.flatnonzero(~chain.at_rest(t))
+        visits, pairs, source = chain.visits[t], decided.pairs[some], decided.source[some]
+        states = visits.states[source]
+        strength, edits = np.zeros(some.size), cf.graph.layers[t].edits
+        at = edits.locate(pairs)
+        strength[at >= 0] = edits.strengths(at[at >= 0])
+        changed = is_change(cf.mdp.form, states, pairs, int(cf.observation.actions[t]))
+        since = since_change(visits.changes[source], changed, plan.m)
+        mass = occupancy[t][source] * decided.probability[some]
+        found.append(Strengths(np.zeros(some.size, np.int64), mass, strength, since))
+    return float(about_episode(1, found)[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

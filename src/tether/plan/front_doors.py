@@ -6,6 +6,7 @@ The folders that answer come later in the walk, so they are imported when a meth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether.model.properties import Property, make_property
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tether.conditioning.conditioned import CounterfactualMDP
     from tether.evaluation.certificate import Certificate
     from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.risk import Risk
     from tether.evaluation.shares import Shares
     from tether.evaluation.trajectories import Trajectories
     from tether.explanation.explain import Explanation
@@ -107,6 +109,44 @@ class PlanDoors:
         from tether.evaluation.certificate import certify
 
         return certify(self.cf, self)
+
+    @cached_property
+    def about_episode(self: Any) -> float:
+        """How much of the plan is about this episode: the mean strength of its steps from the first change on, 0 to 1.
+
+        Before the first change a plan repeats what was done. Steps are weighted by how likely they are. It is 1 if
+        nothing changes, and 0 if all that follows the first change would be the same for anyone.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> cf = tether.counterfactual(patient.mdp, patient.path)
+        >>> cf.plan(k=9, m=2).about_episode, cf.plan(k=1, m=2).about_episode
+        (0.0, 1.0)
+        """
+        from tether.evaluation.tailoring import about_plan
+
+        return about_plan(self)
+
+    @cached_property
+    def risk(self: Any) -> Risk:
+        """How likely a replay under the plan is to end worse, or better, than what happened.
+
+        Exact while there are few distinct returns, otherwise certain bounds; never a sample.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> cf = tether.counterfactual(patient.mdp, patient.path)
+        >>> risk = cf.plan(k=9, m=2).risk
+        >>> risk.worse, round(risk.better, 2), risk.is_exact
+        (0.0, 0.9, True)
+        """
+        from tether.evaluation.risk import risk_of
+
+        return risk_of(self)
 
     def shares(self: Any) -> Shares:
         """What each changed step adds to the gain: Shapley's shares, exact, for up to 12 changed steps.
