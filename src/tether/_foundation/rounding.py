@@ -12,6 +12,8 @@ __all__ = ["ROUNDING", "gain_of", "rounding_of", "settled"]
 
 ROUNDING = 1e-9
 """For probabilities and shares; for other values, in proportion to them."""
+NO_GAIN = 1e-12
+"""A difference of two values that is smaller than this, in proportion to them, is only rounding: it is no gain."""
 
 
 @overload
@@ -39,11 +41,11 @@ def gain_of(value: Floats, observed: float | Floats, minimise: bool = False) -> 
 def gain_of(value: float | Floats, observed: float | Floats, minimise: bool = False) -> float | Floats:
     """How much larger values are than what was observed, or smaller, where less is better; 0 if it is only rounding.
 
-    >>> gain_of(1.5, 1.0), gain_of(1.5, 1.0, minimise=True), gain_of(np.array([-2.0, 1.0 + 1e-12]), 1.0).tolist()
+    >>> gain_of(1.5, 1.0), gain_of(1.5, 1.0, minimise=True), gain_of(np.array([-2.0, 1.0 + 1e-13]), 1.0).tolist()
     (0.5, -0.5, [-3.0, 0.0])
     """
     gain = observed - value if minimise else value - observed
-    gain = np.where(np.abs(gain) > rounding_of(np.asarray(observed)), gain, 0.0)
+    gain = np.where(np.abs(gain) > NO_GAIN * np.maximum(1.0, np.abs(observed)), gain, 0.0)
     return gain if gain.ndim else float(gain)
 
 

@@ -96,7 +96,11 @@ StrengthsOf = Callable[[int, Layer, Any], Floats]
 
 
 def measure(
-    problem: Problem, choices: list[Choices], strength_of: StrengthsOf, reward_at: Callable[[int], Floats], by_entry: bool
+    problem: Problem,
+    choices: list[Choices],
+    strength_of: StrengthsOf,
+    reward_at: Callable[[int], Floats],
+    by_entry: bool,
 ) -> Measured:
     """Measure the plans of a solved problem (`tether.core.backward.solve` with ``keep``) for each k and m, in one pass.
 
@@ -115,7 +119,8 @@ def measure(
         going = steps.at(t)
         going[t >= problem.ends] = -1
         observed, pair, outcome = (
-            np.where(going >= 0, column[np.maximum(going, 0)], -1) for column in (steps.action, steps.pair, steps.outcome)
+            np.where(going >= 0, column[np.maximum(going, 0)], -1)
+            for column in (steps.action, steps.pair, steps.outcome)
         )
         observed = steps.item(steps.action, t)
         slots = slots_for(layers[t + 1].nodes, model.n_states)
@@ -134,7 +139,7 @@ _MOVED, _STEPS, _VALUE, _VARIANCE = 0, 1, 2, 3
 
 @kernel
 def _row(model: Model, nodes: Nodes, edits: Edits, node: int, number: int) -> Any:
-    """Where the row of a pair is: the place of the pair among the edits (-1 if nominal), and its first and last entry."""
+    """Where the row of a pair is: its place among the edits (-1 if nominal), and the first and last entry."""
     at = nodes.offsets[node] + number
     e = np.searchsorted(edits.position, at)
     if e < edits.position.size and edits.position[e] == at:
@@ -224,7 +229,8 @@ def _measure_layer(
 @kernel
 def _measure_path(
     model: Model, nodes: Nodes, edits: Edits, slots: Ints, worth: _Worth, choice: Ints, on_path: Ints, width: _Columns,
-    width_after: _Columns, after: Floats, b: int, node: int, at_observed: int, is_known: bool, path: Floats, out: Floats,
+    width_after: _Columns, after: Floats, b: int, node: int, at_observed: int, is_known: bool, path: Floats,
+    out: Floats,
 ) -> None:  # fmt: skip
     """One step back on the observed path, where all changes are left; path has strength, steps and variance."""
     most = path.shape[2] - 1

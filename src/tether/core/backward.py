@@ -119,7 +119,10 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
             goal = Goal(*worth, problem.final, problem.discount, observed)
             offsets = layer.nodes.offsets
             pairs = slice(offsets[nodes.start], offsets[nodes.stop])
-            least, free = _at(problem.least, t, is_last, pairs, _EVERY_PAIR), _at(problem.free, t, is_last, nodes, _NOWHERE)
+            least, free = (
+                _at(problem.least, t, is_last, pairs, _EVERY_PAIR),
+                _at(problem.free, t, is_last, nodes, _NOWHERE),
+            )
             limits = Limits(kappa[pairs] if kappa.size else kappa, index_of_k, least, free)
             certain &= plan_layer(
                 model, part, after_nodes, limits, goal, before[nodes], numbers, after, numbers_after, of_node[nodes],

@@ -107,7 +107,7 @@ def visits_of(
 
 
 def by_table(model: Model, layer: Layer, occupied: Occupied, number: Ints, observed: Ints) -> Visits:
-    """What a policy takes; ``number[b, state]`` is the number of its pair in episode b. Nodes without pairs take none."""
+    """What a policy takes; ``number[b, state]`` is the number of its pair in episode b. Ends take none."""
     offsets, first = layer.nodes.offsets, layer.nodes.first
     going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
     node = occupied.node[going]

@@ -87,14 +87,14 @@ def _gather_nodes(
     model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, caps: Ints,
     longest: int, levels: Ints, near: Ints, kappa: Ints, low: int, high: int, enters: bool,
 ) -> None:  # fmt: skip
-    """Distances and κ of the nodes ``low … high - 1``; if it ``enters``, those of their successors are entered first."""
+    """Distances and κ of the nodes ``low … high - 1``; ``enters``: those of their successors are entered first."""
     # Records are unpacked first: reading a field within a loop would count references there.
     pair_start, _, row_start, next_state, _ = model
     node_first, state, run, offset = nodes
     position, row, influenced, edit_start, edit_next, _ = edits
     n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
     e = first_from(position, offset[low]) if low < high else 0
-    base = np.int64(0)
+    base: Any = np.int64(0)
     for b in range(node_first.size - 1):
         if enters:
             _enter_levels(after, b, n_states, near_after, kappa_after, levels)

@@ -48,8 +48,8 @@ class Goal(NamedTuple):
 class Limits(NamedTuple):
     """κ of the pairs of the layer (empty: all are allowed), and the index of the first k that is at least each κ.
 
-    ``least`` is how many changes must be left to take each pair (empty: as many as taking it uses). ``free`` marks nodes
-    where any action may be taken if the observed one is not available, and none is a change (empty: nowhere).
+    ``least`` is how many changes must be left to take each pair (empty: as many as taking it uses). ``free`` marks
+    nodes where any action may be taken if the observed one is not available, and none is a change (empty: nowhere).
     """
 
     kappa: Ints

@@ -112,7 +112,9 @@ def solve_backward(
             "certain; every causal model that agrees with the episode does"
         )
         raise QueryError(Problem(message, time=error.t, place=f"t = {error.t}")) from None
-    choices = tuple(_with_path(thresholds, t, m, one.of_node, one.on_path[:, 0]) for t, one in enumerate(solved.choices))
+    choices = tuple(
+        _with_path(thresholds, t, m, one.of_node, one.on_path[:, 0]) for t, one in enumerate(solved.choices)
+    )
     return Solved(solved.values, thresholds.nodes, choices)
 
 
