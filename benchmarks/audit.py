@@ -121,8 +121,8 @@ def _in_grid(n_states: int) -> tuple[float, float]:
 
     from tether.auditing.answering import PreparedQuestion
     from tether.auditing.batched import Engine
-    from tether.auditing.logs import open_log
     from tether.auditing.question import make_question
+    from tether.logs.batches import open_log
 
     mdp = local_model(n_states)
     first, *others = [batch for _, batch in open_log(local_log(n_states, WALKS)).batches(mdp)]

@@ -16,8 +16,8 @@ from worlds import tiny_worlds
 import tether
 from tether.auditing.answering import PreparedQuestion, answer_each
 from tether.auditing.answers import Answers, join
-from tether.auditing.logs import open_log
 from tether.auditing.question import make_question
+from tether.logs.batches import open_log
 
 
 def walks(n=12, steps=8):

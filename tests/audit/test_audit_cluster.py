@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 import tether
-from tether.auditing import cluster, logs
+from tether.auditing import cluster
 from tether.cli import main
+from tether.logs import batches
 
 TABLES = ("episodes.parquet", "decisions.parquet", "outcomes.parquet")
 MDP = tether.cases.grid_world().mdp
@@ -34,7 +35,7 @@ def contents(place):
 def test_a_cluster_answers_as_one_process_does(tmp_path, monkeypatch):
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr(logs, "BATCH", 2)
+    monkeypatch.setattr(batches, "BATCH", 2)
     monkeypatch.setattr(cluster, "_PATIENCE", 1.0)
     wrong = tether.Path([0, 15], ["right"])
     options = {"k": 3, "certify": False}
@@ -96,7 +97,7 @@ def test_a_worker_that_runs_out_of_memory_changes_nothing(tmp_path, monkeypatch)
     """Its nanny ends it and starts another; the batches it had are answered again."""
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr(logs, "BATCH", 2)
+    monkeypatch.setattr(batches, "BATCH", 2)
     options = {"k": 3, "certify": False}
     tether.audit(MDP, some_episodes(), **options, out=tmp_path / "alone")
     settings = {"n_workers": 2, "threads_per_worker": 2, "processes": True, "host": "127.0.0.1", "memory_limit": "1GiB"}
@@ -126,7 +127,7 @@ def test_long_arrays_are_told_apart_in_one_process_and_released(tmp_path, monkey
     """NumPy shortens the text of a long array; each audit has what it prepared to itself, and lets it go."""
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr(logs, "BATCH", 2)
+    monkeypatch.setattr(batches, "BATCH", 2)
     chain = tether.MDP.from_table(
         *zip(*((s, a, (s + a + 1) % 2000, 1.0, float(a)) for s in range(2000) for a in (0, 1)), strict=True)
     )

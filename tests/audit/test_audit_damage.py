@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import tether
-from tether.auditing import directory, logs
+from tether.auditing import directory
+from tether.logs import batches
 
 MDP = tether.cases.grid_world().mdp
 LOG = [MDP.simulate("optimal", 3, rng=seed, noise=0.4) for seed in range(5)]
@@ -16,7 +17,7 @@ TABLES = ("episodes.parquet", "decisions.parquet", "outcomes.parquet")
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(logs, "BATCH", 2)
+    monkeypatch.setattr(batches, "BATCH", 2)
 
 
 def ask(place, **options):

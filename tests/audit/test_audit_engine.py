@@ -12,10 +12,10 @@ import tether
 from tether.auditing import batched
 from tether.auditing.answering import PreparedQuestion, answer_each
 from tether.auditing.batched import Engine
-from tether.auditing.logs import open_log
 from tether.auditing.question import make_question
 from tether.core import rows
 from tether.evaluation import certificate
+from tether.logs.batches import open_log
 
 
 def cohort_of(mdp, log):

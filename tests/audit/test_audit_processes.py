@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 import tether
-from tether.auditing import logs, workers
+from tether.auditing import workers
 from tether.io import write_episodes
+from tether.logs import batches
 
 TABLES = ("episodes.parquet", "decisions.parquet", "outcomes.parquet")
 GRID = tether.cases.grid_world().mdp
@@ -31,7 +32,7 @@ CALM, WILD = tether.Path(["calm", "calm", "end"], ["stay", "go"]), tether.Path([
 
 def command(folder, *more):
     """``tether audit`` of a log, in many small batches, by two processes."""
-    code = "from tether.auditing import logs; logs.BATCH = 4; from tether.cli import main; main()"
+    code = "from tether.logs import batches; batches.BATCH = 4; from tether.cli import main; main()"
     words = ["audit", "case:grid-world", folder / "log.csv", "-o", folder / "out", "--policy", "random"]
     words += ["--workers", "2", "--reports", "0", "--no-certificate", *more]
     return [sys.executable, "-c", code, *map(str, words)]
@@ -114,7 +115,7 @@ def deadly(file, times):
 
 
 def test_a_process_that_is_killed_is_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(logs, "BATCH", 3)
+    monkeypatch.setattr(batches, "BATCH", 3)
     log = [CALM] * 7 + [WILD] + [CALM] * 5
     policy = deadly(tmp_path / "marks", 1)
     found = tether.audit(APART, log, policy=policy, workers=2)
@@ -124,7 +125,7 @@ def test_a_process_that_is_killed_is_replaced(tmp_path, monkeypatch):
 
 
 def test_an_episode_that_kills_again_and_again_is_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(logs, "BATCH", 4)
+    monkeypatch.setattr(batches, "BATCH", 4)
     log = [CALM] * 6 + [WILD] + [CALM] * 3
     policy = deadly(tmp_path / "marks", 1000)
     found = tether.audit(APART, log, policy=policy, workers=2, certify=False)

@@ -15,13 +15,14 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import tether
-from tether.auditing import directory, fingerprint, logs, streamed, textlog
-from tether.auditing.fingerprint import digest_of_policy
+from tether.auditing import directory
 from tether.auditing.where import make_where
 from tether.cli import main
 from tether.io import write_episodes
-from tether.learning import front_doors
+from tether.learning import kinds
 from tether.learning.kinds import gather_kinds
+from tether.logs import batches, fingerprint, streamed, textlog
+from tether.logs.fingerprint import digest_of_policy
 
 TABLES = ("episodes.parquet", "decisions.parquet", "outcomes.parquet")
 MDP = tether.cases.grid_world().mdp
@@ -34,7 +35,7 @@ def contents(place):
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(logs, "BATCH", 3)
+    monkeypatch.setattr(batches, "BATCH", 3)
 
 
 def ask(place, log=LOG, mdp=MDP, **options):
@@ -57,9 +58,9 @@ def test_what_was_stopped_is_gone_on_with_and_gives_the_same_bytes(tmp_path, mon
     whole = ask(tmp_path / "whole")
     assert whole.table.equals(tether.audit(MDP, LOG, k=3, certify=False).table)
     there = tmp_path / "there"
-    for batches in (1, 1):  # the second time one that is done is told of first
+    for done in (1, 1):  # the second time one that is done is told of first
         with pytest.raises(KeyboardInterrupt):
-            ask(there, progress=stop_after(batches))
+            ask(there, progress=stop_after(done))
     assert len(list((there / "parts").glob("*.parquet"))) == 1
     assert not any((there / name).exists() for name in TABLES)
     # A process that is killed leaves what it was writing: nobody takes it for a part.
@@ -560,7 +561,7 @@ def test_a_large_log_is_learned_from_piece_by_piece(tmp_path, monkeypatch, rows,
     found, whole = tether.MDP.load("model"), tether.MDP.load("whole")
     assert str(found.learned) == str(whole.learned)
     assert found.row(2, "down")[1].tolist() == whole.row(2, "down")[1].tolist()
-    monkeypatch.setattr(front_doors, "gather_kinds", lambda pieces: gathered.append(1) or gather_kinds(pieces))
+    monkeypatch.setattr(kinds, "gather_kinds", lambda pieces: gathered.append(1) or gather_kinds(pieces))
     gathered = []
     assert str(tether.learn(name).learned) == str(whole.learned)
     assert gathered  # the library too reads it piece by piece

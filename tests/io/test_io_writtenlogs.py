@@ -111,7 +111,7 @@ def test_the_command_line_needs_no_repetition(log):
 
 
 def test_a_large_log_is_read_piece_by_piece_with_the_same_options(tmp_path, monkeypatch):
-    monkeypatch.setattr("tether.auditing.textlog._WHOLE", 10)
+    monkeypatch.setattr("tether.logs.textlog._WHOLE", 10)
     rows = "episode,t,state,action\n" + "".join(
         f"{i},0,{'Sick' if i % 2 else 'sick'},go\n{i},1,well,\n" for i in range(9)
     )

@@ -15,12 +15,12 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._foundation.rounding import gain_of
 from tether.auditing.answers import UNRECORDED, VERDICTS, Answers, Change, Row, gather, outcome_codes
-from tether.auditing.cohort import Cohort
 from tether.auditing.question import Question
 from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import TetherError
 from tether.evaluation.certificate import Certificate, certify, why_uncertified
 from tether.evaluation.evaluate import Evaluation
+from tether.logs.cohort import Cohort
 from tether.model.mdp import MDP
 from tether.observation.changes import is_change
 from tether.observation.path import Observation

@@ -102,14 +102,14 @@ def audit(
     """
     from tether.auditing.cluster import Cluster
     from tether.auditing.directory import open_directory
-    from tether.auditing.fingerprint import digest_of_model, digest_of_policy
-    from tether.auditing.logs import open_log
     from tether.auditing.question import make_question
     from tether.auditing.running import run_in_directory, run_in_memory
     from tether.auditing.tables import TableMaker
     from tether.auditing.where import Selection
     from tether.auditing.workers import make_workers
     from tether.io.opening import read_as_learned
+    from tether.logs.batches import open_log
+    from tether.logs.fingerprint import digest_of_model, digest_of_policy
 
     if not isinstance(mdp, MDP):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")

@@ -15,7 +15,6 @@ from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import gain_of, rounding_of
 from tether.auditing.answering import PreparedQuestion, answer_one
 from tether.auditing.answers import UNKNOWN, UNRECORDED, Answers, Row, gather, not_reviewed
-from tether.auditing.cohort import Cohort
 from tether.auditing.question import Question
 from tether.auditing.returns import last_states, logged_returns
 from tether.core.batch import Layer, Model, Steps
@@ -24,6 +23,7 @@ from tether.evaluation.certificate import MOST_NODES, verdict_number
 from tether.evaluation.standard import Standard
 from tether.influence.one_step import Effective, Support, TotalVariation
 from tether.influence.thresholds import MAX_STEPS, not_to_advise
+from tether.logs.cohort import Cohort
 from tether.model.form import Rewards, model_of
 from tether.model.mdp import MDP
 from tether.plan.backward import final_rewards

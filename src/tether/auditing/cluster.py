@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.writing import written
 from tether._version import __version__
-from tether.auditing.cohort import Cohort
 from tether.auditing.engine import Answering, prepare
 from tether.auditing.question import Question
 from tether.auditing.workers import pickled, unpickled
 from tether.errors import FileError, Problem, QueryError
+from tether.logs.cohort import Cohort
 from tether.model.mdp import MDP
 
 if TYPE_CHECKING:

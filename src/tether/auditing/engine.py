@@ -9,9 +9,9 @@ from functools import partial
 from tether.auditing.answering import PreparedQuestion, answer_each
 from tether.auditing.answers import Answers
 from tether.auditing.batched import Engine
-from tether.auditing.cohort import Cohort
 from tether.auditing.question import Question
 from tether.auditing.reviewed import reviewed
+from tether.logs.cohort import Cohort
 
 __all__ = ["Answering", "is_compiled", "prepare"]
 

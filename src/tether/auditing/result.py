@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.auditing.directory import Tables
-    from tether.auditing.logs import Log
     from tether.auditing.question import Question
     from tether.influence.one_step import Influence
+    from tether.logs.batches import Log
     from tether.plan.plan import Plan
 
 __all__ = ["Audit"]

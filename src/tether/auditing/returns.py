@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.auditing.cohort import Cohort
+from tether.logs.cohort import Cohort
 from tether.model.mdp import MDP
 from tether.observation.earned import earned
 from tether.observation.indices import path_of

@@ -16,10 +16,10 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn, Tabular, name_array
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.answers import Answers
-from tether.auditing.cohort import Cohort, find_episodes
 from tether.errors import QueryError
 from tether.evaluation.review import BatchReview, horizons, review_batch
 from tether.evaluation.standard import Standard
+from tether.logs.cohort import Cohort, find_episodes
 from tether.model.mdp import MDP
 from tether.model.properties import Property, make_property
 from tether.observation.episodes import Episodes

@@ -9,13 +9,13 @@ from typing import Any
 from tether._foundation.problems import LIMIT
 from tether.auditing.answers import Answers
 from tether.auditing.cluster import Written
-from tether.auditing.cohort import Cohort
 from tether.auditing.directory import Directory, Tables
-from tether.auditing.logs import Log
 from tether.auditing.tables import TableMaker, Tally
 from tether.auditing.where import Selection
 from tether.auditing.workers import Workers
 from tether.errors import PathError, Problem
+from tether.logs.batches import Log
+from tether.logs.cohort import Cohort
 from tether.model.mdp import MDP
 
 __all__ = ["Progress", "run_in_directory", "run_in_memory"]

@@ -16,10 +16,10 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether.auditing.answers import UNRECORDED, outcome_codes
-from tether.auditing.cohort import Cohort
 from tether.auditing.tables import TableMaker
 from tether.conditioning.conditioned import counterfactual
 from tether.errors import Problem, QueryError
+from tether.logs.cohort import Cohort
 from tether.model.mdp import MDP
 from tether.model.properties import Property
 from tether.observation.earned import earned

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Protocol
 import tether_start
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.answers import Answers, gather, join
-from tether.auditing.cohort import Cohort
 from tether.auditing.engine import Answering, is_compiled, prepare
 from tether.auditing.question import Question
 from tether.errors import QueryError
+from tether.logs.cohort import Cohort
 from tether.model.mdp import MDP
 
 if TYPE_CHECKING:

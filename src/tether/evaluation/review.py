@@ -53,7 +53,7 @@ _NO_ACTION = -1
 
 
 class Steps(Protocol):
-    """Steps of many episodes, as `Batch` and `tether.auditing.cohort.Cohort` have them."""
+    """Steps of many episodes, as `Batch` and `tether.logs.cohort.Cohort` have them."""
 
     @property
     def start(self) -> Ints: ...

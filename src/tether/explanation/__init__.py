@@ -2,5 +2,5 @@
 
 `explain`, `mistakes`, `decisions`, `outcomes` and `what_if` are the records. `answers` turns them into JSON, `arrow`
 into tables, `sentences` into sentences.
-May import: evaluation, and what it may.
+May import: learning, and what it may.
 """

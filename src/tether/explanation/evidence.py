@@ -21,13 +21,7 @@ if TYPE_CHECKING:
     from tether.model.mdp import MDP
     from tether.plan.plan import Plan
 
-__all__ = ["DRAWS", "Evidence", "default_draws", "evidence_of", "learned_sentences", "usual_draws"]
-
-DRAWS = 100
-"""How many models are drawn for a learned model, by default: enough for an interval, in about a second."""
-
-_ENTRIES, _FEWEST = 200_000, 20
-"""The number of transitions up to which the default draws are fast; and the number of draws for the largest models."""
+__all__ = ["Evidence", "default_draws", "evidence_of", "learned_sentences"]
 
 _LISTED = 3
 """For how many changes a sentence says how often they were seen."""
@@ -110,6 +104,8 @@ def default_draws(plan: Plan, draws: int | None) -> int:
     if draws is None:
         if mdp.counts is None:
             return 0
+        from tether.learning.posterior import usual_draws
+
         return usual_draws(mdp)
     draws = whole_number("draws", draws, 0)
     if draws == 1:
@@ -117,11 +113,6 @@ def default_draws(plan: Plan, draws: int | None) -> int:
     if draws and mdp.counts is None:
         raise QueryError("this model was not learned from episodes, so it is unknown how sure it is; see tether.learn")
     return draws
-
-
-def usual_draws(mdp: MDP) -> int:
-    """How many models are drawn for a learned model by default: fewer for a large one."""
-    return max(_FEWEST, DRAWS * _ENTRIES // max(mdp.n_transitions, _ENTRIES))
 
 
 def evidence_of(explanation: Explanation) -> tuple[Evidence, ...]:

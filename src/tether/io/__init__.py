@@ -1,7 +1,7 @@
 """How do models and episodes come in and go out? Files and ecosystems, one small file per format.
 
 Nothing heavy is loaded before it is needed: pyarrow, scipy, gymnasium and the rest are imported where they are used.
-May import: cases, and what these may.
+May import: cases, and what they may.
 
 >>> import tempfile, tether
 >>> case = tether.cases.grid_world()

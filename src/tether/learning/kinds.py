@@ -7,6 +7,7 @@ not with the log.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether.errors import Problem
+from tether.io.logs import read_episodes, read_sound_episodes
 from tether.learning.ends import check_no_state, with_ends
+from tether.logs.batches import open_pieces
 from tether.model.names import Names, make_names
 from tether.observation.episodes import Episodes
 
-__all__ = ["Kinds", "gather_kinds"]
+__all__ = ["Kinds", "gather_kinds", "read_log"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,3 +170,15 @@ def _ordered(known: dict[Any, int], noun: str) -> tuple[Names, Ints]:
     names = sorted(known) if all(type(name) is int for name in known) else list(known)
     place = {name: i for i, name in enumerate(names)}
     return make_names(names, None, noun), np.array([*(place[name] for name in known), -1], dtype=np.int64)
+
+
+def read_log(log: str | os.PathLike[str], skip_broken: bool, **reading: Any) -> tuple[Episodes | Kinds, int]:
+    """The episodes of a file, or the kinds of steps of a log that is read piece by piece; and how many are left out."""
+    skipped: list[Problem] = []
+    pieces = open_pieces(log, **reading)
+    if pieces is not None:
+        return gather_kinds(pieces.sound(skipped if skip_broken else None)), len(skipped)
+    if not skip_broken:
+        return read_episodes(log, **reading), 0
+    found = read_sound_episodes(log, **reading)
+    return found.sound, len(found.broken) + len(found.alone)

@@ -30,8 +30,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
-from tether.learning.front_doors import read_log
-from tether.learning.kinds import Kinds
+from tether.learning.kinds import Kinds, read_log
 from tether.learning.prior import Support, Transitions, add_support, checked_prior, of_states
 from tether.learning.rewards import Earnings, fill_empty, mean_rewards, pooled_rewards
 from tether.model.counts import Counts, Reading

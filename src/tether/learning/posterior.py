@@ -33,7 +33,6 @@ from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.words import counted
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
-from tether.explanation.evidence import usual_draws
 from tether.learning.drawn import plan_in_draws, sweep_in_draws
 from tether.learning.uncertainty import PlanUncertainty, SweepUncertainty
 from tether.learning.worlds import block_size, drawn_worlds
@@ -44,7 +43,13 @@ from tether.model.side_by_side import copied_model
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 
-__all__ = ["Posterior", "posterior"]
+__all__ = ["Posterior", "posterior", "usual_draws"]
+
+_DRAWS = 100
+"""How many models are drawn for a learned model, by default: enough for an interval, in about a second."""
+
+_ENTRIES, _FEWEST = 200_000, 20
+"""The number of transitions up to which the default draws are fast; and the number of draws for the largest models."""
 
 Progress = Callable[[int, int], None]
 """Called with how many draws are done, and how many there are."""
@@ -222,6 +227,11 @@ def posterior(mdp: MDP, draws: int | None = None, *, rng: Any = 0) -> Posterior:
     several = lengths[lengths > 1]
     start = np.cumsum(several) - several
     return Posterior(mdp, draws, (int(words[0]), int(words[1])), free, start, concentration[free], _common(mdp, free))
+
+
+def usual_draws(mdp: MDP) -> int:
+    """How many models are drawn for a learned model by default: fewer for a large one."""
+    return max(_FEWEST, _DRAWS * _ENTRIES // max(mdp.n_transitions, _ENTRIES))
 
 
 def _common(mdp: MDP, free: Ints) -> tuple[_Common, ...]:

@@ -19,12 +19,12 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT, Source
-from tether.auditing.cohort import Cohort, find_episodes, reason
-from tether.auditing.fingerprint import digest_of_episodes
 from tether.errors import FileError, Problem, QueryError
 from tether.io.logplaces import LogPlaces
 from tether.io.logs import Sound, read_sound_episodes
 from tether.io.names import are_whole, find_index, text_of
+from tether.logs.cohort import Cohort, find_episodes, reason
+from tether.logs.fingerprint import digest_of_episodes
 from tether.model.mdp import MDP
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
@@ -335,9 +335,9 @@ def open_pieces(
     **written: Any,
 ) -> PiecewiseLog | None:
     """A log in files that is read piece by piece; None if it is read as a whole, as one written in another way is."""
-    from tether.auditing.streamed import StreamedLog, is_streamed
-    from tether.auditing.textlog import is_large_text, open_text
     from tether.io.opening import must_exist
+    from tether.logs.streamed import StreamedLog, is_streamed
+    from tether.logs.textlog import is_large_text, open_text
 
     must_exist(os.fspath(log))
     reading = {"columns": columns, "time": time, "step": step, **written}

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tether._foundation.problems import Source
-from tether.auditing.logs import FileStamps, PiecewiseLog, last_change
 from tether.errors import FileError, Problem
 from tether.io.arrowfiles import open_footer, parquet_pieces
 from tether.io.columns import table_kind
+from tether.logs.batches import FileStamps, PiecewiseLog, last_change
 
 __all__ = ["StreamedLog", "is_streamed"]
 
