@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from harness import FIGURES
 
+from tether.figures.style import GREY, axes, explain_with, look
 from tether.views.figures import save, styled
-from tether.views.figures.style import GREY, axes, explain_with, look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from pages import undrawn
 
 import tether
+from tether._foundation.words import shown
 from tether.cli import main
 from tether.cli.group import COMMANDS
 from tether.cli.hints import hints
 from tether.cli.screen import decimals, signed
 from tether.explanation.answers import as_data
-from tether.explanation.naming import shown
 from tether.io.models import write_model
 from tether.io.paths import write_path
 

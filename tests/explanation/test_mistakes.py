@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 import tether
 from tether.cli import main
+from tether.figures.style import VERMILLION
 from tether.views.figures import plot_review, review_in_text
-from tether.views.figures.style import VERMILLION
 
 
 def of_case(name):

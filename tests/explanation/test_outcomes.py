@@ -8,8 +8,8 @@ from worlds import FEWER, worlds
 
 import tether
 from tether.evaluation.outcomes import absorbing
-from tether.explanation.outcomes import WHO
 from tether.explanation.terms import best_for_anyone_in_words
+from tether.figures.outcomes import WHO
 
 
 def class_of(mdp, state):

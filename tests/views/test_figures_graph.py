@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, PathPatch
 
 import tether
+from tether.figures.layered import arrange_layers
 from tether.views import figures as plot
-from tether.views.figures.layered import arrange_layers
 
 
 @pytest.fixture(scope="module")

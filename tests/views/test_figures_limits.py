@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import tether
+from tether.figures.series import Series, fit_limits, merge, slots
 from tether.views import figures as plot
-from tether.views.figures.series import Series, fit_limits, merge, slots
 
 # values against m
 

@@ -18,6 +18,7 @@ __all__ = [
     "in_parts",
     "number",
     "percent",
+    "shown",
     "spread",
     "strength_in_words",
     "three_digits",
@@ -168,3 +169,13 @@ def _alike(short: dict[str, str], most: int) -> list[str]:
     seen = {name: text.removesuffix("…").rstrip(" +,;:") for name, text in short.items()}
     times = Counter(seen.values())
     return [name for name, text in seen.items() if len(name) > most and times[text] > 1]
+
+
+def shown(label: Any) -> str:
+    r"""A name as text that is safe on any screen: characters that cannot be printed are escaped.
+
+    >>> shown((1, "x")), shown("a\nb")
+    ("(1, 'x')", 'a\\nb')
+    """
+    text = str(label)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

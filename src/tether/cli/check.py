@@ -61,9 +61,8 @@ def _look(episode: Episode, influence: Any) -> Check:
 
 
 def _print(episode: Episode, report: Check) -> None:
-    from tether._foundation.words import counted
+    from tether._foundation.words import counted, shown
     from tether.cli.screen import plain_table, put
-    from tether.explanation.naming import shown
 
     if report.mdp is not None:
         put(f"{episode.model}: a sound model.", "")

@@ -45,10 +45,10 @@ def decisions(
     -m 2 or more, the best return with this action and at most m changes in all; the probability that the observed
     outcome would not have happened; and the shortest tether that allows the action.
     """
+    from tether._foundation.words import shown
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answers import objective_data
-    from tether.explanation.naming import shown
 
     cf = episode.replay()
     with progress() as say:
@@ -108,8 +108,7 @@ def _legend(found: Decisions) -> str:
 
 
 def _cells(found: Decisions, row: Decision, places: int) -> list[str]:
-    from tether._foundation.words import percent, strength_in_words
-    from tether.explanation.naming import shown
+    from tether._foundation.words import percent, shown, strength_in_words
 
     def number(value: float | None) -> str:
         return "–" if value is None else f"{value:,.{places}f}"

@@ -17,13 +17,13 @@ from typing import Any
 
 from rich.text import Text
 
+from tether._foundation.words import shown
 from tether.cases import epidemic, sepsis, toy
 from tether.cases.case import Case
 from tether.cli.screen import COMPILING, put
 from tether.cli.steps import legend, steps_table
 from tether.conditioning.conditioned import counterfactual
 from tether.explanation.explain import Explanation
-from tether.explanation.naming import shown
 from tether.plan.plan import Plan
 
 __all__ = ["Story", "main", "stories"]

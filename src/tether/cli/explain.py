@@ -89,10 +89,10 @@ def names_of(features: str) -> list[str]:
 
 def print_explanation(explanation: Explanation, episode: Episode, suggested: bool) -> None:
     """The sentences, the settings, the steps, and what larger limits would add."""
+    from tether._foundation.words import shown
     from tether.cli.screen import put
     from tether.cli.steps import legend, steps_table
     from tether.explanation.about_episode import left_to_chance
-    from tether.explanation.naming import shown
     from tether.explanation.terms import beyond_sentences
 
     put(*explanation.sentences(shown), "")

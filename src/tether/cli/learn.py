@@ -76,9 +76,9 @@ def learn(
     reward, next_state and outcome (how the episode ended: it becomes a terminal state). OUT without a suffix is a
     saved model: it keeps the counts, which credible intervals need. A table does not keep them.
     """
+    from tether._foundation.words import shown
     from tether.cli.screen import progress, put
     from tether.explanation.answers import as_data
-    from tether.explanation.naming import shown
     from tether.io.finding import word_to_label
     from tether.io.models import write_model
     from tether.io.opening import must_exist

@@ -60,10 +60,10 @@ def review(
     What each decision cost, judged by what could be known at the time: the model and the state. And what chance added.
     One row per step. Expected, less mistakes, plus luck is what happened.
     """
+    from tether._foundation.words import shown
     from tether.cli.answers import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answers import objective_data
-    from tether.explanation.naming import shown
     from tether.io.sources import open_policy
 
     cf = episode.replay()
@@ -111,8 +111,8 @@ def _instead(found: Review) -> str:
 
 
 def _cells(step: ReviewedStep, places: int) -> list[str]:
+    from tether._foundation.words import shown
     from tether.cli.screen import signed
-    from tether.explanation.naming import shown
 
     better = shown(step.best) if step.best != step.action else ""
     cost = f"{step.mistake:,.{places}f}" if step.mistake else "0"

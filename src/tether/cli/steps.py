@@ -8,9 +8,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from tether._foundation.words import percent, strength_in_words
+from tether._foundation.words import percent, shown, strength_in_words
 from tether.cli.screen import decimals, plain_table, signed
-from tether.explanation.naming import differences, outcome_name, short, shown
+from tether.explanation.naming import differences, outcome_name, short
 from tether.observation.changes import changes_something
 
 if TYPE_CHECKING:

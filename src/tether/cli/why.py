@@ -52,9 +52,9 @@ def why(
 
     One sentence per action: where the nearest influenced step is, and which k allows the action.
     """
+    from tether._foundation.words import shown
     from tether.cli.screen import plain_table, put
     from tether.explanation.answers import as_data, objective_data
-    from tether.explanation.naming import shown
     from tether.io.sources import find_name
 
     cf = episode.replay()

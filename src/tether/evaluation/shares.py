@@ -127,7 +127,7 @@ class Shares(Tabular):
         >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=2).shares().plot().get_ylabel()
         'share of the gain'
         """
-        from tether.views.figures import plot_shares
+        from tether.figures.decisions import plot_shares
 
         return plot_shares(self, ax)
 

@@ -243,7 +243,7 @@ class Decisions(Tabular):
         >>> tether.counterfactual(case.mdp, case.path).decisions().plot().get_xlabel()
         'time t (steps)'
         """
-        from tether.views.figures import plot_decisions
+        from tether.figures.decisions import plot_decisions
 
         return plot_decisions(self, what, ax)
 

@@ -251,7 +251,7 @@ class Review(Tabular):
         >>> tether.review(case.mdp, case.path).plot().get_title("left")
         '6 mistakes cost 35.9, the largest part at step 1'
         """
-        from tether.views.figures import plot_review
+        from tether.figures.waterfall import plot_review
 
         return plot_review(self, ax)
 

@@ -10,30 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.words import in_parts
+from tether._foundation.words import in_parts, shown
 from tether.errors import QueryError
 from tether.evaluation.outcomes import absorbing
 
 if TYPE_CHECKING:
     from tether.model.mdp import MDP
 
-__all__ = ["differences", "is_in_words", "only", "outcome_name", "short", "shown"]
+__all__ = ["differences", "is_in_words", "only", "outcome_name", "short"]
 
 _WORD = re.compile(r"[^\W\d_]{3}")
 """Three letters in a row."""
 
 _SHORT = 24
 """The longest name that fits into a table, in characters."""
-
-
-def shown(label: Any) -> str:
-    r"""A name as text that is safe on any screen: characters that cannot be printed are escaped.
-
-    >>> shown((1, "x")), shown("a\nb")
-    ("(1, 'x')", 'a\\nb')
-    """
-    text = str(label)
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def is_in_words(label: Any) -> bool:

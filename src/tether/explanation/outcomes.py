@@ -14,6 +14,7 @@ from tether._foundation.markup import html_table
 from tether._foundation.words import percent
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.outcomes import absorbing, outcome_classes
+from tether.figures.outcomes import WHO, plot_outcomes
 
 if TYPE_CHECKING:
     import pyarrow
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 
     from tether.conditioning.conditioned import CounterfactualMDP
 
-__all__ = ["WHO", "OutcomeChance", "Outcomes", "goes_on", "outcomes_of"]
-
-WHO = ("observed", "plan", "optimal")
-"""Whose outcomes there are."""
+__all__ = ["OutcomeChance", "Outcomes", "goes_on", "outcomes_of"]
 
 _CLASSES = 8
 """At most this many classes are kept apart over time; if there are more, the rarest are put together."""
@@ -136,8 +134,6 @@ class Outcomes(Sequence[OutcomeChance], Tabular):
         >>> ax.get_ylabel()
         'probability'
         """
-        from tether.views.figures import plot_outcomes
-
         return plot_outcomes(self, who, ax)
 
     def __repr__(self) -> str:

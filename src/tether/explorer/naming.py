@@ -10,8 +10,7 @@ import unicodedata
 from functools import cached_property
 from typing import Any
 
-from tether._foundation.words import cut, cut_apart
-from tether.explanation.naming import shown
+from tether._foundation.words import cut, cut_apart, shown
 from tether.model.mdp import MDP
 
 __all__ = ["Naming", "apart"]

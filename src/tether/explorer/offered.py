@@ -14,11 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether._foundation.words import number
+from tether._foundation.words import number, shown
 from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
-from tether.explanation.naming import shown
 from tether.io.embedded import about_case, case_names, open_case, path_names
 from tether.model.mdp import MDP
 from tether.observation.earned import model_return

@@ -2,5 +2,5 @@
 
 `tethered` is the question, with κ computed once; `backward` finds the plan; `sweep` has the values for all k and m;
 `limits` chooses k; `pareto` weighs value against influence; `robust` plans for the worst causal model of a set.
-May import: influence, and what it may.
+May import: figures, and what they may.
 """

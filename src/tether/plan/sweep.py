@@ -173,9 +173,15 @@ class Sweep(Tabular):
         >>> table.plot().get_ylabel(), table.plot(m=2).get_xlabel()
         ('length of the tether k (steps)', 'length of the tether k (steps)')
         """
-        from tether.views.figures import plot_sweep
+        from tether.figures.heat import plot_heat
+        from tether.figures.tradeoffs import plot_lost
+        from tether.plan.limits import enough_k
 
-        return plot_sweep(self, m, ax)
+        if m is None:
+            return plot_heat(self, ax)
+        if not isinstance(m, int | np.integer) or isinstance(m, bool):
+            raise QueryError(f"m must be a whole number, or None for the whole table, not {m!r}")
+        return plot_lost(self, int(m), ax, suggested=enough_k(self, int(m)))
 
     def __repr__(self) -> str:
         about = objective_name(self.objective, self.minimise)

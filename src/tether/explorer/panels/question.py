@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.words import average, cut, number, strength_in_words
+from tether._foundation.words import average, cut, number, shown, strength_in_words
 from tether.explanation import sentences as say
 from tether.explanation.about_episode import left_to_chance
-from tether.explanation.naming import shown
 from tether.explanation.terms import tether_in_words
 from tether.explorer.memory import EpisodeAnswer, property_labels
 from tether.explorer.panels import Asked

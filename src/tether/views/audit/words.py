@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tether._foundation.markup import with_minus_signs
-from tether._foundation.words import counted, in_parts
+from tether._foundation.words import counted, in_parts, shown
 from tether.auditing.result import Audit
-from tether.explanation.naming import is_in_words, shown
+from tether.explanation.naming import is_in_words
 from tether.explanation.terms import influence_in_words
 from tether.io.names import find_index
 from tether.model.mdp import MDP

@@ -14,22 +14,23 @@ gains of a log in `gains`, means over any number in `curves`, sets of causal mod
 'actions that may change, m'
 """
 
+from tether.figures.curves import plot_curves
+from tether.figures.decisions import plot_decisions, plot_shares
+from tether.figures.gains import plot_gains, plot_ranked_gains
+from tether.figures.heat import plot_heat
+from tether.figures.notebook import forget
+from tether.figures.occupancy import plot_occupancy
+from tether.figures.outcomes import plot_outcomes
+from tether.figures.output import inline_svg, save
+from tether.figures.style import styled
+from tether.figures.tradeoffs import plot_lines, plot_lost
+from tether.figures.values import plot_sizes, plot_values
+from tether.figures.waterfall import plot_review, review_in_text
 from tether.views.figures.classes import is_graph, plot_classes
 from tether.views.figures.course import plot_band, plot_course, plot_strip, plot_tailoring
-from tether.views.figures.curves import plot_curves
-from tether.views.figures.decisions import plot_decisions, plot_shares
-from tether.views.figures.gains import plot_gains, plot_ranked_gains
+from tether.views.figures.front import plot_pareto
 from tether.views.figures.guarantees import plot_certificate, plot_guarantees, plot_tails
-from tether.views.figures.heat import plot_heat
-from tether.views.figures.notebook import forget
-from tether.views.figures.occupancy import plot_occupancy
-from tether.views.figures.outcomes import plot_outcomes
-from tether.views.figures.output import inline_svg, save
 from tether.views.figures.plans import plot_plan, plot_sweep
-from tether.views.figures.style import styled
-from tether.views.figures.tradeoffs import plot_lines, plot_lost, plot_pareto
-from tether.views.figures.values import plot_sizes, plot_values
-from tether.views.figures.waterfall import plot_review, review_in_text
 
 __all__ = [
     "forget",

@@ -17,13 +17,13 @@ from tether._foundation.arrays import Ints
 from tether._foundation.words import cut, cut_apart
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.conditioning.layers import Graph, nominal_rollout, reached_states
+from tether.figures.network import FILLS, OUTLINES, draw_network
+from tether.figures.steps import Step, steps_of
+from tether.figures.style import TIME, axes, explain_with, single_line, steps_axis, styled
 from tether.influence.classes import CLASSES, classify_layers, with_strengths
 from tether.influence.thresholds import Thresholds, thresholds
 from tether.model.properties import Property
 from tether.plan.plan import Plan
-from tether.views.figures.network import FILLS, OUTLINES, draw_network
-from tether.views.figures.steps import Step, steps_of
-from tether.views.figures.style import TIME, axes, explain_with, single_line, steps_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,8 @@ from tether.errors import QueryError
 from tether.evaluation.course import Course
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.tailoring import Tailoring
-from tether.views.figures.series import Series, filled_and_hollow, fit_limits, ring
-from tether.views.figures.style import (
+from tether.figures.series import Series, filled_and_hollow, fit_limits, ring
+from tether.figures.style import (
     BLACK,
     BLUE,
     GREY,

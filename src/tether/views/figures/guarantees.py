@@ -10,8 +10,8 @@ from tether._foundation.arrays import Floats
 from tether.errors import QueryError
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.guarantees import GuaranteesByK
-from tether.views.figures.series import Series, fit_limits
-from tether.views.figures.style import (
+from tether.figures.series import Series, fit_limits
+from tether.figures.style import (
     BLACK,
     BLUE,
     TETHER,

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
-from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views.figures.course import plot_course, plot_tailoring
-from tether.views.figures.heat import plot_heat
-from tether.views.figures.tradeoffs import plot_lost
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,8 +74,4 @@ def plot_sweep(table: Sweep, m: int | None = None, ax: Axes | None = None) -> Ax
     >>> plot_sweep(table).get_xlabel(), plot_sweep(table, m=4).get_xlabel()
     ('actions that may change, m', 'length of the tether k (steps)')
     """
-    if m is None:
-        return plot_heat(table, ax)
-    if not isinstance(m, int | np.integer) or isinstance(m, bool):
-        raise QueryError(f"m must be a whole number, or None for the whole table, not {m!r}")
-    return plot_lost(table, int(m), ax, suggested=enough_k(table, int(m)))
+    return table.plot(m, ax)

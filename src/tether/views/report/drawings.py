@@ -13,11 +13,11 @@ from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.guarantees import GuaranteesByK
 from tether.explanation.decisions import Decisions
 from tether.explanation.outcomes import Outcomes
+from tether.figures.output import Mark
+from tether.figures.style import figure_of, single_line, styled, text_width
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views import figures
-from tether.views.figures.output import Mark
-from tether.views.figures.style import figure_of, single_line, styled, text_width
 from tether.views.pages import drawing
 from tether.views.report.features import Band, Strip
 

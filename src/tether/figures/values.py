@@ -10,9 +10,9 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.errors import QueryError
-from tether.plan.sweep import Sweep
-from tether.views.figures.series import Series, draw, filled_and_hollow, fit_limits, merge, series_of
-from tether.views.figures.style import (
+from tether.figures.drawn import DrawnSweep
+from tether.figures.series import Series, draw, filled_and_hollow, fit_limits, merge, series_of
+from tether.figures.style import (
     BLACK,
     CHANGES,
     TETHER,
@@ -35,7 +35,7 @@ _MANY = 10
 """If there are more curves than this, they differ by a scale of colours, not by marks."""
 
 
-def plot_values(table: Sweep, published: Mapping[int, Any] | None = None, ax: Axes | None = None) -> Axes:
+def plot_values(table: DrawnSweep, published: Mapping[int, Any] | None = None, ax: Axes | None = None) -> Axes:
     """V(s_0) against the number of changes m = 1 … T, one curve for each k that makes a difference.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.errors import QueryError
-from tether.views.figures.style import (
+from tether.figures.style import (
     BLACK,
     BLUE,
     TIME,

@@ -14,7 +14,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.errors import QueryError
-from tether.views.figures.style import MARK, RING, Look, figure_of
+from tether.figures.style import MARK, RING, Look, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._foundation.markup import clean, with_minus_signs
 from tether._foundation.words import number
-from tether.views.figures.notebook import new_figure
+from tether.figures.notebook import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tether.views.figures.series import series_of
-from tether.views.figures.style import axes, explain_with, look, number_axis, styled
+from tether.figures.series import series_of
+from tether.figures.style import axes, explain_with, look, number_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.markup import escaped
 from tether._foundation.writing import written
 from tether.errors import QueryError
-from tether.views.figures.style import BLUE, VERMILLION, figure_of, styled
+from tether.figures.style import BLUE, VERMILLION, figure_of, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether.plan.sweep import Sweep
-from tether.views.figures.style import CHANGES, SMALL, TETHER, axes, figure_of, points_per_unit, styled, text_width
+from tether.figures.drawn import DrawnSweep
+from tether.figures.style import CHANGES, SMALL, TETHER, axes, figure_of, points_per_unit, styled, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ _READABLE = 13
 """With more rows or columns than this, cells are too small for numbers and for lines around them: T = 12, and m = 0."""
 
 
-def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
+def plot_heat(table: DrawnSweep, ax: Axes | None = None) -> Axes:
     """The table of values, shaded: k grows down the table, m to the right. Cells that gain nothing stay plain.
 
     Cells show their numbers if these fit, with as many decimals as fit.
@@ -65,7 +65,7 @@ def plot_heat(table: Sweep, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _ticks(ax: Axes, table: Sweep) -> None:
+def _ticks(ax: Axes, table: DrawnSweep) -> None:
     for axis, names in ((ax.xaxis, table.ms), (ax.yaxis, table.ks)):
         every = -(-names.size // 16)
         axis.set_ticks(np.arange(0, names.size, every) + 0.5, [str(n) for n in names[::every]])

@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.errors import QueryError
-from tether.views.figures.style import BLUE, GREY, VERMILLION, axes, number_axis, styled
+from tether.figures.style import BLUE, GREY, VERMILLION, axes, number_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

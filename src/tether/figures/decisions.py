@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether._foundation.words import cut_apart
+from tether._foundation.words import cut_apart, shown
 from tether.errors import QueryError
-from tether.evaluation.shares import Shares
-from tether.explanation.decisions import Decisions
-from tether.explanation.naming import shown
-from tether.views.figures.style import (
+from tether.figures.drawn import DrawnDecisions, DrawnShares
+from tether.figures.style import (
     BLUE,
     GREY,
     SMALL,
@@ -46,7 +44,7 @@ _NAME = 36
 
 
 def plot_decisions(
-    decisions: Decisions,
+    decisions: DrawnDecisions,
     what: str = "gain",
     ax: Axes | None = None,
     action_name: Callable[[Any], str] = shown,
@@ -107,7 +105,7 @@ def plot_decisions(
     return ax
 
 
-def plot_shares(shares: Shares, ax: Axes | None = None) -> Axes:
+def plot_shares(shares: DrawnShares, ax: Axes | None = None) -> Axes:
     """What each changed step adds to the gain of a plan: one bar per step; and, as a mark, what it gains alone.
 
     Examples
@@ -142,12 +140,12 @@ def plot_shares(shares: Shares, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _order(decisions: Decisions) -> Any:
+def _order(decisions: DrawnDecisions) -> Any:
     """Actions in the model's order."""
     return lambda row: decisions.cf.mdp.actions.find(row.action)
 
 
-def _shades(decisions: Decisions, actions: list[Any], what: str) -> tuple[Floats, list[tuple[int, int]]]:
+def _shades(decisions: DrawnDecisions, actions: list[Any], what: str) -> tuple[Floats, list[tuple[int, int]]]:
     """What shades the cell of each action and time, NaN where there is none; and the cells without a value."""
     values, unknown = np.full((len(actions), decisions.cf.T), np.nan), []
     for row in decisions.rows:
@@ -183,7 +181,7 @@ def _colour_bar(ax: Axes, mesh: Any, title: str, short: str) -> None:
     bar.outline.set_visible(False)
 
 
-def _shade(decisions: Decisions, row: Any, what: str) -> float | None:
+def _shade(decisions: DrawnDecisions, row: Any, what: str) -> float | None:
     if what == "best":
         return None if row.best is None else row.best - decisions.observed_value
     found: float | None = getattr(row, what)
@@ -208,7 +206,7 @@ def _cell(t: int, i: int) -> Any:
     return Rectangle((t, i), 1, 1, facecolor="none", edgecolor="#999999", hatch="////", linewidth=0.5)
 
 
-def _labels(decisions: Decisions, what: str) -> tuple[str, str]:
+def _labels(decisions: DrawnDecisions, what: str) -> tuple[str, str]:
     """What the colours say, and the same in short."""
     if what == "necessity":
         return f"probability of not {decisions.outcome}", "probability"

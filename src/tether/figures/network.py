@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether.figures.layered import arrange_layers
+from tether.figures.notebook import new_figure
+from tether.figures.steps import Step
+from tether.figures.style import BLACK, GREY, SMALL, VERMILLION, axes, figure_of, styled, text_width, write_name
 from tether.influence.classes import CLASSES
-from tether.views.figures.layered import arrange_layers
-from tether.views.figures.notebook import new_figure
-from tether.views.figures.steps import Step
-from tether.views.figures.style import BLACK, GREY, SMALL, VERMILLION, axes, figure_of, styled, text_width, write_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

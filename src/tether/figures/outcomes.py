@@ -9,13 +9,16 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether._foundation.words import cut_apart
 from tether.errors import QueryError
-from tether.explanation.outcomes import WHO, Outcomes
-from tether.views.figures.style import TIME, axes, explain_with, look, single_line, styled, time_ticks
+from tether.figures.drawn import DrawnOutcomes
+from tether.figures.style import TIME, axes, explain_with, look, single_line, styled, time_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_outcomes"]
+__all__ = ["WHO", "plot_outcomes"]
+
+WHO = ("observed", "plan", "optimal")
+"""Whose outcomes there are."""
 
 _NAME = 32
 """Letters of an outcome's name in the legend."""
@@ -30,7 +33,7 @@ _ABOVE, _TALL = 1.06, 0.09
 """Where the strip of the observed outcome begins above the areas, and its height."""
 
 
-def plot_outcomes(outcomes: Outcomes, who: str = "plan", ax: Axes | None = None) -> Axes:
+def plot_outcomes(outcomes: DrawnOutcomes, who: str = "plan", ax: Axes | None = None) -> Axes:
     """The probability of each outcome over time, stacked; above it, as a strip, what happened.
 
     Parameters

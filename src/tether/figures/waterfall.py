@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tether._foundation.markup import with_minus_signs
-from tether._foundation.words import cut, three_digits
-from tether.explanation.mistakes import Review
-from tether.explanation.naming import shown
-from tether.views.figures.style import (
+from tether._foundation.words import cut, shown, three_digits
+from tether.figures.drawn import DrawnReview
+from tether.figures.style import (
     BLACK,
     GREY,
     SMALL,
@@ -47,7 +46,7 @@ class _Bar(NamedTuple):
     text: str
 
 
-def plot_review(review: Review, ax: Axes | None = None) -> Axes:
+def plot_review(review: DrawnReview, ax: Axes | None = None) -> Axes:
     """A bar for each mistake and for the luck of each step, from what was to be expected to what happened.
 
     Time goes down. Mistakes are orange, luck is grey, what happened is black. `review_in_text` has the same in words.
@@ -82,7 +81,7 @@ def plot_review(review: Review, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def review_in_text(review: Review) -> str:
+def review_in_text(review: DrawnReview) -> str:
     """What the waterfall shows, in words with its values: for those who cannot see it.
 
     Examples
@@ -97,13 +96,13 @@ def review_in_text(review: Review) -> str:
     return f"{with_minus_signs(review.headline())}. {values[0].upper()}{values[1:]}."
 
 
-def _axis_name(review: Review) -> str:
+def _axis_name(review: DrawnReview) -> str:
     if review.objective is None:
         return "expected return"
     return f"chance that {cut(review.objective.in_words, 50)}, %"
 
 
-def _bars(review: Review) -> list[_Bar]:
+def _bars(review: DrawnReview) -> list[_Bar]:
     scale = 100.0 if review.objective is not None else 1.0
     sign = -1.0 if review.minimise else 1.0
 
@@ -120,7 +119,7 @@ def _bars(review: Review) -> list[_Bar]:
     return [*bars, _Bar("what happened", 0.0, review.observed, BLACK, text(review.observed, False))]
 
 
-def _parts(review: Review) -> list[tuple[str, float, str]]:
+def _parts(review: DrawnReview) -> list[tuple[str, float, str]]:
     """Each mistake and luck with its name, what it adds (in the good direction) and its colour; small ones together."""
     found: list[tuple[str, float, str]] = []
     for step in review.steps:

@@ -1,4 +1,4 @@
-"""What influence costs: the front of value against influence, what each k loses, policies for each k."""
+"""What influence costs: what each k loses, policies for each k."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.errors import QueryError
-from tether.model.properties import Property
-from tether.plan.pareto import Front
-from tether.plan.sweep import Sweep
-from tether.views.figures.series import Series, fit_limits, series_of
-from tether.views.figures.style import (
+from tether.figures.drawn import DrawnSweep
+from tether.figures.series import Series, fit_limits, series_of
+from tether.figures.style import (
     BLACK,
     BLUE,
     GREEN,
     GREY,
     TETHER,
-    VALUE,
     VERMILLION,
     axes,
     explain_with,
@@ -32,50 +29,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["plot_lines", "plot_lost", "plot_pareto"]
-
-
-def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
-    """Value against expected influence: the supported policies, and the hull that mixing them attains.
-
-    Examples
-    --------
-    >>> import tether
-    >>> from tether.views.figures import plot_pareto
-    >>> case = tether.cases.grid_world()
-    >>> front = tether.counterfactual(case.mdp, case.path).pareto(m=3)
-    >>> ax = plot_pareto(front)
-    >>> len(ax.lines[0].get_xdata()) == len(front.points)
-    True
-    """
-    x, y = front.measures, front.values
-    risk = isinstance(front.against, Property)  # less of it is better
-    low, high = float(y.min()), float(y.max())
-    margin, right = 0.07 * (high - low) or 1.0, float(x.max()) or 1.0
-    with styled():
-        ax = axes(ax)
-        ax.set_ylim(low - margin, high + margin)
-        ax.set_xlim(-0.03 * right, 1.04 * right)
-        size = 4.5 if x.size <= 40 else 2.0
-        (line,) = ax.plot(
-            x, y, color=BLUE, marker="o", markersize=size, label="supported policies, and mixtures of them"
-        )
-        under = np.concatenate(([-0.03 * right], x)), np.concatenate((y[:1], y))
-        if risk:
-            under = np.concatenate((x[::-1], [1.04 * right])), np.concatenate((y[::-1], y[:1]))
-        label = "no better than these"
-        area = ax.fill_between(*under, low - margin, color="#ececec", linewidth=0, zorder=0, label=label)
-        explain_with(ax, [line, area])
-        if isinstance(front.against, Property):
-            ax.set_xlabel(f"probability that {front.against.in_words}")
-        else:
-            ax.set_xlabel(f"expected {front.against}, summed over the {front.points[0].plan.T} steps")
-        ax.set_ylabel(VALUE)
-    return ax
+__all__ = ["plot_lines", "plot_lost"]
 
 
 def plot_lost(
-    table: Sweep, m: int, ax: Axes | None = None, *, suggested: int | None = None, chosen: int | None = None
+    table: DrawnSweep, m: int, ax: Axes | None = None, *, suggested: int | None = None, chosen: int | None = None
 ) -> Axes:
     """The value at each k, and what it loses against no tether at all (the axis on the right).
 
@@ -101,7 +59,7 @@ def plot_lost(
     lost = table.lost(m)
     order = np.argsort(table.ks)
     ks, lost, sign = table.ks[order], lost[order], -1.0 if table.minimise else 1.0
-    free = table.value(table.cf.T + 1, m)
+    free = table.value(int(ks[-1]), m)
     values = free - sign * lost
     for k in (suggested, chosen):
         if k is not None and k not in ks:
