@@ -29,7 +29,7 @@ from .influence.one_step import tv as tv
 from .io.gym import from_gymnasium as from_gymnasium
 from .learning.learn import learn as learn
 from .learning.posterior import posterior as posterior
-from .model.mdp import MDP as MDP
+from .mdp import MDP as MDP
 from .model.practice import practice as practice
 from .model.properties import avoid as avoid
 from .model.properties import reach as reach

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 import tether
 from tether.conditioning.rows import ObservedStep, Rows
+from tether.model.record import ModelRecord
 
 __all__ = ["Floats", "Ints", "Rows", "observed_transitions", "rows_given"]
 
@@ -16,7 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
 
-def rows_given(mdp: tether.MDP, s: int, a: int, outcome: int, pairs: Ints | None = None) -> Rows:
+def rows_given(mdp: ModelRecord, s: int, a: int, outcome: int, pairs: Ints | None = None) -> Rows:
     """The rows of ``pairs`` (indices, ascending; all by default) under Gumbel-max, after (s, a) led to ``outcome``."""
     step = ObservedStep.of(mdp.form, 0, mdp.find_pair(s, a), outcome)
     return tether.GumbelMax().infer(step).replay(mdp.form, np.arange(mdp.n_pairs) if pairs is None else pairs)

@@ -21,7 +21,7 @@ from tether.errors import TetherError
 from tether.evaluation.certificate import Certificate, certify, why_uncertified
 from tether.evaluation.evaluate import Evaluation
 from tether.logs.cohort import Cohort
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.changes import is_change
 from tether.observation.path import Observation
 from tether.plan.backward import observed_value

@@ -14,7 +14,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.evaluation.certificate import VERDICTS
 from tether.evaluation.outcomes import absorbing
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 
 if TYPE_CHECKING:
     import pyarrow

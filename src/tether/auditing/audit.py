@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.checks import whole_number
 from tether.auditing.result import Audit
 from tether.errors import QueryError
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 
 if TYPE_CHECKING:
     from tether.auditing.directory import Parts

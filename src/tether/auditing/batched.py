@@ -20,12 +20,13 @@ from tether.auditing.returns import last_states, logged_returns
 from tether.core.batch import Layer, Model, Steps
 from tether.errors import TetherError
 from tether.evaluation.certificate import MOST_NODES, verdict_number
+from tether.evaluation.plain import solve as solve_plain
 from tether.evaluation.standard import Standard
 from tether.influence.one_step import Effective, Support, TotalVariation
 from tether.influence.thresholds import MAX_STEPS, not_to_advise
 from tether.logs.cohort import Cohort
 from tether.model.form import Rewards, model_of
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.plan.backward import final_rewards
 from tether.plan.chain import Decide, Taken
 from tether.plan.chain import Visits as StatesVisited
@@ -181,7 +182,8 @@ class _World:
         from tether.core.rows import RowStore
 
         mdp, question, model = asked.mdp, asked.question, model_of(asked.mdp.form)
-        sign, ended, worth, final = -1.0 if question.minimise else 1.0, None, mdp, final_rewards(mdp)
+        worth: ModelRecord = mdp
+        sign, ended, final = -1.0 if question.minimise else 1.0, None, final_rewards(mdp)
         if question.objective is not None:
             decided = question.objective.on(mdp)
             ended, worth, final = decided.ended, without_rewards(mdp), decided.holds.astype(np.float64)
@@ -476,12 +478,12 @@ class _Table:
         return np.searchsorted(episode[order], np.arange(episodes + 1)), code[order], chance[order]
 
 
-def _decider(mdp: MDP, question: Question, T: int) -> Decide:
+def _decider(mdp: ModelRecord, question: Question, T: int) -> Decide:
     """What a policy does in some states at a time, in episodes of T steps."""
     standard = Standard(mdp, question.policy, question.objective)
     if not standard.is_best:
         return standard.decide(T)
-    choices, first = mdp.solve(T, objective=question.objective).choices, mdp.form.pair_start
+    choices, first = solve_plain(mdp, T, question.objective).choices, mdp.form.pair_start
 
     def decide(t: int, visits: StatesVisited) -> Taken:
         return Taken.for_certain(first[visits.states] + choices[t][visits.states])

@@ -23,7 +23,7 @@ from tether.auditing.question import Question
 from tether.auditing.workers import pickled, unpickled
 from tether.errors import FileError, Problem, QueryError
 from tether.logs.cohort import Cohort
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 
 if TYPE_CHECKING:
     from tether.auditing.answers import Answers

@@ -24,7 +24,7 @@ from tether.auditing.summary import (
 from tether.errors import QueryError
 from tether.evaluation.certificate import EVERY_MODEL
 from tether.explanation.terms import UNREWARDED, is_unrewarded
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.path import Path
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.logs.cohort import Cohort
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.earned import earned
 from tether.observation.indices import path_of
 

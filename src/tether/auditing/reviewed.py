@@ -20,7 +20,7 @@ from tether.errors import QueryError
 from tether.evaluation.review import BatchReview, horizons, review_batch
 from tether.evaluation.standard import Standard
 from tether.logs.cohort import Cohort, find_episodes
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.properties import Property, make_property
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path

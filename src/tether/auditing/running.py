@@ -16,7 +16,7 @@ from tether.auditing.workers import Workers
 from tether.errors import PathError, Problem
 from tether.logs.batches import Log
 from tether.logs.cohort import Cohort
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 
 __all__ = ["Progress", "run_in_directory", "run_in_memory"]
 

@@ -46,9 +46,9 @@ from tether._foundation.arrow import NameColumn
 from tether.auditing.answers import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
 from tether.auditing.reviewed import LargestMistakes, mistake_column
 from tether.evaluation.standard import Standard
+from tether.mdp import MDP
 from tether.model.form import pair_states
 from tether.model.labels import name_text
-from tether.model.mdp import MDP
 from tether.model.properties import Property
 
 __all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]

@@ -20,7 +20,7 @@ from tether.auditing.tables import TableMaker
 from tether.conditioning.conditioned import counterfactual
 from tether.errors import Problem, QueryError
 from tether.logs.cohort import Cohort
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.properties import Property
 from tether.observation.earned import earned
 from tether.observation.indices import path_of

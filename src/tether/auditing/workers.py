@@ -27,7 +27,7 @@ from tether.auditing.engine import Answering, is_compiled, prepare
 from tether.auditing.question import Question
 from tether.errors import QueryError
 from tether.logs.cohort import Cohort
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 
 if TYPE_CHECKING:
     from loky import ProcessPoolExecutor

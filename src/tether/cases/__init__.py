@@ -1,7 +1,7 @@
 """The paper's models, ready to use: `toy`, `grid_world`, `epidemic`, `sepsis`; and one from real data, `icu_sepsis`.
 
 Each function returns a `Case`: the model, with readable names, and its observed paths by name.
-May import: evaluation, and what it may.
+May import: mdp, and what it may.
 
 >>> import tether
 >>> case = tether.cases.epidemic()

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tether._foundation.markup import facts
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.path import Path
 
 __all__ = ["Case"]

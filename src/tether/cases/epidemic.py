@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tether._foundation.words import counted
 from tether.cases.case import Case
 from tether.errors import QueryError
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.path import Path
 
 __all__ = ["EpidemicState", "epidemic"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether.cases.case import Case
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.path import Path
 
 __all__ = ["grid_world"]

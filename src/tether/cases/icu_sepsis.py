@@ -11,7 +11,7 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether.cases.case import Case
 from tether.errors import Problem, QueryError
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.path import Path
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.cases.case import Case
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.path import Path
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tether.cases.case import Case
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.path import Path
 
 __all__ = ["toy"]

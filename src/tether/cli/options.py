@@ -14,7 +14,7 @@ from tether.cli.parsing import influence_of, objective_of, refuse_rewards, renam
 
 if TYPE_CHECKING:
     from tether.conditioning.conditioned import CounterfactualMDP
-    from tether.model.mdp import MDP
+    from tether.mdp import MDP
     from tether.model.properties import Property
     from tether.observation.path import Path
     from tether.plan.plan import Plan

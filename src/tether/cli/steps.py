@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tether.explanation.steps import ExplainedStep
-    from tether.model.mdp import MDP
     from tether.model.properties import Property
+    from tether.model.record import ModelRecord
     from tether.observation.path import Path
 
 __all__ = ["legend", "path_table", "steps_table"]
@@ -69,7 +69,7 @@ def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: boo
     return table
 
 
-def path_table(mdp: MDP, path: Path, observed: Path) -> Table:
+def path_table(mdp: ModelRecord, path: Path, observed: Path) -> Table:
     """One row per step of an episode that might have been, beside the observed one; outcomes by their names."""
     in_full = short([*path.states, *observed.states])
     table = plain_table("t", "state and action", right=[0])
@@ -89,7 +89,7 @@ def path_table(mdp: MDP, path: Path, observed: Path) -> Table:
     return table
 
 
-def _changes_something(mdp: MDP, t: int, state: Any, action: Any, done: Any) -> bool:
+def _changes_something(mdp: ModelRecord, t: int, state: Any, action: Any, done: Any) -> bool:
     s, pair = mdp.state_index(state), mdp.pair_index(state, action)
     return bool(changes_something(mdp.form, t, np.array([s]), np.array([pair]), mdp.actions.find(done))[0])
 

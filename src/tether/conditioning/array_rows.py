@@ -15,8 +15,8 @@ from tether.conditioning.row_function import RowOf
 from tether.conditioning.rows import ObservedStep
 from tether.errors import Problem, QueryError
 from tether.model.form import TOLERANCE, Form, Rewards, Rounding
-from tether.model.mdp import MDP
 from tether.model.names import make_names
+from tether.model.record import ModelRecord
 
 __all__ = ["counterfactual_row"]
 
@@ -119,7 +119,7 @@ def _check_possible(p: Floats, outcome: Ints) -> None:
         raise QueryError(Problem(f"outcome {wrong} was observed, but p gives it probability 0", value=wrong))
 
 
-def _model_of_rows(rows: Floats) -> MDP:
+def _model_of_rows(rows: Floats) -> ModelRecord:
     """A model whose first state has one action for each row; mechanisms take rows from a model."""
     pair, outcome = np.nonzero(rows)
     count, n = rows.shape
@@ -136,4 +136,4 @@ def _model_of_rows(rows: Floats) -> MDP:
         Rounding(0, 0.0, TOLERANCE),
         np.empty(0, np.int64),
     )
-    return MDP(make_names(None, n, "state"), make_names(None, count, "action"), form)
+    return ModelRecord(make_names(None, n, "state"), make_names(None, count, "action"), form)

@@ -31,7 +31,7 @@ from tether.conditioning.row_function import RowOf
 from tether.conditioning.rows import ObservedStep, Rows
 from tether.errors import PathError, Problem
 from tether.model.form import pair_states
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.model.side_by_side import shifted
 from tether.observation.earned import Earned, earned
 from tether.observation.ends import settled
@@ -71,7 +71,7 @@ class CounterfactualMDP(CounterfactualDoors):
     0.032
     """
 
-    mdp: MDP
+    mdp: ModelRecord
     path: Path
     mechanism: Mechanism
     graph: Graph
@@ -207,7 +207,7 @@ class CounterfactualMDP(CounterfactualDoors):
 
 
 def counterfactual(
-    mdp: MDP,
+    mdp: ModelRecord,
     path: Path | Observation | tuple[Any, Any],
     mechanism: str | Mechanism | RowOf = GumbelMax.name,
     **options: Any,
@@ -260,7 +260,7 @@ def cached_with(cf: CounterfactualMDP, key: Any, make: Callable[[], _Made]) -> _
 
 
 def conditioned_graph(
-    mdp: MDP,
+    mdp: ModelRecord,
     observation: Observation,
     observed: Sequence[ObservedStep],
     posteriors: Sequence[NoisePosterior | None],
@@ -282,7 +282,7 @@ def conditioned_graph(
     return Graph(mdp, observation, tuple(layers), states, copies=copies)
 
 
-def _observed(mdp: MDP, path: Path | Observation | tuple[Any, Any]) -> tuple[Observation, Path]:
+def _observed(mdp: ModelRecord, path: Path | Observation | tuple[Any, Any]) -> tuple[Observation, Path]:
     """The episode in the model's indices and in its names, from either of them."""
     if isinstance(path, tuple) and len(path) == 2:
         observation = observe_indices(mdp, *path)
@@ -293,12 +293,12 @@ def _observed(mdp: MDP, path: Path | Observation | tuple[Any, Any]) -> tuple[Obs
     return observe(mdp, path), settled(mdp, path)
 
 
-def observed_step(mdp: MDP, observation: Observation, t: int) -> ObservedStep:
+def observed_step(mdp: ModelRecord, observation: Observation, t: int) -> ObservedStep:
     """One step of an episode, with the row of its pair."""
     return ObservedStep.of(mdp.form, t, int(observation.pairs[t]), int(observation.states[t + 1]))
 
 
-def check_not_stuck(mdp: MDP, t: int, states: Ints) -> None:
+def check_not_stuck(mdp: ModelRecord, t: int, states: Ints) -> None:
     """In every state that can be reached before the end, some action must be available."""
     pair_start = mdp.form.pair_start
     stuck = states[pair_start[states + 1] == pair_start[states]]

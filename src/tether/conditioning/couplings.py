@@ -27,7 +27,7 @@ from tether.conditioning.rows import ObservedStep, Rows, nominal_start, spans
 from tether.conditioning.scratch import observed_weights
 from tether.errors import QueryError
 from tether.model.form import Form
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 
 __all__ = ["Comonotone", "Independent", "Maximal"]
 
@@ -107,7 +107,7 @@ class Comonotone(ExactMechanism):
         if self.rank is not None:
             object.__setattr__(self, "digest", hashlib.sha256(self.rank.tobytes()).hexdigest())
 
-    def prepare(self, mdp: MDP) -> Comonotone:
+    def prepare(self, mdp: ModelRecord) -> Comonotone:
         """A copy of the mechanism that holds the rank of each state of ``mdp`` in its order."""
         if self.order is None:
             return self

@@ -26,7 +26,7 @@ from tether.conditioning.on_demand import RowsOnDemand
 from tether.conditioning.rows import EditedRows, ObservedStep, Rows, spans
 from tether.conditioning.scratch import Scratch, borrowed, observed_weights
 from tether.model.form import Form, pair_states
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.observation.path import Observation
 
 __all__ = [
@@ -87,7 +87,7 @@ class Graph:
     ``kept`` has what was computed from the graph once for all questions, by kind.
     """
 
-    mdp: MDP
+    mdp: ModelRecord
     observation: Observation
     layers: tuple[Layer, ...]
     last_states: Ints
@@ -133,7 +133,7 @@ class Graph:
         return (states[~over], states[over]) if over.any() else (states, states[:0])
 
 
-def replay(mdp: MDP, posterior: NoisePosterior | None, pairs: Ints) -> Rows:
+def replay(mdp: ModelRecord, posterior: NoisePosterior | None, pairs: Ints) -> Rows:
     """Counterfactual rows of ``pairs``; nominal ones if the outcome was not recorded."""
     if posterior is None:
         return Rows.nominal(mdp.form, pairs)
@@ -148,7 +148,7 @@ class Walk:
     `walking` lends the scratch of the model.
     """
 
-    def __init__(self, mdp: MDP, supports: Iterable[Ints] = (), scratch: Scratch | None = None) -> None:
+    def __init__(self, mdp: ModelRecord, supports: Iterable[Ints] = (), scratch: Scratch | None = None) -> None:
         self.mdp = mdp
         self._scratch = Scratch.new(mdp.n_states) if scratch is None else scratch
         self._supports = tuple(supports)
@@ -297,7 +297,7 @@ def _successors(form: Form, states: Ints, seen: Ints) -> Ints:
 
 
 @contextmanager
-def walking(mdp: MDP, supports: Iterable[Ints] = ()) -> Iterator[Walk]:
+def walking(mdp: ModelRecord, supports: Iterable[Ints] = ()) -> Iterator[Walk]:
     """A walk on the model's own scratch."""
     with borrowed(mdp.form) as scratch:
         walk = Walk(mdp, supports, scratch)
@@ -309,7 +309,7 @@ def walking(mdp: MDP, supports: Iterable[Ints] = ()) -> Iterator[Walk]:
 class _Candidates:
     """The pairs of a layer, for a posterior to pick from."""
 
-    mdp: MDP
+    mdp: ModelRecord
     states: Ints
     met: Ints
 
@@ -382,7 +382,7 @@ def reached_states(graph: Graph) -> tuple[Ints, ...]:
     return tuple(found)
 
 
-def expand(mdp: MDP, edits: EditedRows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:
+def expand(mdp: ModelRecord, edits: EditedRows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:
     """Entries of the rows of ``pairs``: (position in ``pairs``, entry of the model, probability)."""
     form = mdp.form
     at = np.full(pairs.shape, -1) if edits is None else edits.locate(pairs)

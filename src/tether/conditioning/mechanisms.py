@@ -18,7 +18,7 @@ from tether.conditioning.rows import ObservedStep, Rows, spans
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.errors import Problem, QueryError
 from tether.model.form import TOLERANCE, Form, pair_states
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 
 __all__ = ["EXACT", "infer", "make_mechanism"]
 
@@ -35,7 +35,7 @@ EXACT = tuple(name for name, (kind, _) in _BUILT_IN.items() if issubclass(kind, 
 """The mechanisms whose rows are closed forms."""
 
 
-def make_mechanism(mechanism: str | Mechanism | RowOf, options: dict[str, Any], mdp: MDP) -> Mechanism:
+def make_mechanism(mechanism: str | Mechanism | RowOf, options: dict[str, Any], mdp: ModelRecord) -> Mechanism:
     """A mechanism by name with its options, a mechanism object, or a row function; prepared for the model if needed."""
     if isinstance(mechanism, str):
         return make_mechanism(_by_name(mechanism, options), {}, mdp)
@@ -50,7 +50,7 @@ def make_mechanism(mechanism: str | Mechanism | RowOf, options: dict[str, Any], 
     return prepared
 
 
-def infer(mdp: MDP, mechanism: Mechanism, step: ObservedStep) -> NoisePosterior:
+def infer(mdp: ModelRecord, mechanism: Mechanism, step: ObservedStep) -> NoisePosterior:
     """The noise of a recorded step; rows of a mechanism that is not built in are checked when they are replayed."""
     posterior = mechanism.infer(step)
     built_in = any(type(mechanism) is kind for kind, _ in _BUILT_IN.values())
@@ -60,7 +60,7 @@ def infer(mdp: MDP, mechanism: Mechanism, step: ObservedStep) -> NoisePosterior:
 class _CheckedPosterior:
     """The posterior of somebody's own mechanism, with checked rows, and a key that no other mechanism has."""
 
-    def __init__(self, mdp: MDP, mechanism: Mechanism, step: ObservedStep, posterior: NoisePosterior) -> None:
+    def __init__(self, mdp: ModelRecord, mechanism: Mechanism, step: ObservedStep, posterior: NoisePosterior) -> None:
         self._mdp, self._mechanism, self._step, self._posterior = mdp, mechanism, step, posterior
 
     @property

@@ -25,8 +25,8 @@ from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.evaluation.returns import returns_of
 from tether.evaluation.tailoring import Tailoring, tailoring_of
 from tether.influence.one_step import Influence, influenced_pairs, make_influence
-from tether.model.mdp import MDP
 from tether.model.properties import make_property
+from tether.model.record import ModelRecord
 from tether.observation.changes import changes_something
 from tether.observation.path import Path, time_index
 from tether.plan.chain import Chain, Decide, Visits, collect, graph_chain
@@ -78,7 +78,7 @@ class Evaluation(Tabular):
     array([1.  , 2.  , 1.89, 1.67, 1.44, 1.22, 2.06, 2.84])
     """
 
-    mdp: MDP
+    mdp: ModelRecord
     chain: Chain
     occupancy: tuple[Floats, ...]
     returns: Course
@@ -279,7 +279,9 @@ def _evaluate_on(world: CounterfactualMDP, chain: Chain, influence: Influence) -
     return evaluate_chain(world.mdp, chain, world, influenced)
 
 
-def evaluate_chain(mdp: MDP, chain: Chain, cf: CounterfactualMDP | None, influenced: tuple[Ints, ...]) -> Evaluation:
+def evaluate_chain(
+    mdp: ModelRecord, chain: Chain, cf: CounterfactualMDP | None, influenced: tuple[Ints, ...]
+) -> Evaluation:
     """What to expect of a chain: its return; or, if it ends where a property is decided, the probability of that."""
     occupancy = chain.occupancy()
     changed, tailoring = None, None

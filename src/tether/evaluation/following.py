@@ -26,8 +26,8 @@ from tether.evaluation.evaluate import visit
 from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.influence.one_step import influenced_pairs
 from tether.model.form import Form, pair_states
-from tether.model.mdp import MDP
 from tether.model.properties import Property
+from tether.model.record import ModelRecord
 from tether.observation.changes import is_change
 from tether.plan.chain import Taken, Visits, or_rest
 from tether.plan.objective import asked_set
@@ -285,7 +285,7 @@ def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan:
     return Taken(owner, chosen, share, changes, runs), open_nodes
 
 
-def _pairs_of(mdp: MDP, states: Ints, action: int) -> Ints:
+def _pairs_of(mdp: ModelRecord, states: Ints, action: int) -> Ints:
     """The pair of each state and one action; -1 where it is not available."""
     owner, pairs = spans(mdp.form.pair_start[states], mdp.form.pair_start[states + 1])
     here = mdp.form.pair_action[pairs] == action

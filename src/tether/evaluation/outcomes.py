@@ -13,7 +13,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.model.labels import name_text
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.observation.changes import nothing_to_change
 
 __all__ = ["Outcome", "absorbing", "outcome_chances", "outcome_classes", "outcome_of", "outcome_probabilities"]
@@ -30,14 +30,14 @@ class Outcome:
     states: Ints
 
 
-def absorbing(mdp: MDP, states: Ints) -> Any:
+def absorbing(mdp: ModelRecord, states: Ints) -> Any:
     """Which of ``states`` are absorbing: no action leads out of them."""
     form = mdp.form
     stuck = form.pair_start[states] == form.pair_start[np.asarray(states, np.int64) + 1]
     return stuck | nothing_to_change(form, states, _NO_ACTION)
 
 
-def outcome_of(mdp: MDP, state: int) -> Outcome | None:
+def outcome_of(mdp: ModelRecord, state: int) -> Outcome | None:
     """The class of a state, by index: its first label, or the state itself if it is absorbing; None for other states.
 
     Examples
@@ -55,12 +55,12 @@ def outcome_of(mdp: MDP, state: int) -> Outcome | None:
     return Outcome(name_text(mdp.states[state]), here) if absorbing(mdp, here)[0] else None
 
 
-def outcome_probabilities(mdp: MDP, states: Ints, probability: Floats) -> dict[str, float]:
+def outcome_probabilities(mdp: ModelRecord, states: Ints, probability: Floats) -> dict[str, float]:
     """The probability of each label, and of each absorbing state without a label, from a distribution over states."""
     return {name: float(chance[0]) for name, chance in outcome_chances(mdp, states, probability[None]).items()}
 
 
-def outcome_chances(mdp: MDP, states: Ints, probability: Floats) -> dict[str, Floats]:
+def outcome_chances(mdp: ModelRecord, states: Ints, probability: Floats) -> dict[str, Floats]:
     """The probability of each outcome (label, or absorbing state without one) in each row of ``probability``.
 
     Each row is a distribution over ``states``.
@@ -78,7 +78,7 @@ def outcome_chances(mdp: MDP, states: Ints, probability: Floats) -> dict[str, Fl
     return found
 
 
-def outcome_classes(mdp: MDP, states: Ints) -> tuple[list[str], Ints]:
+def outcome_classes(mdp: ModelRecord, states: Ints) -> tuple[list[str], Ints]:
     """Names of classes that have no state in common, and the class of each state.
 
     States with the same labels are one class; an absorbing state without a label is a class of its own; all other

@@ -28,7 +28,7 @@ from tether.conditioning.mechanism import Mechanism
 from tether.conditioning.mechanisms import EXACT
 from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_chain
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.observation.path import Path
 from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 
@@ -190,7 +190,7 @@ _CORNER = "plan \\ if true"
 
 
 def compare_mechanisms(
-    mdp: MDP,
+    mdp: ModelRecord,
     path: Path,
     k: int | None = None,
     m: int = 1,

@@ -23,9 +23,9 @@ from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_deci
 from tether.evaluation.policy import decider, make_policy, noisy
 from tether.influence.one_step import Support
 from tether.model.form import model_of
-from tether.model.mdp import MDP
 from tether.model.names import name_list
 from tether.model.properties import Decided, Property, make_property
+from tether.model.record import ModelRecord
 from tether.observation.path import Path, time_index
 from tether.plan.backward import final_rewards
 from tether.plan.chain import Taken, Visits, build_chain
@@ -50,7 +50,7 @@ class Solution:
     ('down', 540.78)
     """
 
-    mdp: MDP
+    mdp: ModelRecord
     horizon: int
     values: Floats
     choices: Ints
@@ -88,7 +88,7 @@ class Solution:
         )
 
 
-def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: bool = False) -> Solution:
+def solve(mdp: ModelRecord, steps: int | None = None, objective: Any = None, minimise: bool = False) -> Solution:
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
     T, wanted = _length(mdp, steps), make_property(objective)
     every = np.arange(mdp.n_states, dtype=np.int32)
@@ -102,13 +102,13 @@ def solve(mdp: MDP, steps: int | None = None, objective: Any = None, minimise: b
     return Solution(mdp, T, values, choices, wanted, bool(minimise))
 
 
-def choice_type(mdp: MDP) -> type[np.signedinteger[Any]]:
+def choice_type(mdp: ModelRecord) -> type[np.signedinteger[Any]]:
     """A small integer type that can number the actions of a state."""
     return np.int8 if mdp.n_actions < np.iinfo(np.int8).max else np.int32
 
 
 def backward_values(
-    world: MDP, decided: Decided | None, states: Sequence[Ints], choices: Sequence[Ints], minimise: bool
+    world: ModelRecord, decided: Decided | None, states: Sequence[Ints], choices: Sequence[Ints], minimise: bool
 ) -> Iterator[tuple[int, Floats]]:
     """Backward induction without any limit, t = T … 0: yields the time and a table by state, valid for ``states[t]``.
 
@@ -172,7 +172,7 @@ def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, mi
     def decide(t: int, visits: Visits) -> Taken:
         local = choices[t][places_among(states[t], visits.states), 0].astype(np.int64)
         if np.any(local < 0):  # the policy itself says what is wrong
-            best = mdp.solve(cf.T, objective=objective, minimise=minimise)
+            best = solve(mdp, cf.T, objective, minimise)
             return decider(mdp, make_policy(mdp, best, cf.T))(t, visits)
         return Taken.for_certain(mdp.form.pair_start[visits.states] + local)
 
@@ -187,7 +187,7 @@ def _with_ended(graph: Graph, t: int) -> Ints:
 
 
 def evaluate_nominal(
-    mdp: MDP, policy: Any, steps: int | None = None, *, start: Any = None, objective: Any = None
+    mdp: ModelRecord, policy: Any, steps: int | None = None, *, start: Any = None, objective: Any = None
 ) -> Evaluation:
     """Evaluate a policy on the plain model; see `MDP.evaluate`."""
     T, wanted = _length(mdp, steps), make_property(objective)
@@ -200,7 +200,7 @@ def evaluate_nominal(
 
 
 def simulate(
-    mdp: MDP, policy: Any, steps: int | None = None, *, start: Any = None, rng: Any = None, noise: float = 0.0
+    mdp: ModelRecord, policy: Any, steps: int | None = None, *, start: Any = None, rng: Any = None, noise: float = 0.0
 ) -> Path:
     """Draw one episode from the plain model; see `MDP.simulate`."""
     T = _length(mdp, steps)
@@ -217,7 +217,7 @@ def simulate(
     return Path([mdp.states[s] for s in states], [mdp.actions[a] for a in actions])
 
 
-def _start(mdp: MDP, start: Any, argument: str = "start") -> int:
+def _start(mdp: ModelRecord, start: Any, argument: str = "start") -> int:
     """The index of the state in which an episode starts: the given one, the only one labelled ``init``, or the first.
 
     Models of PRISM and Storm have the label ``init``. If several states have it, one must be given.
@@ -232,7 +232,7 @@ def _start(mdp: MDP, start: Any, argument: str = "start") -> int:
     return int(initial[0]) if initial.size else 0
 
 
-def _length(mdp: MDP, steps: Any) -> int:
+def _length(mdp: ModelRecord, steps: Any) -> int:
     """How many steps an episode has: ``steps``, or the horizon of the model."""
     if steps is None:
         if mdp.horizon is None:

@@ -26,9 +26,9 @@ import numpy as np
 
 from tether.errors import Problem, QueryError
 from tether.model.form import all_pair_states
-from tether.model.mdp import MDP
 from tether.model.names import name_list
 from tether.model.properties import Property
+from tether.model.record import ModelRecord
 from tether.observation.path import Path
 from tether.plan.chain import Taken, Visits
 
@@ -42,7 +42,7 @@ Policy = Callable[[int, int], list[tuple[int, float]]]
 
 
 def make_policy(
-    mdp: MDP,
+    mdp: ModelRecord,
     policy: Any,
     horizon: int,
     path: Path | None = None,
@@ -98,7 +98,7 @@ def _predicted(policy: Any) -> Callable[[int, Any], Any]:
     return ask
 
 
-def _from_frame(mdp: MDP, frame: Any) -> dict[Any, dict[Any, float]]:
+def _from_frame(mdp: ModelRecord, frame: Any) -> dict[Any, dict[Any, float]]:
     """A table with the columns state, action and perhaps t and probability, as a mapping."""
     import pyarrow as pa
 
@@ -129,12 +129,14 @@ def _as_name(names: Any, value: Any) -> Any:
 
 
 def _by_name(
-    mdp: MDP, name: str, horizon: int, path: Path | None, objective: Property | None, minimise: bool
+    mdp: ModelRecord, name: str, horizon: int, path: Path | None, objective: Property | None, minimise: bool
 ) -> Policy:
     if name == "random":
         return lambda _t, s: _uniform(mdp, s)
     if name == "optimal":
-        return _from_answers(mdp, mdp.solve(horizon, objective=objective, minimise=minimise))
+        from tether.evaluation.plain import solve
+
+        return _from_answers(mdp, solve(mdp, horizon, objective, minimise))
     if name == "observed" and path is not None:
         return _from_answers(mdp, lambda t, _state: path.actions[t])
     if name == "observed":
@@ -144,7 +146,7 @@ def _by_name(
     raise QueryError(f"a policy by name is 'observed', 'optimal' or 'random', not {name!r}")
 
 
-def noisy(mdp: MDP, policy: Policy, noise: float) -> Policy:
+def noisy(mdp: ModelRecord, policy: Policy, noise: float) -> Policy:
     """With probability ``noise`` any available action, each equally likely; otherwise what ``policy`` says."""
     if isinstance(noise, bool) or not isinstance(noise, int | float | np.number) or not 0 <= noise <= 1:
         raise QueryError(f"noise must be a number from 0 to 1, not {noise!r}")
@@ -159,7 +161,7 @@ def noisy(mdp: MDP, policy: Policy, noise: float) -> Policy:
     return mixed if noise > 0 else policy
 
 
-def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Taken]:
+def decider(mdp: ModelRecord, policy: Policy) -> Callable[[int, Visits], Taken]:
     """The policy as a chain takes it."""
 
     def decide(t: int, visits: Visits) -> Taken:
@@ -175,7 +177,7 @@ def decider(mdp: MDP, policy: Policy) -> Callable[[int, Visits], Taken]:
     return decide
 
 
-def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Taken] | None:
+def array_decider(mdp: ModelRecord, actions: Any) -> Callable[[int, Visits], Taken] | None:
     """A policy array of action indices as a chain takes it, one layer at a time; None for any other policy."""
     actions = as_array(actions)
     if actions is None or actions.dtype.kind not in "iu" or actions.ndim not in (1, 2):
@@ -197,7 +199,7 @@ def array_decider(mdp: MDP, actions: Any) -> Callable[[int, Visits], Taken] | No
     return decide
 
 
-def _uniform(mdp: MDP, s: int) -> list[tuple[int, float]]:
+def _uniform(mdp: ModelRecord, s: int) -> list[tuple[int, float]]:
     pairs = range(int(mdp.form.pair_start[s]), int(mdp.form.pair_start[s + 1]))
     if not pairs:
         raise QueryError(Problem(f"state {mdp.states[s]!r} has no available action", state=mdp.states[s]))
@@ -223,7 +225,7 @@ def _of_time_and_state(policy: Callable[..., Any], path: Path | None) -> Callabl
     return policy
 
 
-def _lookup(mdp: MDP, table: Mapping[Any, Any]) -> Callable[[int, Any], Any]:
+def _lookup(mdp: ModelRecord, table: Mapping[Any, Any]) -> Callable[[int, Any], Any]:
     timed: dict[tuple[int, Any], Any] = {}
     for key, answered in table.items():
         if key in mdp.states:
@@ -245,7 +247,7 @@ def _lookup(mdp: MDP, table: Mapping[Any, Any]) -> Callable[[int, Any], Any]:
     return answer
 
 
-def _from_answers(mdp: MDP, ask: Callable[[int, Any], Any]) -> Policy:
+def _from_answers(mdp: ModelRecord, ask: Callable[[int, Any], Any]) -> Policy:
     def decide(t: int, s: int) -> list[tuple[int, float]]:
         state = mdp.states[s]
         answer = ask(t, state)
@@ -258,7 +260,7 @@ def _from_answers(mdp: MDP, ask: Callable[[int, Any], Any]) -> Policy:
     return decide
 
 
-def _plain_answer(mdp: MDP, t: int, state: Any, answer: Any) -> Any:
+def _plain_answer(mdp: ModelRecord, t: int, state: Any, answer: Any) -> Any:
     """An answer given as a list, an array or a tensor: the name of an action, or a distribution by name.
 
     A number is an action's name if there is one of that name, and otherwise its index.
@@ -277,7 +279,7 @@ def _plain_answer(mdp: MDP, t: int, state: Any, answer: Any) -> Any:
     return {mdp.actions[a]: float(array[a]) for a in np.flatnonzero(array).tolist()}
 
 
-def _available(mdp: MDP, t: int, s: int, action: Any) -> int:
+def _available(mdp: ModelRecord, t: int, s: int, action: Any) -> int:
     a = mdp.actions.find(action)
     pair = mdp.find_pair(s, a) if a >= 0 else -1
     if pair < 0:
@@ -304,7 +306,7 @@ def _distribution(t: int, state: Any, answers: list[tuple[int, Any]]) -> list[tu
     return [(pair, chance / total) for (pair, _), chance in zip(answers, chances, strict=True) if chance > 0]
 
 
-def _from_array(mdp: MDP, array: Any) -> Policy:
+def _from_array(mdp: ModelRecord, array: Any) -> Policy:
     S, A = mdp.n_states, mdp.n_actions
     if array.dtype.kind in "iu" and array.shape[-1:] == (S,) and array.ndim in (1, 2):
         timed = array.ndim == 2

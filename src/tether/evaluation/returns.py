@@ -13,7 +13,7 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether._foundation.rounding import settled
 from tether.evaluation.course import Course
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.plan.chain import Chain, collect
 
 __all__ = ["Returns", "returns_of"]
@@ -40,12 +40,12 @@ class Returns:
     std: float
 
 
-def returns_of(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
+def returns_of(mdp: ModelRecord, chain: Chain, occupancy: list[Floats]) -> Returns:
     """What a chain earns; or, if it ends where a property is decided, the probability that this holds."""
     return _returns(mdp, chain, occupancy) if chain.ended is None else _holding(mdp, chain, occupancy)
 
 
-def _holding(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
+def _holding(mdp: ModelRecord, chain: Chain, occupancy: list[Floats]) -> Returns:
     """For a property: whether it holds if the episode ends at t, what each step adds to its probability, and at T."""
     assert mdp.final_reward is not None  # 1 where it holds, else 0
     mean, lowest, highest = np.empty((3, chain.T + 1))
@@ -57,7 +57,7 @@ def _holding(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
     return Returns(Course(mean, std, lowest, highest), np.diff(mean), float(mean[-1]), float(std[-1]))
 
 
-def _returns(mdp: MDP, chain: Chain, occupancy: list[Floats]) -> Returns:
+def _returns(mdp: ModelRecord, chain: Chain, occupancy: list[Floats]) -> Returns:
     """The return so far, what each step earns; the mean and the spread of the return."""
     rewards = np.array(
         [

@@ -36,8 +36,8 @@ from tether._foundation.checks import whole_number
 from tether.conditioning.rows import spans
 from tether.errors import Problem, QueryError
 from tether.evaluation.standard import Layer, Standard
-from tether.model.mdp import MDP
 from tether.model.properties import Decided
+from tether.model.record import ModelRecord
 from tether.observation.changes import nothing_left, nothing_to_change
 from tether.observation.path import Observation
 
@@ -187,7 +187,7 @@ class BatchReview:
         return found
 
 
-def horizons(mdp: MDP, steps: Steps, horizon: Any = None, longest: int | None = None) -> Ints:
+def horizons(mdp: ModelRecord, steps: Steps, horizon: Any = None, longest: int | None = None) -> Ints:
     """Up to which time each episode is judged.
 
     ``horizon`` is that of all episodes. By default an episode is judged up to its own length. One that ended in an
@@ -346,7 +346,7 @@ def _review_steps(standard: Standard, batch: Steps, layer: Layer, after: Floats,
     found.best[at], found.ended[at] = np.where(ended, -1, best), ended
 
 
-def _check_finite(mdp: MDP, t: int, states: Ints, values: Floats) -> None:
+def _check_finite(mdp: ModelRecord, t: int, states: Ints, values: Floats) -> None:
     """An error if values are infinite: a state without actions can be reached before the end."""
     lost = np.flatnonzero(~np.isfinite(values))
     if lost.size:

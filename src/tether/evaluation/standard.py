@@ -19,9 +19,9 @@ from tether.errors import Problem, QueryError
 from tether.evaluation.plain import backward_values, choice_type
 from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.model.form import all_pair_states
-from tether.model.mdp import MDP
 from tether.model.practice import Practice, learned_counts
 from tether.model.properties import Decided, Property, make_property
+from tether.model.record import ModelRecord
 from tether.plan.chain import Decide, Taken, Visits, or_rest
 from tether.plan.objective import asked_model, counts_at_rest
 from tether.plan.rewards import ExpectedRewards
@@ -29,7 +29,7 @@ from tether.plan.rewards import ExpectedRewards
 __all__ = ["Layer", "Standard", "is_best", "usual_practice"]
 
 
-def usual_practice(mdp: MDP) -> Floats:
+def usual_practice(mdp: ModelRecord) -> Floats:
     """Usual practice of a learned model: for each pair (s, a), the share n_sa / n_s of the times that s was seen.
 
     In a state without any count, each action has the same share: there is nothing to choose in it, or nothing is known.
@@ -84,7 +84,7 @@ class Standard:
     (array([540.775]), True)
     """
 
-    mdp: MDP
+    mdp: ModelRecord
     against: Any = "best"
     objective: Property | None = None
     minimise: bool = False
@@ -107,7 +107,7 @@ class Standard:
         return isinstance(self.against, str) and self.against == "usual"
 
     @cached_property
-    def world(self) -> tuple[MDP, Decided | None]:
+    def world(self) -> tuple[ModelRecord, Decided | None]:
         """The model whose returns are the values, and which of its states decide the property."""
         return asked_model(self.mdp, self.objective)
 
@@ -240,7 +240,7 @@ class Standard:
         return decider(mdp, make_policy(mdp, policy, horizon, objective=self.objective, minimise=self.minimise))
 
 
-def _by_shares(mdp: MDP, shares: Floats) -> Decide:
+def _by_shares(mdp: ModelRecord, shares: Floats) -> Decide:
     first = mdp.form.pair_start
 
     def decide(_t: int, visits: Visits) -> Taken:

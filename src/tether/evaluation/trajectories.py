@@ -11,7 +11,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.markup import html_table
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.observation.path import Path
 from tether.plan.chain import Chain
 from tether.plan.plan import Plan
@@ -46,7 +46,7 @@ class Trajectories:
     ('NIL', 'V_I', 'V_I')
     """
 
-    mdp: MDP
+    mdp: ModelRecord
     states: Ints
     actions: Ints
     returns: Floats
@@ -83,7 +83,7 @@ def sample_plan(plan: Plan, n: int, rng: Any = None) -> Trajectories:
     return _sample(plan.asked.mdp, plan.chain, n, random_generator(rng))
 
 
-def _sample(mdp: MDP, chain: Chain, n: int, rng: np.random.Generator) -> Trajectories:
+def _sample(mdp: ModelRecord, chain: Chain, n: int, rng: np.random.Generator) -> Trajectories:
     node = np.zeros(n, dtype=np.int64)
     states = np.empty((n, chain.T + 1), dtype=np.int64)
     actions = np.empty((n, chain.T), dtype=np.int64)

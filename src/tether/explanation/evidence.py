@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
     from tether.learning.uncertainty import PlanUncertainty
     from tether.model.counts import Counts
-    from tether.model.mdp import MDP
+    from tether.model.record import ModelRecord
     from tether.plan.plan import Plan
 
 __all__ = ["Evidence", "default_draws", "evidence_of", "learned_sentences"]
@@ -144,7 +144,7 @@ def evidence_of(explanation: Explanation) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def _seen(mdp: MDP, counts: Counts, pair: int) -> tuple[int, int]:
+def _seen(mdp: ModelRecord, counts: Counts, pair: int) -> tuple[int, int]:
     """How often a pair was seen, and how many outcomes it has in the model."""
     if pair < 0:
         return 0, 0
@@ -152,7 +152,7 @@ def _seen(mdp: MDP, counts: Counts, pair: int) -> tuple[int, int]:
     return int(counts.transitions[entries].sum()), entries.stop - entries.start
 
 
-def _led_to(mdp: MDP, counts: Counts, pair: int, end: int) -> int:
+def _led_to(mdp: ModelRecord, counts: Counts, pair: int, end: int) -> int:
     """How often a pair led to a state."""
     if pair < 0:
         return 0

@@ -24,8 +24,8 @@ from tether.evaluation.review import SURE, Batch, horizons, review_batch
 from tether.evaluation.standard import Standard, is_best
 from tether.explanation.reviewing import review_headline, review_sentences
 from tether.influence.one_step import Support
-from tether.model.mdp import MDP
 from tether.model.properties import Property, make_property
+from tether.model.record import ModelRecord
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import Earned, earned
 from tether.observation.indices import path_of
@@ -144,7 +144,7 @@ class Review(Tabular):
     Every decision was the model's best at the time. The death was bad luck, most of it at step 2.
     """
 
-    mdp: MDP
+    mdp: ModelRecord
     against: Any
     objective: Property | None
     minimise: bool
@@ -279,7 +279,7 @@ class Review(Tabular):
 
 
 def review(
-    mdp: MDP,
+    mdp: ModelRecord,
     path: Path,
     against: Any = "best",
     *,

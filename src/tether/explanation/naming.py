@@ -15,7 +15,7 @@ from tether.errors import QueryError
 from tether.evaluation.outcomes import absorbing
 
 if TYPE_CHECKING:
-    from tether.model.mdp import MDP
+    from tether.model.record import ModelRecord
 
 __all__ = ["differences", "is_in_words", "only", "outcome_name", "short"]
 
@@ -62,7 +62,7 @@ def differences(label: Any, reference: Any) -> str:
     return shown(in_parts((part, value) for part, value, other in pairs if value != other))
 
 
-def outcome_name(mdp: MDP, states: Sequence[Any]) -> str | None:
+def outcome_name(mdp: ModelRecord, states: Sequence[Any]) -> str | None:
     """The name of some states if they are one outcome: their label, or the name of the one absorbing state; else None.
 
     >>> import tether

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tether.conditioning.mechanism import Mechanism
     from tether.explanation.explain import Explanation
     from tether.influence.rules import Rule
-    from tether.model.mdp import MDP
     from tether.model.properties import Property
+    from tether.model.record import ModelRecord
     from tether.plan.plan import Plan
     from tether.plan.sweep import Sweep
 
@@ -178,7 +178,7 @@ UNREWARDED = (
 )
 
 
-def is_unrewarded(mdp: MDP) -> bool:
+def is_unrewarded(mdp: ModelRecord) -> bool:
     """Whether all rewards of a model are 0, so that no return can be gained."""
     return mdp.describe().reward_range == (0.0, 0.0) and mdp.final_reward is None
 

@@ -24,8 +24,8 @@ from tether.explanation.what_if import WhatIf
 from tether.explorer.naming import Naming
 from tether.explorer.offered import Entry, Offered
 from tether.explorer.view import Choices, View
-from tether.model.mdp import MDP
 from tether.model.properties import Property, avoid, reach
+from tether.model.record import ModelRecord
 from tether.plan.limits import enough_k
 from tether.plan.plan import Plan
 from tether.plan.robust import Robust
@@ -227,12 +227,12 @@ def _nothing() -> None:
     """No check: nothing replaces this question."""
 
 
-def property_labels(mdp: MDP) -> list[str]:
+def property_labels(mdp: ModelRecord) -> list[str]:
     """The labels that a property can be about, in the order in which addresses number them."""
     return list(mdp.label_sets)
 
 
-def _property(mdp: MDP, view: View) -> Property | None:
+def _property(mdp: ModelRecord, view: View) -> Property | None:
     """The property that is asked for in place of the return."""
     wanted = view.wanted
     if wanted is None:

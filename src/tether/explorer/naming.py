@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from tether._foundation.words import cut, cut_apart, shown
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 
 __all__ = ["Naming", "apart"]
 
@@ -35,7 +35,7 @@ def apart(text: str) -> str:
 class Naming:
     """Names of one model's states and actions, as the page shows them."""
 
-    def __init__(self, mdp: MDP) -> None:
+    def __init__(self, mdp: ModelRecord) -> None:
         self.mdp = mdp
 
     @cached_property

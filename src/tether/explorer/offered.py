@@ -19,7 +19,7 @@ from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
 from tether.io.embedded import about_case, case_names, open_case, path_names
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.observation.earned import model_return
 from tether.observation.episodes import Episodes
 from tether.observation.path import observe
@@ -203,7 +203,7 @@ def _opened_case(key: str) -> CounterfactualMDP:
 class LogEpisodes:
     """The episodes of a log, as seen by one model; keys are their numbers in the log."""
 
-    mdp: MDP
+    mdp: ModelRecord
     episodes: Episodes
     opening: Opening = field(default_factory=Opening)
     audited: Mapping[Any, Gained] | None = None
@@ -272,11 +272,11 @@ class LogEpisodes:
         return found
 
 
-def _outcome(mdp: MDP, state: int) -> str:
+def _outcome(mdp: ModelRecord, state: int) -> str:
     found = outcome_of(mdp, state)
     return "" if found is None else shown(found.name)
 
 
-def _listed(key: str, name: str, mdp: MDP, value: float, cf: CounterfactualMDP) -> Listed:
+def _listed(key: str, name: str, mdp: ModelRecord, value: float, cf: CounterfactualMDP) -> Listed:
     last = int(cf.observation.states[-1])
     return Listed(key, name, cf.T, "" if last < 0 else _outcome(mdp, last), value)

@@ -12,7 +12,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether.conditioning.conditioned import CounterfactualMDP
 from tether.model.properties import Property
 
-__all__ = ["DrawnDecisions", "DrawnOutcomes", "DrawnReview", "DrawnShares", "DrawnSweep"]
+__all__ = ["DrawnDecisions", "DrawnFront", "DrawnOutcomes", "DrawnReview", "DrawnShares", "DrawnSweep"]
 
 
 class DrawnSweep(Protocol):
@@ -34,6 +34,19 @@ class DrawnSweep(Protocol):
     def minimise(self) -> bool: ...
     def value(self, k: int, m: int) -> float: ...
     def lost(self, m: int) -> Floats: ...
+
+
+class DrawnFront(Protocol):
+    """A `tether.records.Front`; its points have a plan."""
+
+    @property
+    def points(self) -> Sequence[Any]: ...
+    @property
+    def values(self) -> Floats: ...
+    @property
+    def measures(self) -> Floats: ...
+    @property
+    def against(self) -> str | Property: ...
 
 
 class DrawnShares(Protocol):

@@ -19,7 +19,7 @@ from tether.errors import QueryError
 from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Rule
 from tether.model.form import model_of
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 
 __all__ = ["MAX_STEPS", "Thresholds", "not_to_advise", "own_of", "thresholds", "unconstrained"]
 
@@ -140,7 +140,7 @@ def thresholds(graph: Graph, rule: Rule, influence: Influence, *, up_to: int | N
     )
 
 
-def not_to_advise(mdp: MDP) -> Flags | None:
+def not_to_advise(mdp: ModelRecord) -> Flags | None:
     """The pairs of a learned model that were seen too rarely to be advised (``minimum`` of `tether.learn`), or None."""
     counts = mdp.counts
     if counts is None or counts.minimum <= 1 or mdp.learned is None or mdp.learned.advisable.size != mdp.n_pairs:

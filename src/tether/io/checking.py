@@ -13,7 +13,7 @@ from tether.errors import FileError, ModelError, PathError, Problem
 from tether.influence.reach import Coverage, coverage
 from tether.io.models import format_by_suffix
 from tether.io.opening import open_model, open_path
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.names import name_list
 from tether.observation.path import Path
 

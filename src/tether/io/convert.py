@@ -11,7 +11,7 @@ from tether.io.files import name_of
 from tether.io.models import FORMATS, format_of, write_model
 from tether.io.opening import open_model
 from tether.io.valuations import valuations
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 
 __all__ = ["Conversion", "convert"]
 

@@ -8,7 +8,7 @@ from ast import literal_eval
 from typing import Any
 
 from tether.errors import Problem, QueryError
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 
 __all__ = ["is_environment", "open_environment"]
 

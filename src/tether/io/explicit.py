@@ -20,10 +20,10 @@ from tether._foundation.problems import Complaints
 from tether._foundation.words import counted
 from tether.errors import FileError, Problem, QueryError
 from tether.io.plaintext import File, add_each, quoted
+from tether.mdp import MDP
 from tether.model.form import ROUNDED
 from tether.model.from_table import form_from_codes
 from tether.model.labels import LabelSets
-from tether.model.mdp import MDP
 from tether.model.names import make_names
 
 __all__ = ["NO_LABEL", "TOLERANCE", "SortedTransitions", "build", "check_rows", "check_size", "sort_transitions"]

@@ -12,7 +12,7 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether.errors import FileError, Problem, QueryError
 from tether.io.plaintext import File
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 
 __all__ = ["distinct_names", "entry_rewards", "label_states", "pair_rewards", "spelled", "target_of"]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tether.errors import Problem, QueryError
 from tether.evaluation.policy import make_policy
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.path import Path
 
 __all__ = ["from_gymnasium", "record"]

@@ -26,8 +26,8 @@ from tether.io.logshapes import OPTIONAL, LogShape, are_timestamps, make_shape
 from tether.io.names import find_index
 from tether.io.values import DECIMAL_COMMA
 from tether.io.writtenlogs import as_expected, fold_names
+from tether.mdp import MDP
 from tether.model.encode import Coded, coded
-from tether.model.mdp import MDP
 from tether.model.names import Names, make_names, plain
 from tether.observation.arrange import ByRow, arrange_log, arrange_sound
 from tether.observation.episodes import Episodes

@@ -22,8 +22,8 @@ from tether.io.files import File, check_archive, file_error, name_of, read_bytes
 from tether.io.matlab import check_matlab
 from tether.io.names import are_whole, texts_of
 from tether.io.tables import check_plain
+from tether.mdp import MDP
 from tether.model.form import TOLERANCE, all_pair_states
-from tether.model.mdp import MDP
 from tether.model.names import Names, name_list
 
 __all__ = ["read_arrays", "write_arrays"]

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from tether.errors import Problem, QueryError
 from tether.io.files import File, file_error, name_of
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.storage import is_saved_model
 
 __all__ = ["FORMATS", "format_by_suffix", "format_of", "read_model", "write_model"]

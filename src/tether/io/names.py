@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tether.errors import FileError, Problem, QueryError
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.names import Names
 from tether.observation.path import Path
 

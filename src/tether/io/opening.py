@@ -10,7 +10,7 @@ from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.embedded import PREFIX, case_names, is_case, open_case
 from tether.io.environments import is_environment, open_environment
 from tether.io.names import find_index, in_names_of
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.path import Path, observe
 
 if TYPE_CHECKING:

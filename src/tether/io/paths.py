@@ -25,7 +25,7 @@ from tether.io.files import File, checked_text, file_error, name_of
 from tether.io.logshapes import LogShape, make_shape
 from tether.io.names import find_index, text_of, texts_of
 from tether.io.values import cut_repr
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.names import Names, is_missing, make_names, plain
 from tether.observation.ends import outcome_names
 from tether.observation.path import Path, observe

@@ -11,7 +11,7 @@ from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.io.finding import Words
 from tether.io.opening import must_exist
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 
 __all__ = ["NAMED", "open_policy"]
 
@@ -22,7 +22,7 @@ _TOLERANCE = 1e-4
 
 
 def open_policy(
-    source: str | os.PathLike[str], cf: CounterfactualMDP | MDP, *, columns: Mapping[str, str] | None = None
+    source: str | os.PathLike[str], cf: CounterfactualMDP | ModelRecord, *, columns: Mapping[str, str] | None = None
 ) -> Any:
     """A policy that `CounterfactualMDP.evaluate` takes.
 
@@ -55,10 +55,10 @@ def open_policy(
         if not os.path.splitext(source)[1]:
             raise QueryError(f"{source}: there is no such file; a policy by name is {', '.join(NAMED)}")
         must_exist(source)
-    return _from_file(source, cf if isinstance(cf, MDP) else cf.mdp, columns)
+    return _from_file(source, cf if isinstance(cf, ModelRecord) else cf.mdp, columns)
 
 
-def _from_file(file: str, mdp: MDP, rename: Mapping[str, str] | None) -> dict[Any, dict[Any, float]]:
+def _from_file(file: str, mdp: ModelRecord, rename: Mapping[str, str] | None) -> dict[Any, dict[Any, float]]:
     from tether.io.columns import read_columns
 
     columns = read_columns(file, ["state", "action"], ["t", "probability"], rename, text=["state", "action"])
@@ -95,7 +95,7 @@ def _at(t: int | None, state: Any) -> str:
     return f"state {state!r}" if t is None else f"t = {t}, state {state!r}"
 
 
-def _check_pair(mdp: MDP, state: Any, action: Any, t: Any) -> None:
+def _check_pair(mdp: ModelRecord, state: Any, action: Any, t: Any) -> None:
     if t is not None and not (isinstance(t, int) and t >= 0):
         raise QueryError(f"t must be a whole number from 0, not {t!r}")
     mdp.pair_index(state, action)

@@ -17,10 +17,10 @@ from tether.io.arrowfiles import label_column, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File, file_error
 from tether.io.finding import word_to_label
+from tether.mdp import MDP
 from tether.model.encode import Coded
 from tether.model.form import TOLERANCE, all_pair_states
 from tether.model.from_table import form_from_table
-from tether.model.mdp import MDP
 
 __all__ = ["check_plain", "from_dataframe", "read_table", "write_table"]
 

@@ -16,7 +16,7 @@ from tether.evaluation.outcomes import outcome_chances
 from tether.learning.following import Follower, expected_return
 from tether.learning.uncertainty import ChangedAction, PlanUncertainty, SweepUncertainty
 from tether.learning.worlds import asked_of_each, observed_values
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.observation.changes import changes_something
 from tether.plan.backward import solve_backward
 from tether.plan.chain import Chain, collect
@@ -124,7 +124,7 @@ def _actions(worlds: CounterfactualMDP, chain: Chain, mass: Floats, t: int, stat
     return likeliest
 
 
-def _outcomes(mdp: MDP, chain: Chain) -> dict[str, Floats]:
+def _outcomes(mdp: ModelRecord, chain: Chain) -> dict[str, Floats]:
     """Probability of each outcome at the end, in each world."""
     n = chain.visits[0].size
     world, states = np.divmod(chain.visits[-1].states, mdp.n_states)

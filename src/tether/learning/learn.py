@@ -33,10 +33,10 @@ from tether.errors import ModelError, Problem, QueryError
 from tether.learning.kinds import Kinds, read_log
 from tether.learning.prior import Support, Transitions, add_support, checked_prior, of_states
 from tether.learning.rewards import Earnings, fill_empty, mean_rewards, pooled_rewards
+from tether.mdp import MDP
 from tether.model.counts import Counts, Reading
 from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.from_table import form_from_codes
-from tether.model.mdp import MDP
 from tether.model.names import Names, make_names
 from tether.model.pooling import pool, pooled_rows, state_counts
 from tether.model.practice import learned_counts

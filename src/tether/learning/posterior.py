@@ -36,9 +36,10 @@ from tether.errors import QueryError
 from tether.learning.drawn import plan_in_draws, sweep_in_draws
 from tether.learning.uncertainty import PlanUncertainty, SweepUncertainty
 from tether.learning.worlds import block_size, drawn_worlds
+from tether.mdp import MDP
 from tether.model.form import Form
-from tether.model.mdp import MDP
 from tether.model.pooling import common_rows, state_counts
+from tether.model.record import ModelRecord
 from tether.model.side_by_side import copied_model
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
@@ -150,7 +151,7 @@ class Posterior:
         """Which draws are made at a time, at most ``size``."""
         return (range(first, min(first + size, self.draws)) for first in range(0, self.draws, size))
 
-    def _probabilities(self, mdp: MDP, which: range) -> Floats:
+    def _probabilities(self, mdp: ModelRecord, which: range) -> Floats:
         """The probabilities of some draws, one row per draw."""
         probability = np.repeat(mdp.form.probability[None], len(which), axis=0)
         if self.free.size:
@@ -229,12 +230,12 @@ def posterior(mdp: MDP, draws: int | None = None, *, rng: Any = 0) -> Posterior:
     return Posterior(mdp, draws, (int(words[0]), int(words[1])), free, start, concentration[free], _common(mdp, free))
 
 
-def usual_draws(mdp: MDP) -> int:
+def usual_draws(mdp: ModelRecord) -> int:
     """How many models are drawn for a learned model by default: fewer for a large one."""
     return max(_FEWEST, _DRAWS * _ENTRIES // max(mdp.n_transitions, _ENTRIES))
 
 
-def _common(mdp: MDP, free: Ints) -> tuple[_Common, ...]:
+def _common(mdp: ModelRecord, free: Ints) -> tuple[_Common, ...]:
     """How the common rows behind the entries ``free`` are drawn, for each ρ that is likely; none for a flat prior."""
     if mdp.counts is None or mdp.counts.pooling is None:
         return ()

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether.errors import Problem, QueryError
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.names import Names
 
 __all__ = ["Support", "Transitions", "add_support", "checked_prior", "of_states"]

@@ -24,8 +24,8 @@ from tether.conditioning.mechanism import Candidates, NoisePosterior
 from tether.conditioning.mechanisms import infer, make_mechanism
 from tether.conditioning.rows import ObservedStep, Rows
 from tether.model.form import Form
-from tether.model.mdp import MDP
 from tether.model.properties import Decided, Property
+from tether.model.record import ModelRecord
 from tether.model.side_by_side import copied_model, shifted
 from tether.observation.earned import model_return
 from tether.plan.objective import asked
@@ -39,7 +39,7 @@ COPIES = 128
 """How many models are asked at once, at most: whoever waits for them wants to know how far it is."""
 
 
-def block_size(mdp: MDP, T: int = 1, plans: int = 1) -> int:
+def block_size(mdp: ModelRecord, T: int = 1, plans: int = 1) -> int:
     """How many draws of a model are asked at once: so many that arrays stay small, and one core will do.
 
     They are larger the more steps an episode has, and the more plans are followed side by side: in each state a plan
@@ -59,7 +59,7 @@ def drawn_worlds(cf: CounterfactualMDP, probability: Floats) -> CounterfactualMD
     return CounterfactualMDP(mdp, cf.path, cf.mechanism, graph, posteriors)
 
 
-def asked_of_each(worlds: CounterfactualMDP, mdp: MDP, objective: Property | None) -> CounterfactualMDP:
+def asked_of_each(worlds: CounterfactualMDP, mdp: ModelRecord, objective: Property | None) -> CounterfactualMDP:
     """The worlds whose returns are what is asked for (`tether.plan.objective`); ``mdp`` knows the states by name."""
     if objective is None:
         return worlds

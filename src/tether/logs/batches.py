@@ -25,7 +25,7 @@ from tether.io.logs import Sound, read_sound_episodes
 from tether.io.names import are_whole, find_index, text_of
 from tether.logs.cohort import Cohort, find_episodes, reason
 from tether.logs.fingerprint import digest_of_episodes
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 

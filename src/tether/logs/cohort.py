@@ -17,7 +17,7 @@ from tether.errors import PathError, Problem
 from tether.evaluation.outcomes import outcome_of
 from tether.io.logplaces import LogPlaces
 from tether.io.names import find_index, in_names_of
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.names import Names
 from tether.observation.ends import Meaning
 from tether.observation.episodes import Episodes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether.evaluation.policy import as_array, make_policy
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.observation.episodes import Episodes
 
 __all__ = ["digest_of_episodes", "digest_of_model", "digest_of_policy"]

@@ -28,7 +28,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.errors import QueryError
 from tether.model.form import all_pair_states
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 
 __all__ = ["Intervals", "clopper_pearson", "row_intervals"]
 
@@ -80,7 +80,7 @@ class Intervals:
         return f"<Intervals: {many} by Clopper-Pearson, {100 * self.confidence:g} % joint confidence (Bonferroni)>"
 
 
-def row_intervals(mdp: MDP, confidence: float) -> Intervals:
+def row_intervals(mdp: ModelRecord, confidence: float) -> Intervals:
     """Simultaneous intervals of all probabilities of a learned model."""
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0.0 < confidence < 1.0:
         raise QueryError(f"confidence must be a number above 0 and below 1, such as 0.95, not {confidence!r}")

@@ -17,7 +17,7 @@ from tether.model.counts import Counts, Pooling, Reading
 from tether.model.form import all_pair_states
 
 if TYPE_CHECKING:
-    from tether.model.mdp import MDP
+    from tether.model.record import ModelRecord
 
 __all__ = ["Learned", "alike", "learned"]
 
@@ -275,7 +275,7 @@ def alike(names: Sequence[Any]) -> list[tuple[Any, ...]]:
     return [tuple(group) for group in together.values() if len(group) > 1]
 
 
-def learned(mdp: MDP, counts: Counts) -> Learned:
+def learned(mdp: ModelRecord, counts: Counts) -> Learned:
     """What a learned model is based on; ``counts`` are its own."""
     form = mdp.form
     if counts.transitions.size != form.next_state.size:

@@ -21,8 +21,8 @@ from tether._foundation.words import counted, number, percent, with_spread
 from tether.errors import QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form
-from tether.model.mdp import MDP
 from tether.model.pooling import StateCounts, Values, advantages_of, pool, state_counts, values_of
+from tether.model.record import ModelRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -93,7 +93,7 @@ class Practice(Tabular):
     ('sick', 'treat', 100, 0.5, 0.191, 0.035)
     """
 
-    def __init__(self, mdp: MDP, counts: Counts) -> None:
+    def __init__(self, mdp: ModelRecord, counts: Counts) -> None:
         self.mdp = mdp
         self._log = counts
 
@@ -237,7 +237,7 @@ class Practice(Tabular):
         return np.flatnonzero(self.counts.of_state[self.counts.pair_state] > 0)
 
 
-def practice(mdp: MDP) -> Practice:
+def practice(mdp: ModelRecord) -> Practice:
     """Usual practice in the log of a learned model: what is done, what it is worth, and what each action would change.
 
     Parameters
@@ -275,9 +275,9 @@ def reward_differences(form: Form, counts: StateCounts, log: Counts) -> tuple[Fl
     return more, unsure
 
 
-def learned_counts(mdp: MDP) -> Counts:
+def learned_counts(mdp: ModelRecord) -> Counts:
     """The counts of a learned model; an error for any other model."""
-    if not isinstance(mdp, MDP):
+    if not isinstance(mdp, ModelRecord):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.practice(tether.learn(episodes))")
     if mdp.counts is None:
         raise QueryError("this model was not learned from episodes, so usual practice is unknown; see tether.learn")

@@ -27,7 +27,7 @@ from tether.model.labels import member_indices, name_text
 from tether.model.names import Names, name_list, plain
 
 if TYPE_CHECKING:
-    from tether.model.mdp import MDP
+    from tether.model.record import ModelRecord
 
 __all__ = ["Decided", "Property", "avoid", "make_property", "parse_property", "reach", "until"]
 
@@ -92,7 +92,7 @@ class Property:
             return f"{words[0]} is reached"
         return f"{words[-1]} is not reached" + (f", or not with {words[0]} until then" if self.kind == "until" else "")
 
-    def on(self, mdp: MDP) -> Decided:
+    def on(self, mdp: ModelRecord) -> Decided:
         """Which states of a model decide the property, and how; an error if a set has no state.
 
         Examples
@@ -226,7 +226,7 @@ def _given(kind: str, name: str, value: Any) -> str | tuple[Any, ...] | Callable
     return members
 
 
-def _members(mdp: MDP, what: str, given: Any) -> Ints:
+def _members(mdp: ModelRecord, what: str, given: Any) -> Ints:
     """The states of a set, by index; there is at least one."""
     if isinstance(given, str):
         alone = -1 if given in mdp.labels else _alone(mdp.states, given)

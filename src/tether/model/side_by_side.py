@@ -7,7 +7,7 @@ copy to another. So a question about the whole answers the same question for all
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from tether.model.form import Form, Rewards
 from tether.model.names import make_names
 
 if TYPE_CHECKING:
-    from tether.model.mdp import MDP
+    from tether.model.record import ModelRecord
 
 __all__ = ["copied_form", "copied_model", "shifted", "shifted_starts"]
 
+_Kind = TypeVar("_Kind", bound="ModelRecord")
 
-def copied_model(mdp: MDP, probability: Floats) -> MDP:
+
+def copied_model(mdp: _Kind, probability: Floats) -> _Kind:
     """Copies of a model that differ in their probabilities: ``probability`` has one row per copy.
 
     Its states are named by numbers, and have no labels. A single copy is the model itself, with other probabilities.

@@ -23,23 +23,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._foundation.records import as_kind
 from tether._foundation.writing import written
 from tether._version import __version__
 from tether.errors import FileError, Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form, Rewards, Rounding
 from tether.model.labels import LabelSets
-from tether.model.mdp import MDP
 from tether.model.names import Names, make_names
+from tether.model.record import ModelRecord
 from tether.model.stored_names import StoredNames, encode_names
 
 __all__ = ["Part", "SavedFile", "in_memory", "is_saved_model", "load", "save"]
+
+_Kind = TypeVar("_Kind", bound=ModelRecord)
 
 VERSION = 1
 """The version of the format."""
@@ -144,7 +147,7 @@ class SavedFile:
 
     def reduce(self, part: Part, contents: tuple[Any, ...]) -> tuple[Any, ...]:
         """The result of ``__reduce__`` for a model, or a part of one: this file, or ``contents`` if it has changed."""
-        return (_reopened, (self, part)) if self.is_there() else contents
+        return (_reopened, (self, part, contents[0])) if self.is_there() else contents
 
 
 _COUNT_FIELDS = {
@@ -157,24 +160,30 @@ _COUNT_FIELDS = {
 _CountFields = msgspec.defstruct("_CountFields", list(_COUNT_FIELDS.items()), frozen=True, forbid_unknown_fields=True)
 
 
-def _reopened(place: SavedFile, part: Part) -> Any:
-    """A model, or a part of one, from the file it was in when it was pickled."""
-    mdp = _opened(place)
-    return mdp if part == "model" else getattr(mdp, part)
+def _reopened(place: SavedFile, part: Part, kind: Any) -> Any:
+    """A model of a class, or a part of one, from the file it was in when it was pickled."""
+    return _opened_as(place, kind) if part == "model" else getattr(_opened(place), part)
+
+
+@lru_cache(maxsize=1)
+def _opened_as(place: SavedFile, kind: type[_Kind]) -> _Kind:
+    mdp = as_kind(kind, _opened(place))
+    object.__setattr__(mdp, "place", place)
+    return mdp
 
 
 @lru_cache(maxsize=1)  # the parts of one model are unpickled one after the other
-def _opened(place: SavedFile) -> MDP:
+def _opened(place: SavedFile) -> ModelRecord:
     fix = "save the model there again, or pickle mdp.in_memory(), which carries all numbers along"
     if not Path(place.file).exists():
         raise _error(place.file, "the model was there when it was pickled, and is not any more", fix)
-    mdp = load(place.file)
+    mdp = load(place.file, ModelRecord)
     if mdp.place != place:
         raise _error(place.file, "another model was saved there since this one was pickled", fix)
     return mdp
 
 
-def save(mdp: MDP, file: str | os.PathLike[str]) -> None:
+def save(mdp: ModelRecord, file: str | os.PathLike[str]) -> None:
     """Write a model to a file; see `tether.MDP.save`."""
     target = _path(file)
     _check_replaceable(target)
@@ -187,8 +196,8 @@ def save(mdp: MDP, file: str | os.PathLike[str]) -> None:
         handle.write(hashlib.sha256(header).digest())
 
 
-def load(file: str | os.PathLike[str]) -> MDP:
-    """Open a saved model; see `tether.MDP.load`."""
+def load(file: str | os.PathLike[str], kind: type[_Kind]) -> _Kind:
+    """Open a saved model as one of a class; see `tether.MDP.load`."""
     path = _path(file)
     if path.exists() and not path.is_file():
         raise _error(path, f"this is a {'directory' if path.is_dir() else 'device or a pipe'}; {_SAVED}")
@@ -200,7 +209,7 @@ def load(file: str | os.PathLike[str]) -> MDP:
             name: np.frombuffer(mapped, dtype, math.prod(shape), offset).reshape(shape)
             for name, (dtype, offset, shape) in found.arrays.items()
         }
-        return _model_of(found.model, arrays, SavedFile(str(path.absolute()), found.digest))
+        return _model_of(found.model, arrays, SavedFile(str(path.absolute()), found.digest), kind)
     except FileError:
         raise
     except FileNotFoundError:
@@ -231,7 +240,7 @@ def is_saved_model(file: str | os.PathLike[str]) -> bool:
         return False
 
 
-def in_memory(mdp: MDP) -> MDP:
+def in_memory(mdp: _Kind) -> _Kind:
     """A copy of a model that needs no file; see `tether.MDP.in_memory`."""
     form, rewards, counts = mdp.form, mdp.form.rewards, mdp.counts
     arrays = {name: getattr(form, name).copy() for name in _FORM}
@@ -268,7 +277,7 @@ def _check_replaceable(target: Path) -> None:
         raise _error(target, "this is not a saved model, and would be lost", "give another name, or remove it first")
 
 
-def _arrays_of(mdp: MDP) -> dict[str, Any]:
+def _arrays_of(mdp: ModelRecord) -> dict[str, Any]:
     """All arrays of a model in the order of the file."""
     arrays: dict[str, Any] = {name: getattr(mdp.form, name).astype(dtype, copy=False) for name, dtype in _FORM.items()}
     arrays["rewards"] = mdp.rewards.values.astype("<f8", copy=False)
@@ -286,7 +295,7 @@ def _arrays_of(mdp: MDP) -> dict[str, Any]:
     return {name: np.ascontiguousarray(array) for name, array in ordered}
 
 
-def _header_of(mdp: MDP, arrays: dict[str, Any]) -> bytes:
+def _header_of(mdp: ModelRecord, arrays: dict[str, Any]) -> bytes:
     """The length of the header, and the header."""
     model = _Model(
         n_states=mdp.n_states,
@@ -374,14 +383,14 @@ def _crc32(handle: BinaryIO, size: int) -> int:
     return total
 
 
-def _model_of(model: _Model, arrays: dict[str, Any], place: SavedFile) -> MDP:
+def _model_of(model: _Model, arrays: dict[str, Any], place: SavedFile, kind: type[_Kind]) -> _Kind:
     rewards = Rewards(arrays["rewards"], model.by_entry)
     form = Form(**{name: arrays[name] for name in _FORM}, rewards=rewards, rounding=model.rounding)
     counts = None
     if model.counts is not None:
         numbers = msgspec.structs.asdict(msgspec.convert(model.counts, _CountFields))
         counts = Counts(arrays["counts"], dropped=arrays["dropped"], **numbers)
-    mdp = MDP(
+    mdp = kind(
         _names(arrays.get("state_names"), model.n_states, "state", place),
         _names(arrays.get("action_names"), model.n_actions, "action", place),
         form,
@@ -404,7 +413,7 @@ def _names(content: Any, n: int, noun: Literal["state", "action"], place: SavedF
     return make_names(None, n, noun) if content is None else StoredNames(content.data, n, noun, place)
 
 
-def _soundness(mdp: MDP) -> Iterator[tuple[str, Any]]:
+def _soundness(mdp: ModelRecord) -> Iterator[tuple[str, Any]]:
     """Whether the type, shape and indices of each array fit the others; those after one that does not may not be read.
 
     Kernels trust indices. A file that was crafted, so that its checksums fit, must not make them read elsewhere.

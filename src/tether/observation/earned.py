@@ -18,7 +18,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.observation.path import Observation, Path
 
 __all__ = ["Earned", "earned", "model_return", "step_rewards"]
@@ -79,7 +79,7 @@ class Earned:
         return "a model averages the rewards of the same transition"
 
 
-def earned(mdp: MDP, seen: Observation, path: Path) -> Earned | None:
+def earned(mdp: ModelRecord, seen: Observation, path: Path) -> Earned | None:
     """Compare the log's own rewards of an episode with the model's; None if the log has none."""
     if path.rewards is None:
         return None
@@ -97,12 +97,12 @@ def earned(mdp: MDP, seen: Observation, path: Path) -> Earned | None:
     )
 
 
-def model_return(mdp: MDP, seen: Observation) -> float:
+def model_return(mdp: ModelRecord, seen: Observation) -> float:
     """Return of the observed path by the model; expected, for a last step whose outcome was not recorded."""
     return _return(mdp, seen, step_rewards(mdp, seen))
 
 
-def _return(mdp: MDP, seen: Observation, rewards: list[float]) -> float:
+def _return(mdp: ModelRecord, seen: Observation, rewards: list[float]) -> float:
     total = _discounted(mdp, rewards)
     if mdp.final_reward is None:
         return total
@@ -110,14 +110,14 @@ def _return(mdp: MDP, seen: Observation, rewards: list[float]) -> float:
     return total + mdp.discount**seen.T * float(mdp.final_reward[next_state] @ chance)
 
 
-def _discounted(mdp: MDP, rewards: list[float]) -> float:
+def _discounted(mdp: ModelRecord, rewards: list[float]) -> float:
     total = 0.0
     for t, reward in enumerate(rewards):
         total += mdp.discount**t * reward
     return total
 
 
-def step_rewards(mdp: MDP, seen: Observation) -> list[float]:
+def step_rewards(mdp: ModelRecord, seen: Observation) -> list[float]:
     """R_t of each observed step, not discounted."""
     rewards = []
     for t, pair in enumerate(seen.pairs.tolist()):
@@ -129,7 +129,7 @@ def step_rewards(mdp: MDP, seen: Observation) -> list[float]:
     return rewards
 
 
-def _outcome(mdp: MDP, seen: Observation, t: int) -> tuple[Ints, Floats]:
+def _outcome(mdp: ModelRecord, seen: Observation, t: int) -> tuple[Ints, Floats]:
     """The outcomes of the observed row, and their probabilities: 1 for a recorded outcome, else those of the model."""
     entries = mdp.entries(int(seen.pairs[t]))
     next_state, outcome = mdp.form.next_state[entries], int(seen.states[t + 1])

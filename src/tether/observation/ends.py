@@ -16,7 +16,7 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints
 from tether.errors import PathError, Problem
 from tether.model.encode import Coded, coded
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.observation.cells import without_floats
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ class Meaning:
     The latter is ``own``, -1 if there is none.
     """
 
-    mdp: MDP
+    mdp: ModelRecord
     outcome: str
     members: Ints
     own: int
 
     @classmethod
-    def of(cls, mdp: MDP, outcome: str) -> Meaning:
+    def of(cls, mdp: ModelRecord, outcome: str) -> Meaning:
         """Look an outcome up."""
         states = mdp.labels.get(outcome)
         return cls(mdp, outcome, np.empty(0, np.int64) if states is None else states.indices, mdp.states.find(outcome))
@@ -90,7 +90,7 @@ class Meaning:
             raise PathError(Problem(f"{what} in the model", state=state, value=self.outcome))
 
 
-def settled(mdp: MDP, path: Path) -> Path:
+def settled(mdp: ModelRecord, path: Path) -> Path:
     """The path, with the last state that its outcome means in a model, if it means one.
 
     Examples

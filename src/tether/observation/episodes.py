@@ -19,8 +19,8 @@ from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.problems import Complaints, Source, common_length
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
-from tether.model.mdp import MDP
 from tether.model.names import Names
+from tether.model.record import ModelRecord
 from tether.observation.arrange import Steps, arrange_log
 from tether.observation.cells import code
 from tether.observation.ends import outcome_names
@@ -219,7 +219,7 @@ class Episodes(Steps, Mapping[Any, Path]):
         steps = self._steps_of(self._place_of(episode))
         return None if self.reward is None else self.reward[steps]
 
-    def observation(self, episode: Any, mdp: MDP) -> Observation:
+    def observation(self, episode: Any, mdp: ModelRecord) -> Observation:
         """An episode in the indices of a model, as `tether.counterfactual` takes it; its rewards come with it.
 
         Only the names that occur in the episode are looked up, each once.

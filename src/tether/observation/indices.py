@@ -8,13 +8,13 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether.errors import PathError, Problem, QueryError
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 from tether.observation.path import Observation, Path, observe
 
 __all__ = ["observe_indices", "path_of"]
 
 
-def observe_indices(mdp: MDP, states: Any, actions: Any) -> Observation:
+def observe_indices(mdp: ModelRecord, states: Any, actions: Any) -> Observation:
     """An observation from the indices of states s_0 … s_T and actions a_0 … a_{T-1}.
 
     The last state may be left out, or be -1, if it was not recorded. Each step must be possible in the model.
@@ -29,7 +29,7 @@ def observe_indices(mdp: MDP, states: Any, actions: Any) -> Observation:
     >>> tether.counterfactual(grid.mdp, again).plan(k=6, m=1).value.__round__(3)
     -10.242
     """
-    if not isinstance(mdp, MDP):
+    if not isinstance(mdp, ModelRecord):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
     s, a = _whole("states", states), _whole("actions", actions)
     if s.size == a.size:
@@ -51,13 +51,13 @@ def observe_indices(mdp: MDP, states: Any, actions: Any) -> Observation:
     return Observation(s, a, pairs)
 
 
-def path_of(mdp: MDP, observation: Observation) -> Path:
+def path_of(mdp: ModelRecord, observation: Observation) -> Path:
     """The path of an observation: its states and actions by name, with its rewards."""
     last = observation.T + (observation.states[-1] >= 0)
     return _named(mdp, observation.states[:last], observation.actions, observation.rewards)
 
 
-def _named(mdp: MDP, states: Ints, actions: Ints, rewards: Any = None) -> Path:
+def _named(mdp: ModelRecord, states: Ints, actions: Ints, rewards: Any = None) -> Path:
     return Path([mdp.states[int(s)] for s in states], [mdp.actions[int(a)] for a in actions], rewards)
 
 

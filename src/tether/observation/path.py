@@ -22,8 +22,8 @@ from tether._foundation.markup import html_table
 from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
-from tether.model.mdp import MDP
 from tether.model.names import is_missing, name_list, plain
+from tether.model.record import ModelRecord
 from tether.observation.ends import settled
 
 __all__ = ["Observation", "Path", "observe", "time_index"]
@@ -180,9 +180,9 @@ def time_index(t: Any, last: int) -> int:
     return int(t)
 
 
-def observe(mdp: MDP, path: Path) -> Observation:
+def observe(mdp: ModelRecord, path: Path) -> Observation:
     """Find a path in a model; raise a `PathError` for each step that cannot have happened."""
-    if not isinstance(mdp, MDP):
+    if not isinstance(mdp, ModelRecord):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
     if not isinstance(path, Path):
         raise PathError(f"expected a tether.Path, not {type(path).__name__}: tether.Path(states, actions)")
@@ -214,7 +214,7 @@ def observe(mdp: MDP, path: Path) -> Observation:
     return Observation(states, actions, pairs, path.rewards)
 
 
-def _impossible(mdp: MDP, path: Path, t: int, pair: int, outcome: int) -> list[Problem]:
+def _impossible(mdp: ModelRecord, path: Path, t: int, pair: int, outcome: int) -> list[Problem]:
     """Why step ``t`` cannot have happened, and what could have happened; empty if it can."""
     state, action = path.states[t], path.actions[t]
     if pair < 0:

@@ -18,7 +18,7 @@ from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions
 from tether.conditioning.layers import Graph, expand
 from tether.conditioning.rows import EditedRows
 from tether.errors import Problem, QueryError
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 
 __all__ = ["Chain", "Link", "Taken", "Visits", "build_chain", "collect", "graph_chain", "or_rest"]
 
@@ -131,7 +131,7 @@ def graph_chain(graph: Graph, start: Visits, decide: Decide) -> Chain:
 
 
 def build_chain(
-    mdp: MDP,
+    mdp: ModelRecord,
     edits: Callable[[int], EditedRows | None],
     start: Visits,
     decide: Decide,
@@ -153,7 +153,7 @@ def build_chain(
     return Chain(tuple(visits), tuple(taken), tuple(links), ended)
 
 
-def or_rest(mdp: MDP, t: int, visits: Visits, decide: Decide, ended: Flags) -> Taken:
+def or_rest(mdp: ModelRecord, t: int, visits: Visits, decide: Decide, ended: Flags) -> Taken:
     """What a policy does where something is left to do; elsewhere the first action, which leads back to the state."""
     rests = ended[visits.states]
     going, over = np.flatnonzero(~rests), np.flatnonzero(rests)
@@ -178,7 +178,7 @@ def or_rest(mdp: MDP, t: int, visits: Visits, decide: Decide, ended: Flags) -> T
     return Taken(source[order], *both)
 
 
-def _follow(mdp: MDP, edits: EditedRows | None, decided: Taken, t: int) -> tuple[Link, Visits]:
+def _follow(mdp: ModelRecord, edits: EditedRows | None, decided: Taken, t: int) -> tuple[Link, Visits]:
     owner, entry, probability = expand(mdp, edits, decided.pairs)
     state = mdp.form.next_state[entry].astype(np.int64)
     changes, runs = decided.changes[owner], decided.runs[owner]

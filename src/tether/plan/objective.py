@@ -26,8 +26,8 @@ from tether.conditioning.rows import spans
 from tether.conditioning.sets import ModelSet
 from tether.errors import Problem, QueryError
 from tether.model.form import Form, Rewards, pair_states
-from tether.model.mdp import MDP
 from tether.model.properties import Decided, Property
+from tether.model.record import ModelRecord
 from tether.observation.path import Observation
 
 __all__ = ["asked", "asked_model", "asked_set", "counts_at_rest", "negated", "objective_name", "value_name"]
@@ -51,7 +51,7 @@ def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | 
     return cached_with(cf, ("asked", objective), lambda: _asked(cf, objective, decided))
 
 
-def asked_model(mdp: MDP, objective: Property | None) -> tuple[MDP, Decided | None]:
+def asked_model(mdp: ModelRecord, objective: Property | None) -> tuple[ModelRecord, Decided | None]:
     """The plain model in which the values are returns, and which states decide the property (None without one)."""
     if objective is None:
         return mdp, None
@@ -122,7 +122,7 @@ def _asked(cf: CounterfactualMDP, objective: Property, decided: Decided | None) 
     return replace(cf, mdp=mdp, graph=_resting_graph(cf.graph, mdp, decided))
 
 
-def _resting_model(mdp: MDP, decided: Decided) -> MDP:
+def _resting_model(mdp: ModelRecord, decided: Decided) -> ModelRecord:
     """The model in which every action of a state that decides leads back to it, and only the end earns anything."""
     form = mdp.form
     start, kept, certain = _entries_at_rest(form, decided.ended)
@@ -164,7 +164,7 @@ def _entries_at_rest(form: Form, ended: Flags) -> tuple[Ints, Flags, Ints]:
     return start, kept, start[resting]
 
 
-def _resting_graph(graph: Graph, mdp: MDP, decided: Decided) -> Graph:
+def _resting_graph(graph: Graph, mdp: ModelRecord, decided: Decided) -> Graph:
     ended, form = decided.ended, graph.mdp.form
     split: dict[int, tuple[Ints, Ints]] = {}  # remembered, because many times have the same array
     layers: list[Layer] = []
@@ -181,7 +181,7 @@ def _resting_graph(graph: Graph, mdp: MDP, decided: Decided) -> Graph:
     return replace(graph, mdp=mdp, observation=seen, layers=tuple(layers), ended=Ended(ended, beyond))
 
 
-def _resting_path(seen: Observation, mdp: MDP, decided: Decided) -> Observation:
+def _resting_path(seen: Observation, mdp: ModelRecord, decided: Decided) -> Observation:
     """The observed path, at rest after the property is decided. The observed actions are not changed."""
     met = np.flatnonzero(decided.ended[seen.states[: seen.T]])
     if met.size == 0:

@@ -12,7 +12,7 @@ from tether.conditioning.layers import Graph
 from tether.conditioning.rows import spans
 from tether.core.batch import Layer, Model
 from tether.model.form import Rewards
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 
 __all__ = ["ExpectedRewards", "without_rewards"]
 
@@ -24,7 +24,7 @@ class ExpectedRewards:
     time, and for the edited rows of a layer.
     """
 
-    def __init__(self, mdp: MDP) -> None:
+    def __init__(self, mdp: ModelRecord) -> None:
         self._mdp = mdp
         self._by_entry = mdp.rewards.by_entry
         self._averages = scratch_array(mdp.n_pairs if self._by_entry else 0, np.float64)
@@ -75,7 +75,7 @@ class ExpectedRewards:
         return averages
 
 
-def without_rewards(mdp: MDP) -> MDP:
+def without_rewards(mdp: ModelRecord) -> ModelRecord:
     """A copy of the model in which all rewards are 0."""
     zeros = scratch_array(mdp.n_pairs, np.float64)
     return replace(mdp, form=replace(mdp.form, rewards=Rewards(zeros, by_entry=False)))

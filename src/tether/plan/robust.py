@@ -40,7 +40,7 @@ from tether.plan.sweep import Sweep
 
 if TYPE_CHECKING:
     from tether._kernels.layer import LayerRows
-    from tether.model.mdp import MDP
+    from tether.model.record import ModelRecord
     from tether.observation.path import Path
     from tether.plan.chain import Chain
 
@@ -323,7 +323,7 @@ def _assuming(assume: Assumption, confidence: float | None) -> str:
     return f"assuming {assume}" + ("" if confidence is None else f", {100 * confidence:g} % joint confidence")
 
 
-def robust(mdp: MDP, path: Path, assume: Assumption | None = None, confidence: float | None = None) -> Robust:
+def robust(mdp: ModelRecord, path: Path, assume: Assumption | None = None, confidence: float | None = None) -> Robust:
     """What holds under every causal model of a set, for one observed path.
 
     All causal models of a set agree with the MDP and with the path. The MDP itself is taken as right, or with

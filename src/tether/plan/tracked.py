@@ -21,9 +21,9 @@ from tether.conditioning.rows import ObservedStep, Rows, spans
 from tether.errors import Problem, QueryError
 from tether.model.form import Rewards
 from tether.model.labels import LabelSets
-from tether.model.mdp import MDP
 from tether.model.names import make_names
 from tether.model.properties import Decided, Property
+from tether.model.record import ModelRecord
 from tether.model.side_by_side import copied_form, shifted, shifted_starts
 from tether.observation.path import Path
 
@@ -78,7 +78,7 @@ def _tracked(cf: CounterfactualMDP, objective: Property) -> tuple[Counterfactual
     return _Copies(cf, decided).made()
 
 
-def _stays_decided(mdp: MDP, decided: Decided) -> bool:
+def _stays_decided(mdp: ModelRecord, decided: Decided) -> bool:
     """Whether every state that can follow a deciding state decides in the same way."""
     form, states = mdp.form, np.flatnonzero(decided.ended)
     owner, pairs = spans(form.pair_start[states], form.pair_start[states + 1])
@@ -119,7 +119,7 @@ class _Copies:
         path = Path(names, cf.path.actions, cf.path.rewards)
         return replace(cf, mdp=mdp, path=path, graph=graph, posteriors=(None,) * cf.T), holds
 
-    def _model(self) -> MDP:
+    def _model(self) -> ModelRecord:
         mdp, form, n = self._cf.mdp, self._cf.mdp.form, len(self._status)
         names = make_names([Tracked(name, status) for status in self._status for name in mdp.states], None, "state")
         open_next, order = self._sorted(form.row_start, self._first[form.next_state])
@@ -134,7 +134,7 @@ class _Copies:
         copied = replace(copied, next_state=next_state, probability=probability, rewards=rewards, terminal=terminal)
         labels = LabelSets({name: self._everywhere(members.indices) for name, members in mdp.labels.items()})
         final = None if mdp.final_reward is None else np.tile(mdp.final_reward, n)
-        return MDP(names, mdp.actions, copied, mdp.horizon, mdp.discount, final, None, labels)
+        return type(mdp)(names, mdp.actions, copied, mdp.horizon, mdp.discount, final, None, labels)
 
     def _everywhere(self, states: Ints) -> Ints:
         """Some states in every copy."""

@@ -11,7 +11,7 @@ from tether.io.drn.body import Body, Parsed
 from tether.io.drn.header import DrnHeader, read_drn_header
 from tether.io.explicit import TOLERANCE, build
 from tether.io.plaintext import File, numbered, opened_lines
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.names import name_list
 
 __all__ = ["read_drn"]

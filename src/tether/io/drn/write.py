@@ -12,7 +12,7 @@ from tether._foundation.writing import written
 from tether.io.export import distinct_names, label_states, pair_rewards, spelled, target_of
 from tether.io.plaintext import File
 from tether.io.valuations import valuations, write_value
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 from tether.model.names import Names
 
 __all__ = ["write_drn"]

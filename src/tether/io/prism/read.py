@@ -14,7 +14,7 @@ from tether.io.prism.companions import Companion, Files, all_names, files_of
 from tether.io.prism.rewards import read_state_rewards, read_transition_rewards
 from tether.io.prism.states import read_labels, read_states
 from tether.io.prism.transitions import read_transitions
-from tether.model.mdp import MDP
+from tether.mdp import MDP
 
 __all__ = ["read_prism"]
 

@@ -14,8 +14,9 @@ from tether.errors import FileError, Problem
 from tether.io.export import distinct_names, entry_rewards, label_states, spelled, target_of
 from tether.io.plaintext import File
 from tether.io.valuations import valuations, write_value
+from tether.mdp import MDP
 from tether.model.form import all_pair_states
-from tether.model.mdp import MDP
+from tether.model.record import ModelRecord
 
 __all__ = ["action_names", "write_prism"]
 
@@ -104,7 +105,7 @@ def _action_names(mdp: MDP) -> list[str]:
     return action_names(mdp)
 
 
-def action_names(mdp: MDP) -> list[str]:
+def action_names(mdp: ModelRecord) -> list[str]:
     """Names of the actions that both PRISM and Storm accept, in the model's order."""
     return distinct_names([_as_identifier(label) for label in mdp.actions], _NOT_ALLOWED)
 

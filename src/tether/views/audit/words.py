@@ -11,8 +11,8 @@ from tether.auditing.result import Audit
 from tether.explanation.naming import is_in_words
 from tether.explanation.terms import influence_in_words
 from tether.io.names import find_index
-from tether.model.mdp import MDP
 from tether.model.names import Names
+from tether.model.record import ModelRecord
 from tether.views.report.settings import versions
 
 __all__ = ["VERDICTS", "audit_question_in_words", "is_certified", "name_in_words", "outcome_in_words", "settings"]
@@ -67,7 +67,7 @@ def name_in_words(names: Names, value: Any) -> str:
     return _in_words(names[place] if place >= 0 else name)
 
 
-def outcome_in_words(mdp: MDP, outcome: str | None) -> str:
+def outcome_in_words(mdp: ModelRecord, outcome: str | None) -> str:
     """An outcome of a table, in words: a label as it is, an absorbing state with the names of its fields."""
     if outcome is None or outcome in mdp.label_sets:
         return outcome or ""

@@ -16,6 +16,7 @@ gains of a log in `gains`, means over any number in `curves`, sets of causal mod
 
 from tether.figures.curves import plot_curves
 from tether.figures.decisions import plot_decisions, plot_shares
+from tether.figures.front import plot_pareto
 from tether.figures.gains import plot_gains, plot_ranked_gains
 from tether.figures.heat import plot_heat
 from tether.figures.notebook import forget
@@ -28,7 +29,6 @@ from tether.figures.values import plot_sizes, plot_values
 from tether.figures.waterfall import plot_review, review_in_text
 from tether.views.figures.classes import is_graph, plot_classes
 from tether.views.figures.course import plot_band, plot_course, plot_strip, plot_tailoring
-from tether.views.figures.front import plot_pareto
 from tether.views.figures.guarantees import plot_certificate, plot_guarantees, plot_tails
 from tether.views.figures.plans import plot_plan, plot_sweep
 

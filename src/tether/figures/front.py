@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether.figures.drawn import DrawnFront
 from tether.figures.style import BLUE, VALUE, axes, explain_with, styled
 from tether.model.properties import Property
-from tether.plan.pareto import Front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_pareto"]
 
 
-def plot_pareto(front: Front, ax: Axes | None = None) -> Axes:
+def plot_pareto(front: DrawnFront, ax: Axes | None = None) -> Axes:
     """Value against expected influence: the supported policies, and the hull that mixing them attains.
 
     Examples

@@ -7,9 +7,10 @@ States and actions are known by name; `tether.model.form` describes the arrays b
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from tether.model.form import TOLERANCE, Form, Rewards
 from tether.model.from_arrays import form_from_arrays
 from tether.model.from_function import form_from_function
 from tether.model.from_table import form_from_table
-from tether.model.front_doors import ModelDoors
 from tether.model.labels import Labels, LabelSets, check_names, with_label_sets
 from tether.model.learned import Learned, learned
 from tether.model.names import Names, make_names, name_list
@@ -36,49 +36,14 @@ if TYPE_CHECKING:
 
     from tether.model.storage import SavedFile
 
-__all__ = ["MDP"]
+__all__ = ["ModelRecord"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class MDP(ModelDoors, Tabular):
-    """A finite Markov decision process. Build it with one of the ``from_…`` methods.
+class ModelRecord(Tabular):
+    """The data of a finite Markov decision process, and its look-ups; `tether.MDP` adds what is computed from it.
 
-    Attributes
-    ----------
-    states, actions : Names
-        The names, in the model's order: immutable sequences.
-    form : Form
-        The arrays (read-only); see `tether.model.form`.
-    horizon : int or None
-        The longest episode that the model is valid for. It is limited if the model was explored to a
-        horizon, or if rewards are given for a number of steps.
-    discount : float
-        The factor for each step by which a reward comes later; 1 by default. Set by `with_objective`.
-    final_reward : array (states,) or None
-        Reward of the state in which an episode ends. Set by `with_objective`.
-    counts : Counts or None
-        How often each transition was seen, for a model learned from episodes.
-    place : SavedFile or None
-        Where the model is on disk, if it was opened from there and not changed since.
-    label_sets : LabelSets
-        The labels that were given, as indices. Set by `with_labels`; `labels` shows them by name.
-
-    Examples
-    --------
-    >>> import tether
-    >>> mdp = tether.MDP.from_table(
-    ...     state=["sick", "sick", "sick", "well"],
-    ...     action=["treat", "treat", "wait", "wait"],
-    ...     next_state=["well", "sick", "sick", "well"],
-    ...     probability=[0.8, 0.2, 1.0, 1.0],
-    ...     reward=[-1, -1, 0, 10],
-    ... )
-    >>> mdp
-    <MDP: 2 states, 2 actions, 3 pairs, 4 transitions>
-    >>> mdp.actions_in("sick")
-    ('treat', 'wait')
-    >>> mdp.row("sick", "treat")
-    (('sick', 'well'), array([0.2, 0.8]))
+    It is what the folders below `tether.mdp` take; `tether.MDP` says what the fields are.
     """
 
     states: Names
@@ -97,7 +62,7 @@ class MDP(ModelDoors, Tabular):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor, as in `Form`: a pickle does not keep arrays read-only.
-        contents = MDP, tuple(getattr(self, one.name) for one in fields(self) if one.init)
+        contents = type(self), tuple(getattr(self, one.name) for one in fields(self) if one.init)
         return contents if self.place is None else self.place.reduce("model", contents)
 
     @classmethod
@@ -111,7 +76,7 @@ class MDP(ModelDoors, Tabular):
         terminal: Iterable[Any] | Callable[[Any], bool] = (),
         tolerance: float = TOLERANCE,
         reward_axes: str | None = None,
-    ) -> MDP:
+    ) -> Self:
         """Build a model from arrays.
 
         Parameters
@@ -164,7 +129,7 @@ class MDP(ModelDoors, Tabular):
         actions: Iterable[Any] | None = None,
         terminal: Iterable[Any] | Callable[[Any], bool] = (),
         tolerance: float = TOLERANCE,
-    ) -> MDP:
+    ) -> Self:
         """Build a model from columns of equal length, one row per transition.
 
         Parameters
@@ -212,7 +177,7 @@ class MDP(ModelDoors, Tabular):
         terminal: Iterable[Any] | Callable[[Any], bool] = (),
         tolerance: float = TOLERANCE,
         max_states: int | None = None,
-    ) -> MDP:
+    ) -> Self:
         """Build a model from functions, exploring only states that can be reached.
 
         Parameters
@@ -256,7 +221,7 @@ class MDP(ModelDoors, Tabular):
         explored_all = bool(np.all(np.diff(form.pair_start) > 0))
         return cls._of(states, acts, form, None if explored_all else horizon)
 
-    def with_names(self, *, states: Iterable[Any] | None = None, actions: Iterable[Any] | None = None) -> MDP:
+    def with_names(self, *, states: Iterable[Any] | None = None, actions: Iterable[Any] | None = None) -> Self:
         """A copy of the model with new names of states or actions, given in the model's order.
 
         Examples
@@ -273,7 +238,7 @@ class MDP(ModelDoors, Tabular):
             actions=self.actions if actions is None else make_names(actions, self.n_actions, "action"),
         )
 
-    def with_labels(self, labels: Mapping[str, Any]) -> MDP:
+    def with_labels(self, labels: Mapping[str, Any]) -> Self:
         """A copy of the model with more labels: named sets of states, beside those it has.
 
         Parameters
@@ -305,7 +270,7 @@ class MDP(ModelDoors, Tabular):
         """
         return Labels(self.states, self.label_sets, self.form.terminal)
 
-    def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> MDP:
+    def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> Self:
         """A copy of the model with another objective: a discount, a reward for the state an episode ends in.
 
         An episode s_0, a_0, …, s_T is worth Σ_t discount^t·R_t + discount^T·final_reward(s_T). The rows of a pooled
@@ -339,7 +304,7 @@ class MDP(ModelDoors, Tabular):
         form, counts = repooled(self.form, self.counts, changed.discount, changed.final_reward)
         return replace(changed, form=form, counts=counts)
 
-    def with_rewards(self, rewards: Any, *, reward_axes: str | None = None) -> MDP:
+    def with_rewards(self, rewards: Any, *, reward_axes: str | None = None) -> Self:
         """A copy of the model with other rewards; its rows stay.
 
         The rows of a pooled model (`tether.learn`) are pooled again, as in `with_objective`.
@@ -396,8 +361,67 @@ class MDP(ModelDoors, Tabular):
         """
         return arrow_of(self.form, self.states, self.actions)
 
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write the model to one file, with everything it has: names, rewards, labels, counts, horizon, discount.
+
+        The file appears when it is complete. An older saved model there is replaced in one step; any other file is not
+        replaced. Names can be saved if they are numbers, texts, truth values or (named) tuples of these. Other programs
+        can read the arrays: the file has the format safetensors.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.cases.grid_world().mdp.save(f"{folder}/grid")
+        ...     tether.MDP.load(f"{folder}/grid")
+        <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+        """
+        from tether.model.storage import save
+
+        save(self, file)
+
     @classmethod
-    def _of(cls, states: Names, actions: Names, form: Form, horizon: int | None = None) -> MDP:
+    def load(cls, file: str | os.PathLike[str]) -> Self:
+        """Open a model that `save` wrote; its arrays are mapped from disk, and shared between processes.
+
+        First every byte is read and checked: a file that is damaged or cut off is an error. Names are decoded when one
+        is first used.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.grid_world()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     case.mdp.save(f"{folder}/grid")
+        ...     mdp = tether.MDP.load(f"{folder}/grid")
+        ...     tether.counterfactual(mdp, case.path).plan(k=4, m=1).value
+        -897.0
+        """
+        from tether.model.storage import load
+
+        return load(file, cls)
+
+    def in_memory(self) -> Self:
+        """A copy of the model with all its numbers in memory, and not on disk.
+
+        A model that was opened from disk pickles as the name of its file, and is opened there again. This copy pickles
+        with its numbers, for machines that do not share the disk. It is also independent of later changes of the file.
+
+        Examples
+        --------
+        >>> import pickle, tempfile, tether
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.cases.grid_world().mdp.save(f"{folder}/grid")
+        ...     text = pickle.dumps(tether.MDP.load(f"{folder}/grid").in_memory())
+        >>> pickle.loads(text)
+        <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
+        """
+        from tether.model.storage import in_memory
+
+        return in_memory(self)
+
+    @classmethod
+    def _of(cls, states: Names, actions: Names, form: Form, horizon: int | None = None) -> Self:
         limits = [limit for limit in (horizon, form.rewards.horizon) if limit is not None]
         return cls(states, actions, form, min(limits) if limits else None)
 
