@@ -131,7 +131,7 @@ class MDP(ModelRecord):
         --------
         >>> import tether
         >>> tether.cases.grid_world().mdp.evaluate("optimal", 11, start=0)
-        <Evaluation: 11 steps, return 540.8 ± 131>
+        <Evaluation: 11 steps, return 540.8 ± 131.4>
         """
         from tether.evaluation.plain import evaluate_nominal
 

@@ -138,7 +138,7 @@ def test_the_parts_of_a_model_are_read_together(opened, monkeypatch):
     mdp, _ = opened
     text = pickle.dumps(mdp.with_objective(discount=0.5))
     loads, load = [], storage.load
-    monkeypatch.setattr(storage, "load", lambda file: loads.append(file) or load(file))
+    monkeypatch.setattr(storage, "load", lambda file, kind: loads.append(file) or load(file, kind))
     for _ in range(2):
         assert_same(mdp.with_objective(discount=0.5), pickle.loads(text))
     assert len(loads) == 1
