@@ -95,7 +95,7 @@ class MDP(ModelRecord):
         Parameters
         ----------
         policy : "optimal", "random", callable, mapping or array
-            See `tether.evaluation.policy`.
+            See `tether.plan.policy`.
         steps : int, optional
             As in `solve`.
         start : hashable, optional

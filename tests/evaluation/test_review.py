@@ -17,7 +17,7 @@ from worlds import FEWER, tiny_worlds, worlds
 import tether
 from tether.auditing.reviewed import review_log
 from tether.evaluation.review import Batch, horizons, review_batch
-from tether.evaluation.standard import Standard
+from tether.plan.standard import Standard
 
 CASES = {
     # expected; mistakes and luck of the steps at which something was left to decide; foreseeable gain

@@ -18,12 +18,12 @@ from tether.auditing.answering import PreparedQuestion
 from tether.auditing.answers import Answers
 from tether.errors import QueryError
 from tether.evaluation.review import BatchReview, horizons, review_batch
-from tether.evaluation.standard import Standard
 from tether.logs.cohort import Cohort, find_episodes
 from tether.mdp import MDP
 from tether.model.properties import Property, make_property
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
+from tether.plan.standard import Standard
 
 if TYPE_CHECKING:
     import pyarrow

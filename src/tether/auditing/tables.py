@@ -45,11 +45,11 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn
 from tether.auditing.answers import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
 from tether.auditing.reviewed import LargestMistakes, mistake_column
-from tether.evaluation.standard import Standard
 from tether.mdp import MDP
 from tether.model.form import pair_states
 from tether.model.labels import name_text
 from tether.model.properties import Property
+from tether.plan.standard import Standard
 
 __all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]
 

@@ -196,7 +196,7 @@ class CounterfactualDoors:
         Parameters
         ----------
         policy : "observed", "optimal", "random", callable, mapping, array or Plan
-            See `tether.evaluation.policy`.
+            See `tether.plan.policy`.
         influence
             When a pair counts as influenced, as in `plan`.
         objective

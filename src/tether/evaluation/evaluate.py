@@ -21,7 +21,6 @@ from tether.errors import QueryError
 from tether.evaluation.course import Course
 from tether.evaluation.features import feature_value
 from tether.evaluation.outcomes import outcome_probabilities
-from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.evaluation.returns import returns_of
 from tether.evaluation.tailoring import Tailoring, tailoring_of
 from tether.influence.one_step import Influence, influenced_pairs, make_influence
@@ -32,6 +31,7 @@ from tether.observation.path import Path, time_index
 from tether.plan.chain import Chain, Decide, Visits, collect, graph_chain
 from tether.plan.objective import asked
 from tether.plan.plan import Plan
+from tether.plan.policy import array_decider, decider, make_policy
 
 if TYPE_CHECKING:
     import pyarrow

@@ -23,7 +23,6 @@ from tether.conditioning.rows import EditedRows, nominal_start, spans
 from tether.conditioning.sets import ModelSet
 from tether.errors import QueryError
 from tether.evaluation.evaluate import visit
-from tether.evaluation.policy import array_decider, decider, make_policy
 from tether.influence.one_step import influenced_pairs
 from tether.model.form import Form, pair_states
 from tether.model.properties import Property
@@ -32,6 +31,7 @@ from tether.observation.changes import is_change
 from tether.plan.chain import Taken, Visits, or_rest
 from tether.plan.objective import asked_set
 from tether.plan.plan import Plan
+from tether.plan.policy import array_decider, decider, make_policy
 from tether.plan.robust import RobustPlan
 
 if TYPE_CHECKING:

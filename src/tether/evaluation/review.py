@@ -35,11 +35,11 @@ from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.checks import whole_number
 from tether.conditioning.rows import spans
 from tether.errors import Problem, QueryError
-from tether.evaluation.standard import Layer, Standard
 from tether.model.properties import Decided
 from tether.model.record import ModelRecord
 from tether.observation.changes import nothing_left, nothing_to_change
 from tether.observation.path import Observation
+from tether.plan.standard import LayerValues, Standard
 
 __all__ = ["SURE", "Batch", "BatchReview", "StepReviews", "Steps", "horizons", "review_batch"]
 
@@ -305,7 +305,9 @@ def _review_group(
             after = layer.table
 
 
-def _review_steps(standard: Standard, batch: Steps, layer: Layer, after: Floats, at: Ints, found: _Columns) -> None:
+def _review_steps(
+    standard: Standard, batch: Steps, layer: LayerValues, after: Floats, at: Ints, found: _Columns
+) -> None:
     """Review the steps ``at`` of one time: before them V is that of ``layer``, after them ``after``."""
     world, sign = standard.world[0], -1.0 if standard.minimise else 1.0
     form, gamma, rewards = world.form, world.discount, world.rewards.at(layer.t)

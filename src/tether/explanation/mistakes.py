@@ -21,7 +21,6 @@ from tether.evaluation.evaluate import evaluate_decider
 from tether.evaluation.outcomes import outcome_of
 from tether.evaluation.plain import best_for_anyone
 from tether.evaluation.review import SURE, Batch, horizons, review_batch
-from tether.evaluation.standard import Standard, is_best
 from tether.explanation.reviewing import review_headline, review_sentences
 from tether.influence.one_step import Support
 from tether.model.properties import Property, make_property
@@ -31,6 +30,7 @@ from tether.observation.earned import Earned, earned
 from tether.observation.indices import path_of
 from tether.observation.path import Observation, Path, observe
 from tether.plan.objective import asked
+from tether.plan.standard import Standard, is_best
 
 if TYPE_CHECKING:
     import pyarrow
@@ -296,7 +296,7 @@ def review(
         The observed episode; each step must be possible in the model.
     against : "best", "usual", or a policy
         What decisions are judged against: the best of the plain model; for a learned model, usual practice: each action
-        as often as the log has it in that state; or any policy (`tether.evaluation.policy`).
+        as often as the log has it in that state; or any policy (`tether.plan.policy`).
     objective : `tether.reach` (goal), `tether.avoid` (bad) or `tether.until` (hold, goal), optional
         A property instead of the return: values are then the probability that it holds.
     minimise : bool

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tether.errors import Problem, QueryError
-from tether.evaluation.policy import make_policy
 from tether.mdp import MDP
 from tether.observation.path import Path
+from tether.plan.policy import make_policy
 
 __all__ = ["from_gymnasium", "record"]
 

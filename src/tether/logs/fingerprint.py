@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tether.evaluation.policy import as_array, make_policy
 from tether.mdp import MDP
 from tether.observation.episodes import Episodes
+from tether.plan.policy import as_array, make_policy
 
 __all__ = ["digest_of_episodes", "digest_of_model", "digest_of_policy"]
 

@@ -18,7 +18,7 @@ from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import NameColumn, Tabular
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.words import counted, number, percent, with_spread
-from tether.errors import QueryError
+from tether.errors import Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form
 from tether.model.pooling import StateCounts, Values, advantages_of, pool, state_counts, values_of
@@ -129,7 +129,7 @@ class Practice(Tabular):
     @property
     def policy(self) -> Mapping[Any, Mapping[Any, float]]:
         """The share of each action in each state, as `MDP.evaluate` and `CounterfactualMDP.evaluate` take it."""
-        form, share = self.mdp.form, self._shares
+        form, share = self.mdp.form, self.shares
         actions = [self.mdp.actions[int(a)] for a in form.pair_action]
         found: dict[Any, dict[Any, float]] = {}
         for s, state in enumerate(self.mdp.states):
@@ -154,7 +154,7 @@ class Practice(Tabular):
         counts, (mean, sd, better) = self.counts, self.arrays
         state = self.mdp.states[int(counts.pair_state[pair])]
         action = self.mdp.actions[int(self.mdp.form.pair_action[pair])]
-        numbers = float(self._shares[pair]), float(mean[pair]), float(sd[pair]), float(better[pair])
+        numbers = float(self.shares[pair]), float(mean[pair]), float(sd[pair]), float(better[pair])
         return Advantage(state, action, int(counts.of_pair[pair]), *numbers)
 
     def to_arrow(self) -> pyarrow.Table:
@@ -167,7 +167,7 @@ class Practice(Tabular):
                 "state": NameColumn(self.mdp.states).take(self.counts.pair_state[pairs]),
                 "action": NameColumn(self.mdp.actions).take(self.mdp.form.pair_action[pairs]),
                 "n": self.counts.of_pair[pairs].astype(np.int64),
-                "share": self._shares[pairs],
+                "share": self.shares[pairs],
                 "advantage": mean[pairs],
                 "sd": sd[pairs],
                 "better": better[pairs],
@@ -223,8 +223,12 @@ class Practice(Tabular):
         return {"discount": self.mdp.discount, "final_reward": self.mdp.final_reward, "longest": self._log.longest}
 
     @cached_property
-    def _shares(self) -> Floats:
-        """How often each pair is taken in its state; in a state where nothing was counted, all equally often."""
+    def shares(self) -> Floats:
+        """How often each pair (s, a) is taken in its state: n_sa / n_s.
+
+        In a state without any count each action has the same share: there is nothing to choose in it, or nothing is
+        known.
+        """
         counts = self.counts
         total = counts.of_state[counts.pair_state]
         width = np.diff(self.mdp.form.pair_start)[counts.pair_state]
@@ -280,5 +284,6 @@ def learned_counts(mdp: ModelRecord) -> Counts:
     if not isinstance(mdp, ModelRecord):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.practice(tether.learn(episodes))")
     if mdp.counts is None:
-        raise QueryError("this model was not learned from episodes, so usual practice is unknown; see tether.learn")
+        message = "usual practice is known for a learned model only, from its counts; this model was not learned"
+        raise QueryError(Problem(message + " from episodes", fix="learn the model (tether.learn), or give a policy"))
     return mdp.counts

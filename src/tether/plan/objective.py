@@ -18,19 +18,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints, read_only
-from tether._kernels.scratch import scratch_array
+from tether._foundation.arrays import Ints, read_only
 from tether.conditioning.conditioned import CounterfactualMDP, cached_with
 from tether.conditioning.layers import Ended, Graph, Layer
-from tether.conditioning.rows import spans
 from tether.conditioning.sets import ModelSet
 from tether.errors import Problem, QueryError
-from tether.model.form import Form, Rewards, pair_states
+from tether.model.form import Rewards, pair_states
 from tether.model.properties import Decided, Property
 from tether.model.record import ModelRecord
 from tether.observation.path import Observation
+from tether.plan.resting import entries_at_rest, resting_model
 
-__all__ = ["asked", "asked_model", "asked_set", "counts_at_rest", "negated", "objective_name", "value_name"]
+__all__ = ["asked", "asked_set", "negated", "objective_name", "value_name"]
 
 
 def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | None = None) -> CounterfactualMDP:
@@ -51,14 +50,6 @@ def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | 
     return cached_with(cf, ("asked", objective), lambda: _asked(cf, objective, decided))
 
 
-def asked_model(mdp: ModelRecord, objective: Property | None) -> tuple[ModelRecord, Decided | None]:
-    """The plain model in which the values are returns, and which states decide the property (None without one)."""
-    if objective is None:
-        return mdp, None
-    decided = objective.on(mdp)
-    return _resting_model(mdp, decided), decided
-
-
 def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
     """The set of causal models in which the values are returns: itself, or one in which only a property counts.
 
@@ -70,7 +61,7 @@ def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
     form, ended = mdp.form, objective.on(mdp).ended
     intervals = models.intervals
     if intervals is not None:
-        kept, certain = _entries_at_rest(form, ended)[1:]
+        kept, certain = entries_at_rest(form, ended)[1:]
         lower, upper = intervals.lower[kept], intervals.upper[kept]
         lower[certain] = upper[certain] = 1.0
         intervals = replace(intervals, lower=lower, upper=upper)
@@ -118,50 +109,8 @@ def _asked(cf: CounterfactualMDP, objective: Property, decided: Decided | None) 
         state, verdict = cf.mdp.states[first], "holds" if decided.holds[first] else "fails"
         message = f"{objective}: it is decided at t = 0: the episode begins in state {state!r}, where it {verdict}"
         raise QueryError(Problem(f"{message}. There is nothing to ask", state, time=0))
-    mdp = _resting_model(cf.mdp, decided)
+    mdp = resting_model(cf.mdp, decided)
     return replace(cf, mdp=mdp, graph=_resting_graph(cf.graph, mdp, decided))
-
-
-def _resting_model(mdp: ModelRecord, decided: Decided) -> ModelRecord:
-    """The model in which every action of a state that decides leads back to it, and only the end earns anything."""
-    form = mdp.form
-    start, kept, certain = _entries_at_rest(form, decided.ended)
-    next_state, probability = form.next_state[kept], form.probability[kept]
-    next_state[certain] = pair_states(form.pair_start, np.searchsorted(start, certain))
-    probability[certain] = 1.0
-    nothing: Floats = scratch_array(mdp.n_pairs, np.float64)
-    rests = Form(
-        form.pair_start,
-        form.pair_action,
-        start,
-        next_state,
-        probability,
-        Rewards(nothing, by_entry=False),
-        form.rounding,
-        form.terminal,
-    )
-    return replace(mdp, form=rests, discount=1.0, final_reward=decided.holds.astype(np.float64))
-
-
-def counts_at_rest(form: Form, transitions: Ints, decided: Decided) -> Ints:
-    """How often each entry of the model of `asked_model` was seen: nothing is counted where a property is decided."""
-    _, kept, certain = _entries_at_rest(form, decided.ended)
-    left = transitions[kept]
-    left[certain] = 0
-    return left
-
-
-def _entries_at_rest(form: Form, ended: Flags) -> tuple[Ints, Flags, Ints]:
-    """Where rows start if those of some states have one entry; which entries are kept; where the new entries are."""
-    states = np.flatnonzero(ended)
-    _, resting = spans(form.pair_start[states], form.pair_start[states + 1])
-    lengths = np.diff(form.row_start)
-    kept = np.ones(form.next_state.size, dtype=bool)
-    _, left_out = spans(form.row_start[resting] + 1, form.row_start[resting + 1])
-    kept[left_out] = False
-    lengths[resting] = 1
-    start = np.concatenate((np.zeros(1, form.row_start.dtype), np.cumsum(lengths, dtype=form.row_start.dtype)))
-    return start, kept, start[resting]
 
 
 def _resting_graph(graph: Graph, mdp: ModelRecord, decided: Decided) -> Graph:

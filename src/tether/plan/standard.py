@@ -15,40 +15,19 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, places_among, read_only
 from tether.conditioning.layers import expand, walking
 from tether.conditioning.rows import Rows, spans
+from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Nodes, starts
 from tether.errors import Problem, QueryError
-from tether.evaluation.plain import backward_values, choice_type
-from tether.evaluation.policy import array_decider, decider, make_policy
-from tether.model.form import all_pair_states
-from tether.model.practice import Practice, learned_counts
+from tether.model.form import all_pair_states, model_of
+from tether.model.practice import Practice, learned_counts, practice
 from tether.model.properties import Decided, Property, make_property
 from tether.model.record import ModelRecord
+from tether.plan.backward import final_rewards
 from tether.plan.chain import Decide, Taken, Visits, or_rest
-from tether.plan.objective import asked_model, counts_at_rest
+from tether.plan.policy import array_decider, decider, make_policy
+from tether.plan.resting import asked_model, counts_at_rest
 from tether.plan.rewards import ExpectedRewards
 
-__all__ = ["Layer", "Standard", "is_best", "usual_practice"]
-
-
-def usual_practice(mdp: ModelRecord) -> Floats:
-    """Usual practice of a learned model: for each pair (s, a), the share n_sa / n_s of the times that s was seen.
-
-    In a state without any count, each action has the same share: there is nothing to choose in it, or nothing is known.
-
-    Examples
-    --------
-    >>> import tether
-    >>> paths = [tether.Path(["sick", "well"], [action]) for action in ("treat", "treat", "wait")]
-    >>> usual_practice(tether.learn(paths)).round(2).tolist()
-    [0.67, 0.33, 0.5, 0.5]
-    """
-    if mdp.counts is None:
-        message = "usual practice is known for a learned model only, from its counts"
-        raise QueryError(Problem(message, value="usual", fix="learn the model (tether.learn), or give a policy"))
-    form, owner = mdp.form, all_pair_states(mdp.form.pair_start)
-    times = np.add.reduceat(mdp.counts.transitions, form.row_start[:-1]).astype(np.float64)
-    total = np.bincount(owner, times, minlength=mdp.n_states)[owner]
-    shares: Floats = np.where(total > 0, times / np.maximum(total, 1.0), 1.0 / np.diff(form.pair_start)[owner])
-    return shares
+__all__ = ["LayerValues", "Standard", "backward_values", "choice_type", "is_best"]
 
 
 def is_best(against: Any) -> bool:
@@ -56,7 +35,7 @@ def is_best(against: Any) -> bool:
     return isinstance(against, str) and against in ("best", "optimal")
 
 
-class Layer(NamedTuple):
+class LayerValues(NamedTuple):
     """Values at one time: by state, size and V (negated with ``minimise``); and the pair taken in given states."""
 
     t: int
@@ -71,7 +50,7 @@ class Standard:
     Attributes
     ----------
     against : "best", "usual" or a policy
-        See `tether.evaluation.policy`; ``"usual"`` is `usual_practice`.
+        See `tether.plan.policy`; ``"usual"`` is `tether.practice`.
     objective : Property or None
     minimise : bool
 
@@ -88,7 +67,7 @@ class Standard:
     against: Any = "best"
     objective: Property | None = None
     minimise: bool = False
-    kept: tuple[Layer, ...] = ()
+    kept: tuple[LayerValues, ...] = ()
 
     def __post_init__(self) -> None:
         make_property(self.objective)
@@ -115,7 +94,7 @@ class Standard:
     def shares(self) -> Floats | None:
         """The policy as a share of each pair, if it is one of those that do not depend on time."""
         if self.is_usual:
-            return usual_practice(self.mdp)
+            return practice(self.mdp).shares
         if isinstance(self.against, str) and self.against == "random":
             return 1.0 / np.diff(self.mdp.form.pair_start)[all_pair_states(self.mdp.form.pair_start)]
         return None
@@ -150,7 +129,7 @@ class Standard:
         layers = self._best([every] * horizon) if self.is_best else self._followed(lambda _t, _s: every, horizon)
         return replace(self, kept=tuple(layer._replace(table=layer.table.copy()) for layer in layers))
 
-    def layers(self, horizon: int, entering: Sequence[Ints], observed: Sequence[Ints]) -> Iterator[Layer]:
+    def layers(self, horizon: int, entering: Sequence[Ints], observed: Sequence[Ints]) -> Iterator[LayerValues]:
         """Values at t = horizon … 0, of the states that matter.
 
         ``entering[t]`` are the states in which episodes begin at t, ``observed[t]`` the pairs that were taken then.
@@ -180,7 +159,7 @@ class Standard:
         found: Floats = next(layer.table for layer in layers if layer.t == t)[states, 1]
         return 0.0 - found if self.minimise else found
 
-    def _best(self, states: Sequence[Ints]) -> Iterator[Layer]:
+    def _best(self, states: Sequence[Ints]) -> Iterator[LayerValues]:
         world, decided = self.world
         first = world.form.pair_start
         choices = [np.full((layer.size, 1), -1, dtype=choice_type(world)) for layer in states]
@@ -190,11 +169,11 @@ class Standard:
                 chosen: Ints = first[wanted] + choices[t][places_among(states[t], wanted), 0]
                 return chosen
 
-            yield Layer(t, table, taken)
+            yield LayerValues(t, table, taken)
 
     def _followed(
         self, states: Callable[[int, Ints], Ints], horizon: int, observed: Sequence[Ints] | None = None
-    ) -> Iterator[Layer]:
+    ) -> Iterator[LayerValues]:
         """Values of a policy; ``states(t, reached)`` are those of a layer, from those that the layer before reaches."""
         (world, decided), decide, sign = self.world, self.decide(horizon), -1.0 if self.minimise else 1.0
         form, rewards = world.form, ExpectedRewards(world)
@@ -213,7 +192,7 @@ class Standard:
         tables = np.zeros((2, world.n_states, 2))
         if world.final_reward is not None:
             tables[horizon % 2] = np.stack((np.abs(world.final_reward), sign * world.final_reward), axis=1)
-        yield Layer(horizon, tables[horizon % 2], lambda wanted: wanted)
+        yield LayerValues(horizon, tables[horizon % 2], lambda wanted: wanted)
         for t in range(horizon - 1, -1, -1):
             here, chosen = layers[t]
             earned = rewards.of_pairs(t, here.astype(np.int32))[chosen.pairs]
@@ -226,7 +205,7 @@ class Standard:
                 weighted = of_pairs * chosen.probability
                 table[here, column] = np.bincount(chosen.source, weighted, minlength=here.size)
             table[here[np.bincount(chosen.source, minlength=here.size) == 0]] = np.inf, -np.inf  # no action there
-            yield Layer(t, table, _likeliest(here, chosen))
+            yield LayerValues(t, table, _likeliest(here, chosen))
 
     def decide(self, horizon: int) -> Decide:
         """What the policy does at each time of a horizon."""
@@ -262,3 +241,49 @@ def _likeliest(states: Ints, chosen: Taken) -> Callable[[Ints], Ints]:
         return found
 
     return taken
+
+
+def choice_type(mdp: ModelRecord) -> type[np.signedinteger[Any]]:
+    """A small integer type that can number the actions of a state."""
+    return np.int8 if mdp.n_actions < np.iinfo(np.int8).max else np.int32
+
+
+def backward_values(
+    world: ModelRecord, decided: Decided | None, states: Sequence[Ints], choices: Sequence[Ints], minimise: bool
+) -> Iterator[tuple[int, Floats]]:
+    """Backward induction without any limit, t = T … 0: yields the time and a table by state, valid for ``states[t]``.
+
+    The table has two columns: the size of the numbers that were added up, which rounding errors are relative to, and V
+    (negated with ``minimise``). It is overwritten two times later. ``choices[t]`` is written: for each of these states,
+    which of its pairs is the best, -1 if it has none. What can follow a state must be among the states one step later.
+    """
+    from tether.core.plan import Goal, Limits, Numbers, OnPath, plan_layer
+
+    T, sign, n = len(states), -1.0 if minimise else 1.0, world.n_states
+    model, expected, final = model_of(world.form), ExpectedRewards(world), sign * final_rewards(world)
+    every_pair, nowhere_free = np.empty(0, np.int16), np.empty(0, np.bool_)
+    limits, numbers = Limits(every_pair, np.zeros(1, np.int64), every_pair, nowhere_free), Numbers(1, 1, 1)
+    nowhere = np.full(1, -1)
+    path = OnPath(nowhere, nowhere, np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1), np.int64), 0, 0)
+    every = np.arange(n, dtype=np.int32)
+    after = Layer(Nodes(np.array([0, n]), every, NO_RUNS, np.zeros(n + 1, np.int64)), NO_EDITS)
+    values = np.zeros((n, numbers.width))
+    values[:, 0], values[:, 1] = np.abs(final), final
+    tables = np.zeros((2, n, 2))
+    tables[T % 2] = values[:, :2]
+    yield T, tables[T % 2]
+    for t in range(T - 1, -1, -1):
+        here = states[t].astype(np.int64)
+        count = world.form.pair_start[here + 1] - world.form.pair_start[here]
+        over = np.zeros(here.size, bool) if decided is None else decided.ended[here]
+        stuck, resting = (count == 0) & ~over, over & (count > 0)
+        count[over] = 0
+        layer = Layer(Nodes(np.array([0, here.size]), states[t], NO_RUNS, starts(count)), NO_EDITS)
+        before, reward = np.empty((here.size, numbers.width)), sign * expected.of_pairs(t, states[t])
+        goal = Goal(reward, np.empty(0), final, world.discount, nowhere)
+        plan_layer(model, layer, after.nodes, limits, goal, before, numbers, values, numbers, choices[t], path, True)
+        before[stuck, 1] = -np.inf
+        choices[t][stuck], choices[t][resting] = -1, 0  # after the decision the action does not matter
+        after, values = layer, before
+        tables[t % 2][here] = before[:, :2]
+        yield t, tables[t % 2]
