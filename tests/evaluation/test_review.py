@@ -335,7 +335,7 @@ def test_a_broken_episode_has_no_numbers():
     assert found.cohort.problem[1] is not None
     assert found.to_arrow().to_pylist()[1] == {
         "episode": "broken",
-        **dict.fromkeys(("expected", "mistakes", "luck", "observed", "unlike", "largest_mistake")),
+        **dict.fromkeys(("expected", "mistakes", "luck", "observed", "unlike", "largest_mistake", "claimed")),
     }
     assert found.found.mistakes[0] == pytest.approx(1324.390, abs=5e-4)
 
