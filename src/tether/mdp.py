@@ -14,8 +14,8 @@ from tether.model.record import ModelRecord
 
 if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation
-    from tether.evaluation.plain import Solution
     from tether.observation.path import Path
+    from tether.plan.solution import Solution
 
 __all__ = ["MDP"]
 
@@ -83,7 +83,7 @@ class MDP(ModelRecord):
         >>> round(tether.cases.grid_world().mdp.solve(11, objective=tether.avoid("danger")).value(0), 4)
         0.999
         """
-        from tether.evaluation.plain import solve
+        from tether.plan.solution import solve
 
         return solve(self, steps, objective, minimise)
 

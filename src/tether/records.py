@@ -19,7 +19,6 @@ from tether.evaluation.evaluate import Evaluation as Evaluation
 from tether.evaluation.necessity import NecessityBounds as NecessityBounds
 from tether.evaluation.panel import Advice as Advice
 from tether.evaluation.panel import MechanismPanel as MechanismPanel
-from tether.evaluation.plain import Solution as Solution
 from tether.evaluation.shares import Share as Share
 from tether.evaluation.shares import Shares as Shares
 from tether.evaluation.tailoring import Tailoring as Tailoring
@@ -57,6 +56,7 @@ from tether.plan.pareto import Point as Point
 from tether.plan.plan import Plan as Plan
 from tether.plan.robust import Robust as Robust
 from tether.plan.robust import RobustPlan as RobustPlan
+from tether.plan.solution import Solution as Solution
 from tether.plan.sweep import Sweep as Sweep
 from tether.plan.tethered import Tethered as Tethered
 from tether.plan.tracked import Tracked as Tracked

@@ -20,7 +20,6 @@ from tether.auditing.returns import last_states, logged_returns
 from tether.core.batch import Layer, Model, Steps
 from tether.errors import TetherError
 from tether.evaluation.certificate import MOST_NODES, verdict_number
-from tether.evaluation.plain import solve as solve_plain
 from tether.influence.one_step import Effective, Support, TotalVariation
 from tether.influence.thresholds import MAX_STEPS, not_to_advise
 from tether.logs.cohort import Cohort
@@ -31,6 +30,7 @@ from tether.plan.chain import Decide, Taken
 from tether.plan.chain import Visits as StatesVisited
 from tether.plan.limits import SHARE
 from tether.plan.rewards import ExpectedRewards, without_rewards
+from tether.plan.solution import solve as solve_plain
 from tether.plan.standard import Standard
 
 __all__ = ["Engine"]

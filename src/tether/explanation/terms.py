@@ -11,8 +11,8 @@ from tether.explanation.about_episode import left_to_chance
 from tether.explanation.outcomes import goes_on
 from tether.explanation.sentences import falls_short, robust_plan
 from tether.influence.one_step import Effective, Influence, TotalVariation
+from tether.model.properties import value_name
 from tether.plan.limits import SHARE, enough_k
-from tether.plan.objective import value_name
 
 if TYPE_CHECKING:
     from tether.conditioning.mechanism import Mechanism

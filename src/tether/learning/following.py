@@ -15,12 +15,12 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.conditioning.conditioned import CounterfactualMDP
-from tether.evaluation.plain import Solution, solve
 from tether.influence.one_step import influenced_pairs
 from tether.model.form import all_pair_states
 from tether.observation.changes import is_change
 from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 from tether.plan.plan import Plan
+from tether.plan.solution import Solution, solve
 
 __all__ = ["Follower", "expected_return"]
 

@@ -29,7 +29,17 @@ from tether.model.names import Names, name_list, plain
 if TYPE_CHECKING:
     from tether.model.record import ModelRecord
 
-__all__ = ["Decided", "Property", "avoid", "make_property", "parse_property", "reach", "until"]
+__all__ = [
+    "Decided",
+    "Property",
+    "avoid",
+    "make_property",
+    "objective_name",
+    "parse_property",
+    "reach",
+    "until",
+    "value_name",
+]
 
 Kind = Literal["reach", "avoid", "until"]
 
@@ -283,3 +293,19 @@ def _state_in_words(text: str) -> str:
 def _function_name(function: Any) -> str:
     name = getattr(function, "__name__", type(function).__name__)
     return "a function" if name == "<lambda>" else str(name)
+
+
+def value_name(objective: Property | None) -> str:
+    """What a value is: "return", or "probability" of a property."""
+    return "return" if objective is None else "probability"
+
+
+def objective_name(objective: Property | None, minimise: bool) -> str:
+    """The objective in a few words; empty for the largest return, which is the default.
+
+    >>> import tether
+    >>> objective_name(tether.reach("died"), True), objective_name(None, False)
+    ('minimise reach died', '')
+    """
+    name = "" if objective is None else str(objective)
+    return f"minimise {name or 'return'}" if minimise else name

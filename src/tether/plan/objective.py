@@ -29,7 +29,7 @@ from tether.model.record import ModelRecord
 from tether.observation.path import Observation
 from tether.plan.resting import entries_at_rest, resting_model
 
-__all__ = ["asked", "asked_set", "negated", "objective_name", "value_name"]
+__all__ = ["asked", "asked_set", "negated"]
 
 
 def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | None = None) -> CounterfactualMDP:
@@ -84,22 +84,6 @@ def negated(graph: Graph) -> Graph:
     rewards = Rewards(np.negative(mdp.rewards.values), mdp.rewards.by_entry)
     final = None if mdp.final_reward is None else np.negative(mdp.final_reward)
     return replace(graph, mdp=replace(mdp, form=replace(mdp.form, rewards=rewards), final_reward=final))
-
-
-def value_name(objective: Property | None) -> str:
-    """What a value is: "return", or "probability" of a property."""
-    return "return" if objective is None else "probability"
-
-
-def objective_name(objective: Property | None, minimise: bool) -> str:
-    """The objective in a few words; empty for the largest return, which is the default.
-
-    >>> import tether
-    >>> objective_name(tether.reach("died"), True), objective_name(None, False)
-    ('minimise reach died', '')
-    """
-    name = "" if objective is None else str(objective)
-    return f"minimise {name or 'return'}" if minimise else name
 
 
 def _asked(cf: CounterfactualMDP, objective: Property, decided: Decided | None) -> CounterfactualMDP:

@@ -21,11 +21,11 @@ from tether.conditioning.layers import Graph
 from tether.core.batch import Nodes
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
-from tether.model.properties import Property
+from tether.model.properties import Property, objective_name, value_name
 from tether.observation.changes import is_change
 from tether.plan.chain import Chain, Taken, Visits, graph_chain
 from tether.plan.front_doors import PlanDoors
-from tether.plan.objective import asked, objective_name, value_name
+from tether.plan.objective import asked
 
 if TYPE_CHECKING:
     import pyarrow

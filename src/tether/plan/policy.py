@@ -31,6 +31,7 @@ from tether.model.properties import Property
 from tether.model.record import ModelRecord
 from tether.observation.path import Path
 from tether.plan.chain import Taken, Visits
+from tether.plan.solution import solve
 
 __all__ = ["Policy", "make_policy", "noisy"]
 
@@ -134,8 +135,6 @@ def _by_name(
     if name == "random":
         return lambda _t, s: _uniform(mdp, s)
     if name == "optimal":
-        from tether.evaluation.plain import solve
-
         return _from_answers(mdp, solve(mdp, horizon, objective, minimise))
     if name == "observed" and path is not None:
         return _from_answers(mdp, lambda t, _state: path.actions[t])

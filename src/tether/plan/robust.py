@@ -29,12 +29,12 @@ from tether.errors import QueryError
 from tether.influence.rules import Rule
 from tether.influence.thresholds import Thresholds
 from tether.model.form import Form
-from tether.model.properties import Property, make_property
+from tether.model.properties import Property, make_property, objective_name
 from tether.observation.changes import nothing_to_change
 from tether.plan.backward import observed_value
 from tether.plan.front_doors import RobustDoors
 from tether.plan.limits import enough_k
-from tether.plan.objective import asked_set, objective_name
+from tether.plan.objective import asked_set
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 

@@ -15,19 +15,18 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, places_among, read_only
 from tether.conditioning.layers import expand, walking
 from tether.conditioning.rows import Rows, spans
-from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Nodes, starts
 from tether.errors import Problem, QueryError
-from tether.model.form import all_pair_states, model_of
+from tether.model.form import all_pair_states
 from tether.model.practice import Practice, learned_counts, practice
 from tether.model.properties import Decided, Property, make_property
 from tether.model.record import ModelRecord
-from tether.plan.backward import final_rewards
 from tether.plan.chain import Decide, Taken, Visits, or_rest
 from tether.plan.policy import array_decider, decider, make_policy
 from tether.plan.resting import asked_model, counts_at_rest
 from tether.plan.rewards import ExpectedRewards
+from tether.plan.solution import backward_values, choice_type
 
-__all__ = ["LayerValues", "Standard", "backward_values", "choice_type", "is_best"]
+__all__ = ["LayerValues", "Standard", "is_best"]
 
 
 def is_best(against: Any) -> bool:
@@ -241,49 +240,3 @@ def _likeliest(states: Ints, chosen: Taken) -> Callable[[Ints], Ints]:
         return found
 
     return taken
-
-
-def choice_type(mdp: ModelRecord) -> type[np.signedinteger[Any]]:
-    """A small integer type that can number the actions of a state."""
-    return np.int8 if mdp.n_actions < np.iinfo(np.int8).max else np.int32
-
-
-def backward_values(
-    world: ModelRecord, decided: Decided | None, states: Sequence[Ints], choices: Sequence[Ints], minimise: bool
-) -> Iterator[tuple[int, Floats]]:
-    """Backward induction without any limit, t = T … 0: yields the time and a table by state, valid for ``states[t]``.
-
-    The table has two columns: the size of the numbers that were added up, which rounding errors are relative to, and V
-    (negated with ``minimise``). It is overwritten two times later. ``choices[t]`` is written: for each of these states,
-    which of its pairs is the best, -1 if it has none. What can follow a state must be among the states one step later.
-    """
-    from tether.core.plan import Goal, Limits, Numbers, OnPath, plan_layer
-
-    T, sign, n = len(states), -1.0 if minimise else 1.0, world.n_states
-    model, expected, final = model_of(world.form), ExpectedRewards(world), sign * final_rewards(world)
-    every_pair, nowhere_free = np.empty(0, np.int16), np.empty(0, np.bool_)
-    limits, numbers = Limits(every_pair, np.zeros(1, np.int64), every_pair, nowhere_free), Numbers(1, 1, 1)
-    nowhere = np.full(1, -1)
-    path = OnPath(nowhere, nowhere, np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1), np.int64), 0, 0)
-    every = np.arange(n, dtype=np.int32)
-    after = Layer(Nodes(np.array([0, n]), every, NO_RUNS, np.zeros(n + 1, np.int64)), NO_EDITS)
-    values = np.zeros((n, numbers.width))
-    values[:, 0], values[:, 1] = np.abs(final), final
-    tables = np.zeros((2, n, 2))
-    tables[T % 2] = values[:, :2]
-    yield T, tables[T % 2]
-    for t in range(T - 1, -1, -1):
-        here = states[t].astype(np.int64)
-        count = world.form.pair_start[here + 1] - world.form.pair_start[here]
-        over = np.zeros(here.size, bool) if decided is None else decided.ended[here]
-        stuck, resting = (count == 0) & ~over, over & (count > 0)
-        count[over] = 0
-        layer = Layer(Nodes(np.array([0, here.size]), states[t], NO_RUNS, starts(count)), NO_EDITS)
-        before, reward = np.empty((here.size, numbers.width)), sign * expected.of_pairs(t, states[t])
-        goal = Goal(reward, np.empty(0), final, world.discount, nowhere)
-        plan_layer(model, layer, after.nodes, limits, goal, before, numbers, values, numbers, choices[t], path, True)
-        before[stuck, 1] = -np.inf
-        choices[t][stuck], choices[t][resting] = -1, 0  # after the decision the action does not matter
-        after, values = layer, before
-        tables[t % 2][here] = before[:, :2]
-        yield t, tables[t % 2]

@@ -17,8 +17,7 @@ from tether.conditioning.conditioned import CounterfactualMDP
 from tether.errors import QueryError
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
-from tether.model.properties import Property
-from tether.plan.objective import objective_name
+from tether.model.properties import Property, objective_name
 
 if TYPE_CHECKING:
     import pyarrow

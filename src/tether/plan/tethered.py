@@ -21,10 +21,10 @@ from tether.errors import QueryError
 from tether.influence.one_step import Influence, make_influence
 from tether.influence.rules import Rule, make_rule
 from tether.influence.thresholds import Thresholds, thresholds, unconstrained
-from tether.model.properties import Property, make_property
+from tether.model.properties import Property, make_property, objective_name
 from tether.plan.backward import Progress, observed_value, solve_backward
 from tether.plan.limits import SHARE, enough_k
-from tether.plan.objective import asked, negated, objective_name
+from tether.plan.objective import asked, negated
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 

@@ -18,7 +18,7 @@ from tether.explanation.explain import Explanation
 from tether.explanation.outcomes import goes_on
 from tether.explanation.terms import beyond_the_limits, granted, question_in_words, suggestion
 from tether.influence.classes import CLASSES
-from tether.plan.objective import value_name
+from tether.model.properties import value_name
 from tether.plan.plan import Plan
 from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
