@@ -72,14 +72,15 @@ test-random: $(VENV)/installed-dev
 	@HYPOTHESIS_PROFILE=random $(RUN) -m pytest tests -n $(CORES) --dist worksteal
 
 # Not part of `make test`: the tests with the oldest versions that pyproject.toml allows, and with the newest there are, each
-# in an environment of its own that is made anew.
+# in an environment of its own that is made anew. TESTS names some of them: make test-oldest TESTS=tests/io
+TESTS ?= tests src/tether src/tether_reproduce --doctest-modules
 test-oldest test-newest: test-%:
 	@echo "the $* versions of all dependencies …"
 	@$(PYTHON) -m venv --clear $(VENV)-$*
 	@$(VENV)-$*/bin/python -m pip install --quiet --upgrade pip
 	@$(PYTHON) tests/oldest_versions.py > $(VENV)-$*/oldest.txt
 	@$(VENV)-$*/bin/python -m pip install --quiet --no-compile $(if $(findstring oldest,$*),--constraint $(VENV)-$*/oldest.txt) --editable ".[dev]"
-	@$(VENV)-$*/bin/python -m pytest tests src/tether --doctest-modules -rs -n $(CORES) --dist worksteal
+	@$(VENV)-$*/bin/python -m pytest $(TESTS) -rs -n $(CORES) --dist worksteal
 
 # Not part of `make test`: changes files of every format at random, for SECONDS seconds, and lists crashes, tracebacks and
 # answers that changed without a word. SEED is printed, and repeats a run.
