@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 import pytest
 from click.testing import CliRunner
+from systems import posix
 
 import tether
 from tether.auditing import cluster
@@ -30,6 +31,7 @@ def contents(place):
     return [(place / name).read_bytes() for name in TABLES]
 
 
+@posix
 @pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore")  # of Dask's own
 def test_a_cluster_answers_as_one_process_does(tmp_path, monkeypatch):

@@ -10,11 +10,14 @@ import time
 
 import psutil
 import pytest
+from systems import posix
 
 import tether
 from tether.auditing import workers
 from tether.io import write_episodes
 from tether.logs import batches
+
+pytestmark = posix
 
 TABLES = ("episodes.parquet", "decisions.parquet", "outcomes.parquet")
 GRID = tether.cases.grid_world().mdp

@@ -3,8 +3,11 @@
 import os
 
 import pytest
+from systems import posix
 
 from tether._foundation.private import private_directory
+
+pytestmark = posix
 
 
 def test_a_new_directory_is_for_us_alone(tmp_path):

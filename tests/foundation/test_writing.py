@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from effort import tries
 from stopping import stopped_after
+from systems import posix
 from writers import version_of
 
 import tether
@@ -127,6 +128,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@posix
 def test_permissions_stay(tmp_path):
     target = tmp_path / "secret.csv"
     target.write_text("old")
@@ -139,6 +141,7 @@ def test_permissions_stay(tmp_path):
     assert (mode(target), target.read_text()) == (0o640, "newer")
 
 
+@posix
 @pytest.mark.parametrize("together", [True, False])
 def test_a_symbolic_link_stays_one(tmp_path, together):
     (tmp_path / "store").mkdir()
@@ -156,6 +159,7 @@ def test_a_symbolic_link_stays_one(tmp_path, together):
     assert (names(tmp_path), names(tmp_path / "store")) == (["link.csv", "store"], ["real.csv"])
 
 
+@posix
 def test_a_symbolic_link_to_nothing_is_followed(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with written(tmp_path / "link") as partial:
@@ -172,6 +176,7 @@ def test_a_name_with_nul(tmp_path):
         pytest.fail("nothing should be written")
 
 
+@posix
 def test_a_pipe_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(FileError, match="this is a device or a pipe, not a file"), written(tmp_path / "pipe"):
@@ -237,6 +242,7 @@ def test_a_set_of_files_stopped_while_it_is_moved_is_one_without_its_last_file(t
     assert {(tmp_path / name).read_text() for name in "abcd"} == {"newer"}
 
 
+@posix
 def test_the_last_file_keeps_its_permissions(tmp_path):
     (tmp_path / "a").write_text("old")
     (tmp_path / "a").chmod(0o640)
@@ -327,6 +333,7 @@ KILLS = """
 """
 
 
+@posix
 @pytest.mark.parametrize("kind", ["file", "files"])
 def test_a_writer_killed_anywhere_leaves_a_whole_version_or_none(tmp_path, kind):
     first_version(tmp_path)

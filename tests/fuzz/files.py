@@ -32,8 +32,8 @@ import pyarrow as pa
 from pyarrow import ipc, parquet
 
 import tether
-from tether.auditing import logs
 from tether.io import convert, open_policy, read_episodes, read_model, read_path, write_episodes, write_path
+from tether.logs import batches
 
 BATCH, PATIENCE = 400, 240.0
 """How many files a child reads, and for how many seconds it is waited for."""
@@ -271,7 +271,7 @@ def one_case(seed: str, sound: Path, kinds: list[str], known: dict[str, Any]) ->
 
 def work(seed: int, kinds: list[str], first: int, count: int, progress: Path) -> None:
     """The child: some cases, in order; each finding is a line of JSON."""
-    logs.BATCH = 2  # so that an audit has several parts
+    batches.BATCH = 2  # so that an audit has several parts
     with tempfile.TemporaryDirectory() as place:
         sound, known = Path(place), {}
         for name in kinds:

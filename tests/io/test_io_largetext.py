@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from systems import posix
 
 from tether.errors import FileError
 from tether.io import columns, delimited, numbering, read_table
@@ -78,6 +79,7 @@ def test_a_header_that_is_not_soon_complete_is_read_with_the_whole_text(tmp_path
     assert found(file) == ([["a"], ["b"], [1]], [2])
 
 
+@posix
 def test_a_pipe_is_read_once(tmp_path, monkeypatch):
     monkeypatch.setattr(delimited, "IN_MEMORY", 0)
     pipe, writer = os.pipe()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from savedmodels import ARRAYS, arrays_of, assert_same, is_mapped, labelled, read_file, twin_of, write_file
+from systems import posix
 from worlds import worlds
 
 import tether
@@ -277,6 +278,7 @@ def test_a_directory_is_not_replaced(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@posix
 def test_a_symbolic_link_stays_one(tmp_path):
     labelled(["a"]).save(tmp_path / "real")
     (tmp_path / "m").symlink_to("real")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from effort import tries
 from savedmodels import DAMAGED, assert_same, forge, read_file, refused, write_file
+from systems import posix
 
 import tether
 from tether import MDP
@@ -45,6 +46,7 @@ def test_a_directory_is_no_model(tmp_path):
     assert str(refused(tmp_path)) == f"{tmp_path}: this is a directory; a saved model is a file that MDP.save wrote"
 
 
+@posix
 def test_a_pipe_is_no_model(tmp_path):
     os.mkfifo(tmp_path / "m")
     assert str(refused(tmp_path / "m")) == (
@@ -279,6 +281,7 @@ def ring(n):
     return MDP.from_table(s, s * 0, (s + 1) % n, np.ones(n), np.full(n, float(n)))
 
 
+@posix
 def test_beside_writers_every_model_that_opens_is_one_that_was_saved(tmp_path):
     """Rewards say how many states the model was made with; a mixture of two would say something else."""
     ring(5).save(tmp_path / "m")
