@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.checks import whole_number
-from tether._foundation.words import counted, number, percent
+from tether._foundation.words import counted
 from tether.auditing.consistency import Consistency
 from tether.auditing.front_doors import AuditDoors
+from tether.auditing.findings import audit_sentences
 from tether.auditing.summary import (
     EpisodeRows,
     FileRows,
@@ -22,8 +23,6 @@ from tether.auditing.summary import (
     summarize,
 )
 from tether.errors import QueryError
-from tether.evaluation.certificate import EVERY_MODEL
-from tether.explanation.terms import UNREWARDED, is_unrewarded
 from tether.mdp import MDP
 from tether.observation.path import Path
 
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit"]
 
-_REASONS = 3
-"""For how many episodes without an answer the sentences say why."""
+_RANKED = {"mistakes": "claimed", "gain": "gain", "hindsight": "gain", "guaranteed_gain": "guaranteed_gain"}
+"""What episodes may be ranked by, and the column that has it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,9 +53,11 @@ class Audit(AuditDoors):
     table : pyarrow.Table
         One row per episode, in the log's order; `tether.auditing.tables` lists the columns.
     decisions : pyarrow.Table
-        One row per state, observed action and advised action: in how many ``episodes`` and how many ``times`` it is
-        advised, ``mean_gain`` and ``total_gain`` of these episodes, and ``certified``, the share of them whose gain
-        holds under every causal model. The most frequent come first.
+        One row per state and action that was taken there, over all episodes, also those that ended well: in how many
+        ``episodes`` and how many ``times``; how often it was one of the claimed ``mistakes``, what was ``best`` then,
+        and its ``mean_cost`` and ``total_cost`` over all times; its ``effect`` for anyone in that state, compared with
+        what was done there on average, and for a learned model the chance that it is ``better``. The costliest come
+        first.
     outcomes : pyarrow.Table
         One row per ``observed`` and ``counterfactual`` outcome: the expected number of ``episodes`` and their
         ``percent`` of all. Exact.
@@ -73,7 +74,7 @@ class Audit(AuditDoors):
     >>> log = [mdp.simulate("optimal", 8, rng=seed, noise=0.3) for seed in range(20)]
     >>> audit = tether.audit(mdp, log, k=3, m=1)
     >>> audit
-    <Audit: 20 episodes, k = 3, m = 1; something to gain in 10>
+    <Audit: 20 episodes, k = 3, m = 1; mistakes in 19; something to gain in 10>
     >>> audit.top(1).select(["episode", "steps", "outcome", "verdict"]).to_pylist()
     [{'episode': 12, 'steps': 8, 'outcome': '(none)', 'verdict': 'holds'}]
     """
@@ -93,7 +94,7 @@ class Audit(AuditDoors):
 
     @cached_property
     def decisions(self) -> pyarrow.Table:
-        """One row per state, observed action and advised action; the most frequent first."""
+        """One row per state and action that was taken there; the costliest first."""
         return self._read("decisions")
 
     @cached_property
@@ -143,10 +144,12 @@ class Audit(AuditDoors):
         """
         return find_problems(self._rows, most)
 
-    def top(self, n: int = 20, by: str = "gain") -> pyarrow.Table:
-        """The n episodes with the largest gain, or the largest guaranteed gain (``by="guaranteed_gain"``).
+    def top(self, n: int = 20, by: str = "mistakes") -> pyarrow.Table:
+        """The n episodes whose mistakes cost most: those that could be known at the time, and are claimed.
 
-        Episodes without any gain are left out; equal ones are in the log's order.
+        Or those with the largest gain (``by="gain"``), with the largest one that no mistake explains (``"hindsight"``),
+        or with the largest guaranteed one (``"guaranteed_gain"``). Episodes that have none of it are left out; equal
+        ones are in the log's order.
 
         Examples
         --------
@@ -156,9 +159,9 @@ class Audit(AuditDoors):
         [0]
         """
         n = whole_number("n", n, 1)
-        if by not in ("gain", "guaranteed_gain"):
-            raise QueryError(f"by must be 'gain' or 'guaranteed_gain', not {by!r}")
-        return self._rows.take(find_top(self._rows, n, by))
+        if by not in _RANKED:
+            raise QueryError(f"by must be {', '.join(map(repr, _RANKED))}, not {by!r}")
+        return self._rows.take(find_top(self._rows, n, _RANKED[by], hindsight_only=by == "hindsight"))
 
     @property
     def consistency(self) -> Consistency | None:
@@ -260,7 +263,9 @@ class Audit(AuditDoors):
         return np.concatenate(found)
 
     def listed(self, most: int) -> pyarrow.Table:
-        """The episodes that a page lists: those with the largest gains; for a policy, also the largest losses.
+        """The episodes that a page lists: those with the costliest mistakes, then those with the largest gains.
+
+        For a policy: those with the largest gains and the largest losses.
 
         Examples
         --------
@@ -271,9 +276,11 @@ class Audit(AuditDoors):
         """
         import numpy as np
 
-        best = find_top(self._rows, most)
         if self._asked.policy is None:
-            return self._rows.take(best)
+            mistaken = find_top(self._rows, most, "claimed")
+            others = find_top(self._rows, most - mistaken.size, hindsight_only=True)
+            return self._rows.take(np.concatenate((mistaken, others)))
+        best = find_top(self._rows, most)
         worst = find_top(self._rows, most, losses=True)
         best = best[: most - min(most // 2, worst.size)]
         return self._rows.take(np.concatenate((best, worst[: most - best.size][::-1])))
@@ -314,39 +321,12 @@ class Audit(AuditDoors):
         >>> case = tether.cases.epidemic()
         >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():
         ...     print(sentence)
-        1 episode was answered.
-        In it something could be gained: 0.8889.
-        The gain holds under every causal model that agrees with the model and the episode.
+        1 episode.
+        In it a decision was a mistake that could be known at the time (in all, such mistakes cost 35.9).
+        With hindsight, at most 1 change would have gained something: 0.889.
+        The expected gain holds under every causal model that agrees with the model and the episode.
         """
-        summary = self.summary
-        answered, wrong = summary.answered, summary.episodes - summary.answered
-        rest = f"; {wrong:,} could not be{self._first_reasons(wrong)}" if wrong else ""
-        sentences = [f"{counted(answered, 'episode')} {'was' if answered == 1 else 'were'} answered{rest}."]
-        if not answered:
-            return sentences
-        gained = summary.gained
-        if gained.size:
-            some = f"{gained.size:,} of them ({percent(gained.size / answered)})"
-            rest = "" if gained.size == answered else f"; in {answered - gained.size:,} nothing could"
-            where = some if rest else "it" if answered == 1 else "all of them"
-            mean = number(float(gained.mean()))
-            mean = f": {mean}" if gained.size == 1 else f", {mean} on average"
-            sentences.append(f"In {where} something could be gained{mean}{rest}.")
-        else:
-            sentences.append(f"In {'it nothing could' if answered == 1 else 'none of them could anything'} be gained.")
-            sentences += [UNREWARDED] if self.question["objective"] is None and is_unrewarded(self.mdp) else []
-        if self.question["certify"] and gained.size and summary.is_certified:
-            sentences.append(_certain(summary.verdicts.get("holds", 0), gained.size))
-        return sentences if summary.consistency is None else [*sentences, str(summary.consistency)]
-
-    def _first_reasons(self, wrong: int) -> str:
-        """Why some episodes were not answered, for the first few."""
-        shown = self.first_problems(_REASONS).to_pylist()
-        reasons = "; ".join(
-            f"{'a row of no episode' if one['episode'] is None else one['episode']} ({one['problem']})" for one in shown
-        )
-        more = f"; and {wrong - len(shown):,} more, in the column problem" if wrong > len(shown) else ""
-        return f": {reasons}{more}"
+        return audit_sentences(self)
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
@@ -357,16 +337,8 @@ class Audit(AuditDoors):
         asked = f"policy {self.question['policy']}" if self.question["policy"] else self._limits()
         some = summary.gained.size
         broken = f"; {wrong:,} not answered" if wrong else ""
-        return f"<Audit: {counted(len(self), 'episode')}, {asked}; something to gain in {some:,}{broken}>"
+        return f"<Audit: {counted(len(self), 'episode')}, {asked}; mistakes in {summary.mistaken.size:,}; something to gain in {some:,}{broken}>"
 
     def _limits(self) -> str:
         k = "the shortest that is enough" if self.question["k"] is None else self.question["k"]
         return f"k = {k}, m = {self.question['m']}"
-
-
-def _certain(holds: int, gained: int) -> str:
-    """In how many of the episodes in which something could be gained that is certain."""
-    if gained == 1:
-        return f"The gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}."
-    where = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"
-    return f"In {where} of these {gained:,} the gain holds under {EVERY_MODEL}."

@@ -36,7 +36,7 @@ __all__ = [
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 
-_COLUMNS = ("observed", "outcome", "gain", "verdict", "problem")
+_COLUMNS = ("observed", "outcome", "mistakes", "claimed", "gain", "verdict", "problem")
 _COMPARED = ("value", "model_value")
 
 
@@ -120,14 +120,22 @@ def is_more(values: Floats, observed: Floats) -> Any:
         return values > rounding_of(observed)
 
 
-def find_top(rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = False) -> Ints:
-    """The positions of the n episodes with the largest gains, or losses; equal ones are in the log's order."""
+def find_top(
+    rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = False, hindsight_only: bool = False
+) -> Ints:
+    """The positions of the n episodes with the largest gains, or losses; equal ones are in the log's order.
+
+    ``by="claimed"`` finds the costliest mistakes instead; ``hindsight_only`` leaves out the episodes that have any.
+    """
     kept_values, kept_places = np.empty(0), np.empty(0, np.int64)
     before = 0
-    for table in rows.batches([by, "observed"]):
+    for table in rows.batches(list(dict.fromkeys([by, "observed", *(["claimed"] if hindsight_only else [])]))):
         values, observed = (table.column(name).to_numpy() for name in (by, "observed"))
         values = -values if losses else values
-        here = np.flatnonzero(is_more(values, observed))
+        wanted = values > 0 if by == "claimed" else is_more(values, observed)
+        if hindsight_only:
+            wanted &= ~(table.column("claimed").to_numpy() > 0)
+        here = np.flatnonzero(wanted)
         kept_values = np.concatenate((kept_values, values[here]))
         kept_places = np.concatenate((kept_places, here + before))
         best = np.lexsort((kept_places, -kept_values))[:n]
@@ -155,9 +163,10 @@ def find_problems(rows: EpisodeRows, most: int | None = None) -> pyarrow.Table:
 
 @dataclass(slots=True)
 class Helped:
-    """For one observed outcome: how many episodes have it, how many gain something, how many lose something."""
+    """For one observed outcome: how many episodes have it, have a mistake, gain something, lose something."""
 
     episodes: int = 0
+    mistaken: int = 0
     gained: int = 0
     lost: int = 0
 
@@ -169,6 +178,12 @@ class Summary:
     Attributes
     ----------
     episodes, answered : int
+    mistaken : array
+        What the claimed mistakes of an episode cost, for those that have some, in the log's order.
+    unsure : int
+        How many episodes have none, but decisions that the model does not call the best: only where it was learned.
+    hindsight_only : int
+        How many episodes gain something without any claimed mistake: nobody could know it at the time.
     gains : array
         Of the episodes that gain something, or lose something (below 0), in the log's order.
     verdicts : mapping
@@ -183,6 +198,9 @@ class Summary:
 
     episodes: int
     answered: int
+    mistaken: Floats
+    unsure: int
+    hindsight_only: int
     gains: Floats
     verdicts: dict[str, int]
     is_certified: bool
@@ -206,15 +224,19 @@ def summarize(rows: EpisodeRows) -> Summary:
     for table in rows.batches((*_COLUMNS, *_COMPARED)):
         found.add(table)
         compared.add(table.select(list(_COMPARED)).drop_null())
-    gains = np.concatenate(found.gains) if found.gains else np.empty(0)
+    mistaken, gains = (np.concatenate([np.empty(0), *parts]) for parts in (found.mistaken, found.gains))
+    judged = (mistaken, found.unsure, found.hindsight_only)
     counts = (dict(found.verdicts), found.is_certified, found.outcomes)
-    return Summary(found.episodes, found.answered, gains, *counts, compared.result())
+    return Summary(found.episodes, found.answered, *judged, gains, *counts, compared.result())
 
 
 @dataclass(slots=True)
 class _Found:
     episodes: int = 0
     answered: int = 0
+    mistaken: list[Floats] = field(default_factory=list)
+    unsure: int = 0
+    hindsight_only: int = 0
     gains: list[Floats] = field(default_factory=list)
     verdicts: Counter[str] = field(default_factory=Counter)
     is_certified: bool = False
@@ -225,25 +247,30 @@ class _Found:
 
         self.episodes += table.num_rows
         self.answered += table.column("problem").null_count
-        gain, observed = (table.column(name).to_numpy() for name in ("gain", "observed"))
-        gained, lost = is_more(gain, observed), is_more(-gain, observed)
+        names = "gain", "observed", "mistakes", "claimed"
+        gain, observed, mistakes, claimed = (table.column(name).to_numpy() for name in names)
+        gained, lost, bad = is_more(gain, observed), is_more(-gain, observed), claimed > 0
+        self.mistaken.append(claimed[bad])
+        self.unsure += int(np.count_nonzero((mistakes > 0) & ~bad))
+        self.hindsight_only += int(np.count_nonzero(gained & ~bad))
         self.gains.append(gain[gained | lost])
         verdict = table.column("verdict")
         self.is_certified |= verdict.null_count < table.num_rows
         for one in pc.value_counts(verdict.filter(gained)).to_pylist():
             if one["values"] is not None:
                 self.verdicts[one["values"]] += one["counts"]
-        self._add_outcomes(table.column("outcome"), gained, lost)
+        self._add_outcomes(table.column("outcome"), bad, gained, lost)
 
-    def _add_outcomes(self, outcome: Any, gained: Any, lost: Any) -> None:
+    def _add_outcomes(self, outcome: Any, *which: Any) -> None:
         codes = outcome.combine_chunks().dictionary_encode()
         at, n = np.asarray(codes.indices.fill_null(len(codes.dictionary))), len(codes.dictionary) + 1
-        counts = [np.bincount(at[which], minlength=n) for which in (slice(None), gained, lost)]
+        counts = [np.bincount(at[some], minlength=n) for some in (slice(None), *which)]
         for i, name in enumerate(codes.dictionary.to_pylist()):
             here = self.outcomes.setdefault(name, Helped())
             here.episodes += int(counts[0][i])
-            here.gained += int(counts[1][i])
-            here.lost += int(counts[2][i])
+            here.mistaken += int(counts[1][i])
+            here.gained += int(counts[2][i])
+            here.lost += int(counts[3][i])
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.markup import shade
-from tether._foundation.words import number, percent
+from tether._foundation.words import number, percent, three_digits
 from tether.auditing.result import Audit
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
 from tether.views import figures
@@ -62,17 +62,19 @@ def _cards(audit: Audit) -> list[tuple[str, str, str]]:
     cards = [("Episodes", f"{answered:,}", f"{wrong:,} without an answer" if wrong else "all answered")]
     if not answered:
         return cards
-    cards.append(("Something to gain", f"{some:,}", f"{percent(some / answered)} of them"))
-    if some:
-        cards.append(("Mean gain", number(float(gained.mean())), "where there is one"))
+    bad, harm = summary.mistaken, summary.verdicts.get("could do harm", 0)
+    cost = f"cost {three_digits(float(bad.mean()))} each" if bad.size else "in no episode"
+    cards.append(("Foreseeable mistakes", f"{bad.size:,}", cost))
     if audit.question["policy"] is not None:
         worse = summary.lost.size
+        cards.append(("Something to gain", f"{some:,}", f"{percent(some / answered)} of them"))
         cards.append(("Something to lose", f"{worse:,}", f"{percent(worse / answered)} of them"))
     else:
+        only = summary.hindsight_only
+        cards.append(("Hindsight only", f"{only:,}", "a gain that nobody could know of"))
         cards.append(("Nothing to gain", f"{answered - some:,}", f"{percent((answered - some) / answered)} of them"))
     if is_certified(audit.question) and some:
-        holds = summary.verdicts.get("holds", 0)
-        cards.append(("Holds whatever the causal model", f"{holds:,}", f"{percent(holds / some)} of the gains"))
+        cards.append(("Could do harm", f"{harm:,}", "under another causal model"))
     return cards
 
 
@@ -171,6 +173,7 @@ def _helped(audit: Audit) -> list[dict[str, Any]]:
             {
                 "name": outcome_in_words(audit.mdp, name),
                 "episodes": all_of,
+                "mistaken": helped.mistaken,
                 "gained": some,
                 "same": same,
                 "lost": worse,
@@ -180,26 +183,29 @@ def _helped(audit: Audit) -> list[dict[str, Any]]:
     rows.sort(key=lambda row: -row["episodes"])
     rest = rows[_OUTCOMES:]
     if len(rest) > 1:
-        sums = {key: sum(row[key] for row in rest) for key in ("episodes", "gained", "same", "lost")}
+        sums = {key: sum(row[key] for row in rest) for key in ("episodes", "mistaken", "gained", "same", "lost")}
         rows = [*rows[:_OUTCOMES], {"name": _REST, **sums, "share": percent(sums["same"] / sums["episodes"])}]
     return rows
 
 
 def _decisions(audit: Audit) -> dict[str, Any]:
-    """The decisions that would change most often, states and actions in words."""
+    """The decisions whose mistakes cost most, states and actions in words."""
     table, mdp = audit.decisions, audit.mdp
     rows = [
         {
             "state": name_in_words(mdp.states, one["state"]),
-            "done": name_in_words(mdp.actions, one["observed_action"]),
-            "advised": name_in_words(mdp.actions, one["advised_action"]),
-            "episodes": one["episodes"],
-            "mean": one["mean_gain"],
-            "certified": None if one["certified"] is None else percent(one["certified"], short=True),
+            "done": name_in_words(mdp.actions, one["action"]),
+            "best": name_in_words(mdp.actions, one["best"]),
+            "times": one["times"],
+            "mistakes": one["mistakes"],
+            "cost": one["mean_cost"],
+            "effect": one["effect"],
+            "better": None if one["better"] is None else percent(one["better"], short=True),
         }
         for one in table.slice(0, _DECISIONS).to_pylist()
+        if one["mistakes"]
     ]
-    return {"rows": rows, "count": table.num_rows, "certified": any(row["certified"] is not None for row in rows)}
+    return {"rows": rows, "count": table.num_rows, "learned": any(row["better"] is not None for row in rows)}
 
 
 def _verdicts(audit: Audit) -> list[dict[str, Any]] | None:

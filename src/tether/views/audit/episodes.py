@@ -23,7 +23,7 @@ def listed_episodes(audit: Audit, links: dict[Any, str]) -> dict[str, Any]:
 
     For a policy, the episodes with the largest losses are listed as well.
     """
-    records = audit.listed(_LISTED).to_pylist()
+    records = [one | {"cost": (one["largest_mistake"] or {}).get("cost")} for one in audit.listed(_LISTED).to_pylist()]
     columns = _columns(audit)
     rows = []
     for one in records:
@@ -47,13 +47,15 @@ def _columns(audit: Audit) -> list[tuple[str, str, str]]:
         ("episode", "id", "episode"),
         ("steps", "whole", "steps"),
         ("ended", "outcome", "outcome"),
+        ("mistake", "mistake", "largest_mistake"),
+        ("its cost", "number", "cost"),
         ("would have ended", "ends", "ends"),
         ("observed", "number", "observed"),
-        ("expected", "number", "value"),
-        ("gain", "number", "gain"),
+        ("with the policy" if question["policy"] else "with hindsight", "number", "value"),
+        ("gain" if question["policy"] else "what hindsight adds", "number", "gain"),
     ]
     if question["policy"] is None:
-        found += [("what to change", "changes", "changes")]
+        found += [("what hindsight changes", "changes", "changes")]
     if is_certified(question):
         found += [("guaranteed gain", "number", "guaranteed_gain"), ("verdict", "text", "verdict")]
     if question["draws"]:
@@ -70,6 +72,9 @@ def _cell(kind: str, field: str, row: dict[str, Any], audit: Audit) -> dict[str,
         text = ""
     elif kind in ("number", "whole"):
         text, key = with_minus_signs(number(value)), value
+    elif kind == "mistake":
+        likely = "" if value["probability"] == 1.0 else f", {percent(value['probability'], short=True)} likely"
+        text = _instead(value["t"], value["action"], value["best"], audit) + likely
     elif kind == "interval":
         text, key = with_minus_signs(f"{number(value)} to {number(row['credible_high'])}"), value
     elif kind == "ends":
@@ -91,7 +96,10 @@ def _cell(kind: str, field: str, row: dict[str, Any], audit: Audit) -> dict[str,
 
 
 def _change(one: dict[str, Any], audit: Audit) -> str:
-    actions = audit.mdp.actions
-    advised, done = (cut(name_in_words(actions, one[name]), 60) for name in ("advised_action", "observed_action"))
     often = "" if one["probability"] > 1 - 1e-9 else f" ({percent(one['probability'], short=True)})"
-    return f"t = {one['t']}: {advised} instead of {done}{often}"
+    return _instead(one["t"], one["advised_action"], one["observed_action"], audit) + often
+
+
+def _instead(t: int, action: Any, other: Any, audit: Audit) -> str:
+    first, second = (cut(name_in_words(audit.mdp.actions, one), 60) for one in (action, other))
+    return f"t = {t}: {first} instead of {second}"

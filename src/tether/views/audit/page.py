@@ -70,7 +70,7 @@ def report(
 def _write_reports(audit: Audit, page: Path, n: int, day: dt.date) -> dict[Any, str]:
     """Write the reports of the top episodes into a folder beside the page; returns where each of them is."""
     folder = page.parent / f"{page.stem}-episodes"
-    top = audit.top(n).column("episode").to_pylist() if n else []
+    top = audit.listed(n).column("episode").to_pylist() if n else []
     if top:
         try:
             folder.mkdir(exist_ok=True)
@@ -84,7 +84,7 @@ def _write_reports(audit: Audit, page: Path, n: int, day: dt.date) -> dict[Any, 
         plan.report(
             folder / name,
             title=f"Episode {episode}",
-            about={"audit": f"number {rank} by gain"},
+            about={"audit": f"number {rank} on the page of the audit"},
             date=day,
             certificate=audit.question["certify"],
         )

@@ -18,10 +18,10 @@ from tether.views.report.settings import versions
 __all__ = ["VERDICTS", "audit_question_in_words", "is_certified", "name_in_words", "outcome_in_words", "settings"]
 
 VERDICTS = {
-    "holds": "The gain holds under every causal model.",
+    "holds": "The expected gain holds under every causal model.",
     "holds if stable": "It holds under every causal model that is counterfactually stable.",
-    "never worse": "Never worse than what was done; that something is gained rests on Gumbel-max.",
-    "never worse if stable": "The same under every stable causal model; under others it could do harm.",
+    "never worse": "Not expected to be worse than what was done; that something is gained rests on Gumbel-max.",
+    "never worse if stable": "Not expected to be worse under every stable causal model; under others it could do harm.",
     "could do harm": "It rests on the causal model: under others it could do harm.",
 }
 
