@@ -1,5 +1,6 @@
 """Auditing a log: its answers are those to each of its episodes; what is wrong with one is told of it alone."""
 
+import functools
 import re
 from collections import Counter, defaultdict
 from dataclasses import fields, replace
@@ -54,65 +55,102 @@ def test_what_was_found_in_words():
     mdp = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3, [0.0, 1.0, 0.0])
     left, stayed = tether.Path(["s", "t"], ["a"]), tether.Path(["s", "s"], ["b"])
 
-    def found(model, *log):
-        return tether.audit(model, list(log), k=2, m=1, certify=False).sentences()[1:]
+    def found(model, *log, **options):
+        return tether.audit(model, list(log), k=2, m=1, **{"certify": False, **options}).sentences()[1:]
 
-    assert found(mdp, left, left) == ["In all of them something could be gained, 1 on average."]
-    assert found(mdp, left, stayed) == ["In 1 of them (50 %) something could be gained: 1; in 1 nothing could."]
-    assert found(mdp, stayed) == ["In it nothing could be gained."]
-    assert found(mdp, stayed, stayed) == ["In none of them could anything be gained."]
-    assert found(mdp, left) == ["In it something could be gained: 1."]
-    certain = tether.audit(mdp, [left, left, stayed], k=2, m=1).sentences()[1:]
-    assert certain == [
-        "In 2 of them (67 %) something could be gained, 1 on average; in 1 nothing could.",
-        "In all of these 2 the gain holds under every causal model that agrees with the model and the episode.",
+    bad = "a decision was a mistake that could be known at the time (in all, such mistakes cost 1"
+    assert found(mdp, left, left) == [
+        f"In all of them {bad} per episode).",
+        "With hindsight, at most 1 change would have gained something in all of them: 1 on average.",
     ]
-    assert (
-        tether.audit(mdp, [left], k=2, m=1).sentences()[-1]
-        == "The gain holds under every causal model that agrees with the model and the episode."
-    )
+    assert found(mdp, left, stayed) == [
+        f"In 1 of them (50 %) {bad}); in the other 1 every decision was the model's best.",
+        "With hindsight, at most 1 change would have gained something in 1 of them (50 %): 1.",
+    ]
+    assert found(mdp, stayed) == [
+        "In it every decision was the model's best at the time.",
+        "Hindsight would have gained nothing within these limits.",
+    ]
+    assert found(mdp, stayed, stayed) == [
+        "In all of them every decision was the model's best at the time.",
+        "Hindsight would have gained nothing within these limits in any of them.",
+    ]
+    assert found(mdp, left) == [f"In it {bad}).", "With hindsight, at most 1 change would have gained something: 1."]
+    certain = "the expected gain holds under every causal model that agrees with the model and the episode."
+    assert found(mdp, left, left, stayed, certify=True)[2:] == [f"In all of these 2 {certain}"]
+    assert found(mdp, left, certify=True)[2:] == [certain.replace("the", "The", 1)]
     free = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3)
-    assert found(free, stayed)[1].startswith("All rewards of the model are 0: no plan can gain anything. Ask for")
+    assert found(free, stayed)[2].startswith("All rewards of the model are 0: no plan can gain anything. Ask for")
+    assert found(mdp, left, stayed, k=None, m=None, policy="optimal")[1] == (
+        "The policy would have gained something in 1 of them (50 %): 1, and lost nothing in any of them."
+    )
 
 
-def test_outcomes_and_decisions_are_counted_over_all_episodes():
+def best_by_recursion(mdp):
+    """V and Q of the plain model, by recursion over states and steps left."""
+
+    @functools.cache
+    def best(state, left):
+        return max(worth(state, action, left) for action in mdp.actions_in(state)) if left else 0.0
+
+    def worth(state, action, left):
+        rows = zip(*mdp.row(state, action), strict=True)
+        return sum(p * (mdp.reward(state, action, after) + best(after, left - 1)) for after, p in rows)
+
+    return best, worth
+
+
+def test_outcomes_are_counted_over_all_episodes():
     mdp, log = walks()
     audit = tether.audit(mdp, log, k=3, m=2)
-    matrix, decisions, gains = Counter(), Counter(), defaultdict(list)
+    matrix = Counter()
     for path in log:
         plan = tether.counterfactual(mdp, path).plan(k=3, m=2)
-        outlook = plan.evaluate()
         names = {15: "goal", 6: "danger"}
         before = names.get(path.states[-1], "(none)")
-        for state, chance in zip(*outlook.distribution(plan.T), strict=True):
+        for state, chance in zip(*plan.evaluate().distribution(plan.T), strict=True):
             matrix[before, names.get(state, "(none)")] += chance
-        instead = {}
-        for step in plan.explain(certificate=False).changes:
-            at = {s: outlook.actions(step.t, s) for s in outlook.distribution(step.t)[0]}
-            weights = {
-                (s, a): dict(zip(*outlook.distribution(step.t), strict=True))[s] * chance
-                for s, actions in at.items()
-                for a, chance in actions.items()
-                if a != step.observed_action
-            }
-            s, a = max(weights, key=weights.get)
-            instead[s, step.observed_action, a] = step.t
-        decisions.update(instead)
-        for key in instead:
-            gains[key].append(plan.gain)
     found = {(row["observed"], row["counterfactual"]): row for row in audit.outcomes.to_pylist()}
     for key, row in found.items():
         assert row["episodes"] == pytest.approx(matrix[key], abs=1e-12)
         assert row["percent"] == pytest.approx(100 * matrix[key] / len(log), abs=1e-12)
     assert set(matrix) <= set(found)
-    rows = audit.decisions.to_pylist()
-    keys = [(row["state"], row["observed_action"], row["advised_action"]) for row in rows]
-    assert sorted(keys) == sorted(gains)
-    for key, row in zip(keys, rows, strict=True):
-        assert row["episodes"] == len(gains[key])
-        assert row["total_gain"] == pytest.approx(sum(gains[key]))
-        assert row["mean_gain"] == pytest.approx(np.mean(gains[key]))
-    assert [row["episodes"] for row in rows] == sorted((row["episodes"] for row in rows), reverse=True)
+
+
+def test_decisions_are_counted_by_state_and_action_over_all_episodes():
+    mdp, log = walks(30)
+    longest = max(path.T for path in log)
+    best, worth = best_by_recursion(mdp)
+    done, mistakes, better, who = Counter(), Counter(), defaultdict(Counter), defaultdict(set)
+    costs = defaultdict(list)
+    for i, path in enumerate(log):
+        horizon = longest if path.states[-1] in (6, 15) else path.T
+        for t, (state, action) in enumerate(zip(path.states, path.actions, strict=False)):
+            if state in (6, 15):
+                continue  # it has ended: nothing is decided there
+            cost = best(state, horizon - t) - worth(state, action, horizon - t)
+            done[state, action] += 1
+            who[state, action].add(i)
+            costs[state, action].append(cost)
+            if cost > 1e-9:
+                mistakes[state, action] += 1
+                there = {b: worth(state, b, horizon - t) for b in mdp.actions_in(state)}
+                better[state, action][max(there, key=there.get)] += 1
+    rows = tether.audit(mdp, log, k=3, m=2).decisions.to_pylist()
+    assert sorted((row["state"], row["action"]) for row in rows) == sorted(done)
+    assert any(row["mistakes"] for row in rows)
+    for row in rows:
+        key = row["state"], row["action"]
+        there = [cost for (state, _), some in costs.items() if state == key[0] for cost in some]
+        assert (row["times"], row["episodes"], row["mistakes"]) == (done[key], len(who[key]), mistakes[key])
+        assert row["total_cost"] == pytest.approx(sum(costs[key]), abs=1e-9)
+        assert row["mean_cost"] == pytest.approx(np.mean(costs[key]), abs=1e-9)
+        assert row["effect"] == pytest.approx(np.mean(there) - np.mean(costs[key]), abs=1e-9)
+        often = better[key].most_common()
+        assert row["best"] in [action for action, n in often if n == often[0][1]] if often else row["best"] is None
+        assert row["better"] is None
+    total = [row["total_cost"] for row in rows]
+    assert total == sorted(total, reverse=True)
 
 
 def test_a_policy_against_the_log():
@@ -258,10 +296,11 @@ def test_broken_episodes_are_listed_and_the_others_answered(tmp_path):
     for one, line in ((3, 7), (4, 9), (5, 11)):  # what the model does not know, or not allow
         assert rows[one]["problem"].startswith(f"{file}, line {line}: t = 0: ")
     assert [row["episode"] for row in audit.problems.to_pylist()] == [2, 3, 4, 5, 6, 7, 8, None]
-    first = audit.sentences()[0]
-    assert "8 could not be: 2 (" in first
-    assert "line 6" in first
-    assert first.endswith("; and 5 more, in the column problem.")
+    assert audit.sentences()[0] == "2 episodes."
+    last = audit.sentences()[-1]
+    assert last.startswith("8 episodes could not be answered: 2 (")
+    assert "line 6" in last
+    assert last.endswith("; and 5 more, in the column problem.")
     with pytest.raises(tether.PathError, match="8 problems"):
         tether.audit(mdp, file, k=2, strict=True)
     frame = {"episode": ["a", "a", "b"], "t": [0, 1, 0], "state": [0, 1, (5, 5)], "action": ["right", None, "up"]}

@@ -97,7 +97,7 @@ def test_an_ignored_hangup_stays_ignored(tmp_path, whole):
         os.kill(parent.pid, signal.SIGHUP)
         out, _ = parent.communicate(timeout=60)
     assert parent.returncode == 0
-    assert "80 episodes were answered" in out
+    assert "80 episodes: 7 danger, 73 still under way." in out
 
 
 def deadly(file, times):

@@ -399,7 +399,7 @@ def test_the_command(tmp_path, monkeypatch):
     call = ["audit", "case:grid-world", "log.csv", "-o", "out", "-k", "3", "--no-certificate", "--reports", "0"]
     done = CliRunner().invoke(main, call)
     assert done.exit_code == 0, done.output
-    assert "10 episodes were answered." in done.output
+    assert "10 episodes: 1 goal, 9 still under way." in done.output
     assert parquet.read_table("out/episodes.parquet").column("episode").to_pylist()[:2] == ["p0", "p1"]
     done = CliRunner().invoke(main, [*call, "--json"])
     answer = json.loads(done.output)

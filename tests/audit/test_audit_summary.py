@@ -12,11 +12,14 @@ from pyarrow import parquet
 from tether.auditing.summary import FileRows, TableRows, find_problems, find_top, summarize
 
 NUMBERS = st.none() | st.sampled_from([-2.0, -1e-12, 0.0, 1e-12, 0.5, 1.0, 3.0])
+MISTAKES = st.none() | st.sampled_from([0.0, 0.5, 2.0])
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
             "observed": st.floats(-5, 5),
             "outcome": st.sampled_from(["died", "(none)"]),
+            "mistakes": MISTAKES,
+            "claimed": MISTAKES,
             "gain": NUMBERS,
             "guaranteed_gain": NUMBERS,
             "verdict": st.sampled_from([None, "holds", "could do harm"]),
@@ -33,7 +36,8 @@ KINDS = {name: pa.string() for name in ("outcome", "verdict", "problem")}
 def both(rows, folder):
     """The rows as a table, and as a file of several groups of rows."""
     columns = {"episode": pa.array(range(len(rows)), pa.int64())}
-    for name in ("observed", "outcome", "gain", "guaranteed_gain", "verdict", "value", "model_value", "problem"):
+    names = "observed outcome mistakes claimed gain guaranteed_gain verdict value model_value problem"
+    for name in names.split():
         columns[name] = pa.array([row[name] for row in rows], KINDS.get(name, pa.float64()))
     parquet.write_table(pa.table(columns), folder / "episodes.parquet", row_group_size=3)
     return TableRows(pa.table(columns)), FileRows(lambda: folder / "episodes.parquet")
@@ -44,20 +48,24 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows):
     def is_more(value, row):
         return value is not None and value > 1e-9 * max(1.0, abs(row["observed"]))
 
+    bad = [row for row in rows if row["claimed"]]
     gained = [row for row in rows if is_more(row["gain"], row)]
     lost = [row for row in rows if row["gain"] is not None and is_more(-row["gain"], row)]
     for found in both(rows, tmp_path_factory.mktemp("rows")):
         summary = summarize(found)
         assert (summary.episodes, len(found)) == (len(rows), len(rows))
         assert summary.answered == sum(row["problem"] is None for row in rows)
+        assert summary.mistaken.tolist() == [row["claimed"] for row in bad]
+        assert summary.unsure == sum(bool(row["mistakes"]) and not row["claimed"] for row in rows)
+        assert summary.hindsight_only == sum(not row["claimed"] for row in gained)
         assert summary.gained.tolist() == [row["gain"] for row in gained]
         assert summary.lost.tolist() == [row["gain"] for row in lost]
         verdicts = [row["verdict"] for row in gained if row["verdict"]]
         assert summary.verdicts == {one: verdicts.count(one) for one in verdicts}
         assert summary.is_certified == any(row["verdict"] for row in rows)
         for name, helped in summary.outcomes.items():
-            counts = [sum(row["outcome"] == name for row in some) for some in (rows, gained, lost)]
-            assert [helped.episodes, helped.gained, helped.lost] == counts
+            counts = [sum(row["outcome"] == name for row in some) for some in (rows, bad, gained, lost)]
+            assert [helped.episodes, helped.mistaken, helped.gained, helped.lost] == counts
         pairs = [(row["value"], row["model_value"]) for row in rows if None not in (row["value"], row["model_value"])]
         if not pairs:
             assert summary.consistency is None
@@ -87,6 +95,16 @@ def test_the_top_is_what_sorting_all_rows_gives(tmp_path_factory, rows, n, by, l
         broken = [i for i, row in enumerate(rows) if row["problem"]]
         assert find_problems(found).column("episode").to_pylist() == broken
         assert find_problems(found, 2).column("episode").to_pylist() == broken[:2]
+
+
+@given(ROWS, st.integers(1, 5), st.booleans())
+def test_the_costliest_mistakes_and_the_gains_of_hindsight_only(tmp_path_factory, rows, n, mistakes):
+    by = "claimed" if mistakes else "gain"
+    wanted = [i for i, row in enumerate(rows) if mistakes or not row["claimed"]]
+    wanted = [i for i in wanted if rows[i][by] is not None and rows[i][by] > 1e-9 * max(1, abs(rows[i]["observed"]))]
+    wanted = sorted(wanted, key=lambda i: -rows[i][by])[:n]
+    for found in both(rows, tmp_path_factory.mktemp("rows")):
+        assert find_top(found, n, by, hindsight_only=not mistakes).tolist() == wanted
 
 
 def test_no_rows_at_all(tmp_path):

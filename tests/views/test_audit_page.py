@@ -33,10 +33,15 @@ def test_the_page_says_what_the_tables_say(tmp_path):
     audit = grid_audit()
     file = audit.report(tmp_path / "audit.html", reports=1, date=DAY, about={"log file": "ward.csv"})
     page = read(file)
-    top = audit.top(200)
+    top, only = audit.top(200), audit.top(200, by="hindsight")
     rows = table(page, "episode")
-    assert [row[0] for row in rows[1:]] == top.column("episode").to_pylist()
-    assert rows[1][6].startswith(f"{top.column('gain')[0].as_py():.4g}"[:3])
+    assert [row[0] for row in rows[1:]] == [*top.column("episode").to_pylist(), *only.column("episode").to_pylist()]
+    shown = dict(zip(rows[0], rows[1], strict=True))
+    for name, value in (
+        ("its cost", top.column("largest_mistake")[0].as_py()["cost"]),
+        ("what hindsight adds", top.column("gain")[0].as_py()),
+    ):
+        assert shown[name].startswith(f"{value:.4g}"[:3])
     links = [value for name, value in page.attributes if name == "href" and "/" in value]
     assert links == ["audit-episodes/0001.html"]
     first = read(tmp_path / links[0])
@@ -52,10 +57,11 @@ def test_the_page_says_what_the_tables_say(tmp_path):
     gained = int(audit.is_gained().sum())
     helped = next(one for one in page.tables if one[0][:2] == ["ended", "episodes"])
     assert sum(int(row[1]) for row in helped[1:]) == 12
-    assert sum(int(row[2]) for row in helped[1:]) == gained
+    assert sum(int(row[2]) for row in helped[1:]) == top.num_rows
+    assert sum(int(row[3]) for row in helped[1:]) == gained
     done = table(page, "in the state")
     best = audit.decisions.slice(0, 1).to_pylist()[0]
-    assert done[1][:4] == [str(best["state"]), best["observed_action"], best["advised_action"], str(best["episodes"])]
+    assert done[1][:4] == [str(best["state"]), best["action"], best["best"], str(best["times"])]
     verdicts = audit.table.column("verdict").to_pylist()
     holds = sum(one == "holds" for one, some in zip(verdicts, audit.is_gained(), strict=True) if some)
     assert f"{holds}" in page.parts["Does it hold under other causal models?"]
@@ -88,7 +94,7 @@ def test_nothing_to_gain_and_nothing_answered(tmp_path):
     assert "Nothing, in any episode." in page.text
     assert "script" not in page.tags
     page = read(tether.audit(mdp, [tether.Path([0, 15], ["right"])]).report(tmp_path / "wrong.html"))
-    assert "0 episodes were answered" in page.text
+    assert "No episode was answered." in page.text
 
 
 def test_a_policy_is_told_with_its_losses(tmp_path):
