@@ -56,7 +56,7 @@ def test_what_was_found_in_words():
     left, stayed = tether.Path(["s", "t"], ["a"]), tether.Path(["s", "s"], ["b"])
 
     def found(model, *log, **options):
-        return tether.audit(model, list(log), k=2, m=1, **{"certify": False, **options}).sentences()[1:]
+        return tether.audit(model, list(log), **{"k": 2, "m": 1, "certify": False, **options}).sentences()[1:]
 
     bad = "a decision was a mistake that could be known at the time (in all, such mistakes cost 1"
     assert found(mdp, left, left) == [
@@ -81,7 +81,7 @@ def test_what_was_found_in_words():
     assert found(mdp, left, certify=True)[2:] == [certain.replace("the", "The", 1)]
     free = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3)
     assert found(free, stayed)[2].startswith("All rewards of the model are 0: no plan can gain anything. Ask for")
-    assert found(mdp, left, stayed, k=None, m=None, policy="optimal")[1] == (
+    assert found(mdp, left, stayed, k=None, policy="optimal")[1] == (
         "The policy would have gained something in 1 of them (50 %): 1, and lost nothing in any of them."
     )
 

@@ -82,12 +82,13 @@ def test_a_log_ranked_by_its_audit(served, tmp_path, monkeypatch):
     listed = served[-1].offered.listed()
     top = found.top(1).to_pylist()[0]
     assert listed[0].name == str(top["episode"])
-    assert listed[0].about == f"gain {top['gain']:.4g}, {top['verdict']}"
+    told = f"mistakes cost {top['claimed']:.4g}, hindsight gains {top['gain']:.4g}, {top['verdict']}"
+    assert listed[0].about == told
     assert {one.about for one in listed[len(found) :]} == {"no answer in the audit"}
     assert len(listed) == len(log)
     tether.audit(mdp, WARD, k=2, m=0, out="none")
     assert explore("ward", WARD, "--audit", "none").exit_code == 0
-    assert {one.about for one in served[-1].offered.listed()} == {"nothing to gain"}
+    assert {one.about.rsplit(", ")[-1] for one in served[-1].offered.listed()} == {"nothing to gain"}
     assert "goes with a log" in explore("case:toy", "--audit", "audit").stderr
     (tmp_path / "empty").mkdir()
     assert "there is no audit in this directory" in explore("ward", WARD, "--audit", "empty").stderr

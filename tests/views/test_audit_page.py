@@ -136,8 +136,8 @@ def test_names_are_shown_and_never_run(tmp_path):
 
 def test_states_and_outcomes_of_fields_are_told_with_the_names_of_the_fields(tmp_path):
     rows = ["episode,t,status,lactate,action"]
-    for i, end in enumerate(["died", "well", "well"]):
-        rows += [f"{i},0,sick,high,{'wait' if i == 0 else 'treat'}", f"{i},1,{end},low,"]
+    for i, end in enumerate(["died", "well", "well"] * 10):
+        rows += [f"{i},0,sick,high,{'wait' if i % 3 == 0 else 'treat'}", f"{i},1,{end},low,"]
     (tmp_path / "log.csv").write_text("\n".join([*rows, ""]))
     columns = {"state": ["status", "lactate"]}
     mdp = tether.learn(tether.io.read_episodes(tmp_path / "log.csv", columns=columns), prior=1)
@@ -146,7 +146,7 @@ def test_states_and_outcomes_of_fields_are_told_with_the_names_of_the_fields(tmp
     page = read(audit.report(tmp_path / "audit.html", reports=0))
     assert table(page, "in the state")[1][:3] == ["status sick, lactate high", "wait", "treat"]
     assert table(page, "episode")[1][2] == "status died, lactate low"
-    assert "Learned from 3 episodes" in page.parts["What made this page"]
+    assert "Learned from 30 episodes" in page.parts["What made this page"]
 
 
 def test_an_objective_is_told(tmp_path):

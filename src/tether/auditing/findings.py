@@ -24,7 +24,7 @@ _ENDED = {NO_OUTCOME: "still under way", NOT_RECORDED: "without a recorded end"}
 
 
 def audit_sentences(audit: Audit) -> list[str]:
-    """How many episodes there are and how they ended; mistakes; what hindsight gains; how sure it is; what is broken."""
+    """How episodes ended; their mistakes; what hindsight gains; how sure that is; which were not answered."""
     summary = audit.summary
     wrong = summary.episodes - summary.answered
     broken = [f"{counted(wrong, 'episode')} could not be answered: {_reasons(audit, wrong)}."] if wrong else []
@@ -102,7 +102,7 @@ def _many(some: int, of: int, what: str, mean: float) -> str:
 
 
 def _certain(audit: Audit) -> list[str]:
-    """In how many of the episodes with a gain the expected return is larger, or could be smaller, under other models."""
+    """In how many of the episodes with a gain the expected return is larger, or could be smaller, under others."""
     summary = audit.summary
     gained = summary.gained.size
     if not (audit.question["certify"] and gained and summary.is_certified):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.checks import whole_number
 from tether._foundation.words import counted
 from tether.auditing.consistency import Consistency
-from tether.auditing.front_doors import AuditDoors
 from tether.auditing.findings import audit_sentences
+from tether.auditing.front_doors import AuditDoors
 from tether.auditing.summary import (
     EpisodeRows,
     FileRows,
@@ -337,7 +337,8 @@ class Audit(AuditDoors):
         asked = f"policy {self.question['policy']}" if self.question["policy"] else self._limits()
         some = summary.gained.size
         broken = f"; {wrong:,} not answered" if wrong else ""
-        return f"<Audit: {counted(len(self), 'episode')}, {asked}; mistakes in {summary.mistaken.size:,}; something to gain in {some:,}{broken}>"
+        found = f"mistakes in {summary.mistaken.size:,}; something to gain in {some:,}{broken}"
+        return f"<Audit: {counted(len(self), 'episode')}, {asked}; {found}>"
 
     def _limits(self) -> str:
         k = "the shortest that is enough" if self.question["k"] is None else self.question["k"]

@@ -12,7 +12,7 @@ from tether.cli.doing import READING
 from tether.cli.options import Episode, about_an_episode_or_none, as_json
 
 if TYPE_CHECKING:
-    from tether.explorer.offered import Gained, Offered, Opening
+    from tether.explorer.offered import Audited, Offered, Opening
 
 __all__ = ["explore"]
 
@@ -30,7 +30,7 @@ Examples:
     "--audit",
     metavar="DIRECTORY",
     type=click.Path(exists=True, file_okay=False),
-    help="The directory that tether audit wrote for this log: the list is then ranked by what could be gained.",
+    help="The directory that tether audit wrote for this log: the list is then ranked by mistakes.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port.  [default: any free one]")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
@@ -92,12 +92,12 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
     return One(episode.replay(), episode.path_source, _opening(episode))
 
 
-def _audited(directory: str) -> dict[Any, Gained]:
+def _audited(directory: str) -> dict[Any, Audited]:
     """What an audit found, by episode."""
     from tether.auditing.directory import open_tables
-    from tether.explorer.offered import audit_of
+    from tether.explorer.offered import AUDITED, audit_of
 
-    return audit_of(open_tables(directory).read("episodes", ["episode", "gain", "verdict"]))
+    return audit_of(open_tables(directory).read("episodes", AUDITED))
 
 
 def _is_log(episode: Episode) -> bool:

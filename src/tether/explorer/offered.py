@@ -24,7 +24,7 @@ from tether.observation.earned import model_return
 from tether.observation.episodes import Episodes
 from tether.observation.path import observe
 
-__all__ = ["Cases", "Entry", "Gained", "Listed", "LogEpisodes", "Offered", "One", "Opening", "audit_of"]
+__all__ = ["AUDITED", "Audited", "Cases", "Entry", "Listed", "LogEpisodes", "Offered", "One", "Opening", "audit_of"]
 
 _FROM_ELSEWHERE = ("icu-sepsis",)
 """Cases whose model is read from another package of the same name."""
@@ -71,10 +71,15 @@ class Listed:
     about: str = ""
 
 
-@dataclass(frozen=True)
-class Gained:
-    """What an audit found for an episode: the gain of its plan, and whether it holds under other causal models."""
+AUDITED = ["episode", "claimed", "gain", "verdict"]
+"""The columns of an audit that are told in a list of episodes."""
 
+
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found for an episode: the cost of its mistakes, the gain of its plan, and whether that holds."""
+
+    mistakes: float
     gain: float
     verdict: str
 
@@ -83,11 +88,12 @@ class Gained:
         """For the list."""
         if not np.isfinite(self.gain):
             return "no answer in the audit"
-        text = "nothing to gain" if self.gain <= 0 else f"gain {number(self.gain)}"
-        return f"{text}, {self.verdict}" if self.verdict and self.gain > 0 else text
+        mistakes = f"mistakes cost {number(self.mistakes)}" if self.mistakes > 0 else "no mistake"
+        gain = f"hindsight gains {number(self.gain)}" if self.gain > 0 else "nothing to gain"
+        return ", ".join([mistakes, gain, *([self.verdict] if self.verdict and self.gain > 0 else [])])
 
 
-def audit_of(table: Any) -> dict[Any, Gained]:
+def audit_of(table: Any) -> dict[Any, Audited]:
     """What an audit found, by episode; ``table`` is its table of episodes (`tether.audit`).
 
     Examples
@@ -95,13 +101,12 @@ def audit_of(table: Any) -> dict[Any, Gained]:
     >>> import tether
     >>> case = tether.cases.epidemic()
     >>> audit_of(tether.audit(case.mdp, {"ann": case.path}, k=3).table)["ann"].in_words
-    'gain 0.8889, holds'
+    'mistakes cost 35.86, hindsight gains 0.8889, holds'
     """
-    rows = table.select(["episode", "gain", "verdict"]).to_pylist()
     found = {}
-    for row in rows:
+    for row in table.select(AUDITED).to_pylist():
         gain = float("-inf") if row["gain"] is None else row["gain"]
-        found[row["episode"]] = Gained(gain, row["verdict"] or "")
+        found[row["episode"]] = Audited(row["claimed"] or 0.0, gain, row["verdict"] or "")
     return found
 
 
@@ -206,7 +211,7 @@ class LogEpisodes:
     mdp: ModelRecord
     episodes: Episodes
     opening: Opening = field(default_factory=Opening)
-    audited: Mapping[Any, Gained] | None = None
+    audited: Mapping[Any, Audited] | None = None
 
     @property
     def first(self) -> str:
@@ -226,14 +231,14 @@ class LogEpisodes:
         return counterfactual(self.mdp, self.episodes.observation(name, self.mdp))
 
     def listed(self) -> list[Listed]:
-        """The smallest return first; with an audit, the largest gain."""
+        """The smallest return first; with an audit, the costliest mistakes, then the largest gain."""
         if self.audited is None:
             return self._by_return
-        worst = Gained(float("-inf"), "")
+        unknown = Audited(0.0, float("-inf"), "")
         ids = self.episodes.ids
-        gained = {one.key: self.audited.get(ids[int(one.key)], worst) for one in self._by_return}
-        order = sorted(self._by_return, key=lambda one: -gained[one.key].gain)
-        return [replace(one, about=gained[one.key].in_words) for one in order]
+        found = {one.key: self.audited.get(ids[int(one.key)], unknown) for one in self._by_return}
+        order = sorted(self._by_return, key=lambda one: (-found[one.key].mistakes, -found[one.key].gain))
+        return [replace(one, about=found[one.key].in_words) for one in order]
 
     @cached_property
     def _by_return(self) -> list[Listed]:

@@ -73,8 +73,8 @@ def _cell(kind: str, field: str, row: dict[str, Any], audit: Audit) -> dict[str,
     elif kind in ("number", "whole"):
         text, key = with_minus_signs(number(value)), value
     elif kind == "mistake":
-        likely = "" if value["probability"] == 1.0 else f", {percent(value['probability'], short=True)} likely"
-        text = _instead(value["t"], value["action"], value["best"], audit) + likely
+        sure = "" if value["probability"] == 1.0 else f", {percent(value['probability'], short=True)} likely"
+        text = _instead(value["t"], value["action"], value["best"], audit) + sure
     elif kind == "interval":
         text, key = with_minus_signs(f"{number(value)} to {number(row['credible_high'])}"), value
     elif kind == "ends":
