@@ -3,6 +3,7 @@
 import datetime
 import sys
 import zipfile
+from pathlib import Path
 
 import openpyxl
 import pytest
@@ -148,5 +149,19 @@ def test_damaged_deflate_data():
         for offset in offsets:
             stream.seek(offset)
             stream.write(b"\xff" * 8)
+    with pytest.raises(tether.FileError, match=r"log\.xlsx: it cannot be read as an Excel workbook; it is damaged"):
+        read_episodes(log, **READING)
+
+
+@pytest.mark.parametrize("magic", [b"PK\x03\x04", b"PK\x01\x02"], ids=["before a part", "in the directory"])
+def test_a_part_whose_name_is_no_text(magic):
+    """It is said to be in UTF-8, and is not."""
+    log = write("log.xlsx", [HEADER, *ROWS])
+    data = bytearray(Path(log).read_bytes())
+    at = data.find(magic)
+    flags, name = (6, 30) if magic == b"PK\x03\x04" else (8, 46)
+    data[at + flags : at + flags + 2] = (0x800).to_bytes(2, "little")
+    data[at + name] = 0x8E
+    Path(log).write_bytes(data)
     with pytest.raises(tether.FileError, match=r"log\.xlsx: it cannot be read as an Excel workbook; it is damaged"):
         read_episodes(log, **READING)

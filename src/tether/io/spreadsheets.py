@@ -117,7 +117,7 @@ def _check_archive(name: str, max_unpacked: int | str | None) -> None:
                 with archive.open(member) as stream:
                     if b"<!DOCTYPE" in stream.read(4096):
                         raise file_error(name, f"{member.filename} in it has a DOCTYPE, which no workbook needs")
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, UnicodeError) as error:
         raise damaged(name, "an Excel workbook", error) from None
 
 
