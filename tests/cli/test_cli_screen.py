@@ -3,6 +3,7 @@
 import io
 import time
 
+import pytest
 from commands import run
 from rich.console import Console
 
@@ -36,8 +37,9 @@ def test_nobody_is_told_in_a_pipe(monkeypatch):
     assert shown.getvalue() == ""
 
 
-def test_the_name_of_a_file_stays_in_one_piece(tmp_path):
-    folder = tmp_path / ("long-" * 30)
+@pytest.mark.parametrize("name", ["long-" * 30, "a name with spaces " * 8 + "and an end"])
+def test_the_name_of_a_file_stays_in_one_piece(tmp_path, name):
+    folder = tmp_path / name
     folder.mkdir()
     file = folder / "m.csv"
     file.write_text("state,action,next_state,probability\na,x,a,0.5\n")

@@ -153,7 +153,7 @@ def test_convert_is_a_call(tmp_path):
         ),
         ("dice.prism", "or storm --prism dice.prism --buildfull --exportbuild dice.drn"),
         ("dice.jani", "a model in JANI, without its states; export them: storm --jani dice.jani --buildfull"),
-        ("dice.umb", "UMB, without its states; export them: storm --explicit-umb dice.umb --exportbuild dice.drn"),
+        ("dice.umb", "UMB, which is not read; export it as DRN: storm --explicit-umb dice.umb --exportbuild dice.drn"),
     ],
 )
 def test_models_of_other_tools_are_named_with_the_command_that_exports_them(tmp_path, name, text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+import click
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
@@ -38,15 +40,19 @@ def put(*what: str | Text | Table, style: str = "") -> None:
     width = screen.width
     with screen.capture() as captured:
         for one in what:
-            words = one.split() if isinstance(one, str) else []
-            screen.width = max([width, *map(cell_len, words)])
-            screen.print(Text(_glued(one)) if isinstance(one, str) else one, style=style or None)
+            sentence = _glued(one) if isinstance(one, str) else ""
+            screen.width = max([width, *map(cell_len, sentence.split())])
+            screen.print(Text(sentence) if isinstance(one, str) else one, style=style or None)
     lines = captured.get().replace(_GLUE, " ").splitlines()
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
 
 
 def _glued(sentence: str) -> str:
-    """``t = 5`` and ``33 %`` stay on one line."""
+    """``t = 5``, ``33 %`` and the names of files that were typed stay on one line."""
+    context = click.get_current_context(silent=True)
+    for typed in map(str, context.params.values() if context else ()):
+        if " " in typed and os.path.exists(typed):
+            sentence = sentence.replace(typed, typed.replace(" ", _GLUE))
     sentence = re.sub(r"\b([tkm]) ([=≥]) (\d)", rf"\1{_GLUE}\2{_GLUE}\3", sentence)
     return re.sub(r"(\d) %", rf"\1{_GLUE}%", sentence)
 

@@ -55,12 +55,18 @@ FORMATS: dict[str, Format] = {
 
 _LANGUAGES = {
     (".nm", ".pm", ".sm", ".prism"): (
-        "a model in PRISM's language",
-        "prism {file} -exportmodel {stem}.all, which writes {stem}.tra and the files beside it; or "
+        "a model in PRISM's language, without its states",
+        "export them: prism {file} -exportmodel {stem}.all, which writes {stem}.tra and the files beside it; or "
         "storm --prism {file} --buildfull --exportbuild {stem}.drn",
     ),
-    (".jani",): ("a model in JANI", "storm --jani {file} --buildfull --exportbuild {stem}.drn"),
-    (".umb",): ("a model in the binary format UMB", "storm --explicit-umb {file} --exportbuild {stem}.drn"),
+    (".jani",): (
+        "a model in JANI, without its states",
+        "export them: storm --jani {file} --buildfull --exportbuild {stem}.drn",
+    ),
+    (".umb",): (
+        "a model in the binary format UMB, which is not read",
+        "export it as DRN: storm --explicit-umb {file} --exportbuild {stem}.drn",
+    ),
 }
 """Formats that are not read: what they are, and the command of another tool that exports one that is."""
 
@@ -143,7 +149,7 @@ def format_of(file: File, format: str | None = None) -> str:
     for suffixes, (what, command) in _LANGUAGES.items():
         if path.name.lower().endswith(suffixes):
             fix = command.format(file=path.name, stem=path.stem)
-            raise file_error(file, Problem(f"this is {what}, without its states", fix=f"export them: {fix}"))
+            raise file_error(file, Problem(f"this is {what}", fix=fix))
     known = ", ".join(f"{name} ({', '.join(one.suffixes)})" for name, one in FORMATS.items() if one.suffixes)
     wrong = f"the name does not say what format this is in; models are {known}, or a file that MDP.save wrote"
     raise file_error(file, Problem(wrong, fix="rename it, or say which: format='csv'", argument="format"))

@@ -31,6 +31,7 @@ _MOST_ROWS = 1_048_576
 _AT_ONCE = 1000
 """How many rows are read at a time; the warnings of openpyxl are off meanwhile."""
 
+_ERRORS_OF_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, UnicodeError)
 _OLE = b"\xd0\xcf\x11\xe0"
 _ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
 
@@ -117,7 +118,15 @@ def _check_archive(name: str, max_unpacked: int | str | None) -> None:
                 with archive.open(member) as stream:
                     if b"<!DOCTYPE" in stream.read(4096):
                         raise file_error(name, f"{member.filename} in it has a DOCTYPE, which no workbook needs")
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, UnicodeError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        OSError,
+        UnicodeError,
+    ) as error:
         raise damaged(name, "an Excel workbook", error) from None
 
 
