@@ -28,10 +28,11 @@ def rounding_of(*values: float | Floats) -> float | Floats:
     >>> rounding_of(np.array([-7000.0, 0.5])).round(12).tolist()
     [7e-06, 1e-09]
     """
-    largest: float | Floats = 1.0
+    largest = np.ones(())
     for value in values:
         largest = np.maximum(largest, np.abs(value))
-    return ROUNDING * largest
+    rounding = ROUNDING * largest
+    return rounding if largest.ndim else float(rounding)
 
 
 @overload

@@ -98,7 +98,7 @@ def audit(
     >>> tether.audit(mdp, log, k=2, m=1, certify=False).table.column("gain").to_pylist()[3]
     0.0
     >>> tether.audit(mdp, log, k=2, m=1, certify=False, where="outcome == 'died'")
-    <Audit: 1 episode, k = 2, m = 1; something to gain in 0>
+    <Audit: 1 episode, k = 2, m = 1; mistakes in 1; something to gain in 0>
     """
     from tether.auditing.cluster import Cluster
     from tether.auditing.directory import open_directory

@@ -74,9 +74,9 @@ class Audit(AuditDoors):
     >>> log = [mdp.simulate("optimal", 8, rng=seed, noise=0.3) for seed in range(20)]
     >>> audit = tether.audit(mdp, log, k=3, m=1)
     >>> audit
-    <Audit: 20 episodes, k = 3, m = 1; mistakes in 19; something to gain in 10>
+    <Audit: 20 episodes, k = 3, m = 1; mistakes in 15; something to gain in 10>
     >>> audit.top(1).select(["episode", "steps", "outcome", "verdict"]).to_pylist()
-    [{'episode': 12, 'steps': 8, 'outcome': '(none)', 'verdict': 'holds'}]
+    [{'episode': 3, 'steps': 8, 'outcome': 'danger', 'verdict': 'never worse'}]
     """
 
     _read: Callable[[str], pyarrow.Table]

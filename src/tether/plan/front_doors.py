@@ -142,7 +142,7 @@ class PlanDoors:
         >>> cf = tether.counterfactual(patient.mdp, patient.path)
         >>> risk = cf.plan(k=9, m=2).risk
         >>> risk.worse, round(risk.better, 2), risk.is_exact
-        (0.0, 0.9, True)
+        (0.0, 0.65, True)
         """
         from tether.evaluation.risk import risk_of
 
